@@ -132,6 +132,7 @@ impl Setup {
             turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
             scripts: Arc::default(),
             limits: self.config.sandbox.limits.clone(),
+            board: Arc::default(),
             spending: Arc::clone(&self.spending),
             journals: None,
             proposals: None,

@@ -1,6 +1,7 @@
 //! `ls`, `cat` and `search`, shared by the agent's tools, scripts and the command line.
 
 mod lines;
+pub mod objects;
 mod search;
 
 use std::collections::BTreeSet;

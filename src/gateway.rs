@@ -7,7 +7,7 @@ mod skills;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
@@ -16,9 +16,9 @@ use wire::LayerName;
 
 use crate::approvals::Approvals;
 use crate::audit;
-use crate::broker::{Approver, ExecutionContext, Rules, Validators};
+use crate::broker::{Approver, Board, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
-use crate::config::{self, Config, Environment, Expose, Matcher, Patterns, Profile, Wear};
+use crate::config::{self, Amount, Config, Environment, Expose, Matcher, Patterns, Profile, Wear};
 use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result};
 use crate::execution::{Execution, Request};
@@ -65,6 +65,7 @@ pub struct Options {
 pub struct Gateway {
     in_force: Arc<ArcSwap<InForce>>,
     started: Instant,
+    began: SystemTime,
     fleet: Fleet,
     validators: Arc<Validators>,
     /// Scripts that are tools.
@@ -75,6 +76,7 @@ pub struct Gateway {
     /// Keeps workers of the pool warm, once started.
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
+    board: Arc<Board>,
     metrics_wanted: watch::Sender<Option<config::Metrics>>,
     /// Runs in the background.
     background: Arc<Background>,
@@ -180,6 +182,7 @@ impl Gateway {
         let gateway = Self {
             in_force,
             started: Instant::now(),
+            began: SystemTime::now(),
             fleet,
             validators: Arc::default(),
             shelf,
@@ -189,6 +192,7 @@ impl Gateway {
             background: Arc::default(),
             notice: ArcSwapOption::empty(),
             metrics: Arc::default(),
+            board: Arc::default(),
             metrics_wanted,
             _following_skills: following_skills,
         };
@@ -319,6 +323,30 @@ impl Gateway {
     #[must_use]
     pub fn state(&self) -> &Arc<dyn State> {
         &self.state
+    }
+
+    /// Start of the gateway.
+    #[must_use]
+    pub fn began(&self) -> SystemTime {
+        self.began
+    }
+
+    /// Journals in force.
+    #[must_use]
+    pub fn journals(&self) -> Option<Arc<Journals>> {
+        self.in_force.load().journals.clone()
+    }
+
+    /// Approvals in force that wait.
+    #[must_use]
+    pub fn waiting_approvals(&self) -> Option<Arc<Approvals>> {
+        self.in_force.load().waiting_approvals.clone()
+    }
+
+    /// Costs of today and the budget, of all gateways that share the counter; `None` without a budget.
+    #[must_use]
+    pub fn today(&self) -> Option<(Amount, Amount)> {
+        self.in_force.load().spending.today()
     }
 
     /// Configuration in force.
@@ -510,6 +538,18 @@ impl Gateway {
         self.metrics.text(now).unwrap_or_default()
     }
 
+    /// Number of open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.fleet.instances().sessions()
+    }
+
+    /// Executions under way.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
     /// Number of instances beside the first one, by server name.
     #[must_use]
     pub fn instances(&self) -> BTreeMap<String, usize> {
@@ -596,6 +636,7 @@ impl Gateway {
             runs: self.runs(session),
             live: None,
             waiting_approvals: waiting_approvals.clone(),
+            board: Arc::clone(&self.board),
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
             audit: Arc::clone(audit),
             redaction: config.redaction,

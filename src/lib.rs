@@ -14,6 +14,7 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 mod confined;
+pub mod console;
 #[cfg(unix)]
 mod daemon;
 pub mod discovery;

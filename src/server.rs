@@ -57,6 +57,7 @@ use stdio::LineTransport;
 use tasks::Tasks;
 use waiting::Waiting;
 
+pub(crate) use http::Opening;
 pub use http::{HttpListener, serve_http};
 use shown::Own;
 pub(crate) use shown::narrowed;

@@ -78,7 +78,7 @@ pub struct Call {
     pub tool: String,
     /// Whole digest of its definition; empty where there is none.
     pub definition: String,
-    /// Whole digest of the arguments that go out.
+    /// Whole digest of the arguments that go out; empty for any.
     pub args_hash: String,
 }
 
@@ -103,6 +103,31 @@ pub struct Decision {
     pub at_ms: u64,
     /// The person.
     pub by: String,
+    /// What it covers.
+    #[serde(default, skip_serializing_if = "Scope::is_once")]
+    pub scope: Scope,
+    /// Why, for the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Calls that a decision covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// This call.
+    #[default]
+    Once,
+    /// Every call of its tool in the run, for the same reasons.
+    Run,
+    /// The calls that the text of the run's script shows, as often as it shows them.
+    Plan,
+}
+
+impl Scope {
+    fn is_once(&self) -> bool {
+        *self == Self::Once
+    }
 }
 
 /// The call that used an approval up.
@@ -191,7 +216,13 @@ impl Approval {
             "until": rfc3339(self.ends_ms()),
             "told": told.as_ref().map(|told| json!({ "at": rfc3339(told.at_ms), "error": told.error })),
             "decision": decision.as_ref().map(|decision| {
-                json!({ "allowed": decision.is_allowed, "at": rfc3339(decision.at_ms), "by": decision.by })
+                json!({
+                    "allowed": decision.is_allowed,
+                    "at": rfc3339(decision.at_ms),
+                    "by": decision.by,
+                    "scope": decision.scope,
+                    "reason": decision.reason,
+                })
             }),
             "used": used.as_ref().map(|used| json!({ "at": rfc3339(used.at_ms), "run": used.run, "op": used.op })),
         })

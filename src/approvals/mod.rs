@@ -5,6 +5,7 @@
 //! file as a whole, if it is still as it was read: of two runs that want to use it, one does.
 
 mod approval;
+mod further;
 mod hook;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,8 @@ use crate::journal::unix_ms;
 use crate::limits;
 use crate::state::{State, kept_folder};
 
-pub use approval::{Approval, Asker, Call, Decision, Standing, Told, Used, VERSION, rfc3339};
+pub use approval::{Approval, Asker, Call, Decision, Scope, Standing, Told, Used, VERSION, rfc3339};
+pub use further::Further;
 
 /// Digits of an id.
 const ID: usize = 12;
@@ -37,6 +39,17 @@ pub struct Approvals {
     notify: Vec<config::Notify>,
     /// Time after its end at which an approval is removed.
     forget: Duration,
+}
+
+/// What a person decides about a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// True if it may be made.
+    pub is_allowed: bool,
+    /// The person.
+    pub by: &'a str,
+    /// Why, for the agent.
+    pub reason: Option<&'a str>,
 }
 
 /// What is known of a call that needs approval.
@@ -77,6 +90,17 @@ impl Approvals {
     /// # Errors
     /// `INTERNAL` when an approval cannot be read.
     pub async fn known(&self, call: &Call, reasons: &[String]) -> Result<Known> {
+        match self.known_alone(call, reasons).await? {
+            known @ (Known::Nothing(_) | Known::Waits(_)) => {
+                let further = self.further(call, reasons).await?;
+                Ok(further.map_or(known, |approval| Known::Allowed(Box::new(approval))))
+            }
+            known => Ok(known),
+        }
+    }
+
+    /// What is known of this one call.
+    async fn known_alone(&self, call: &Call, reasons: &[String]) -> Result<Known> {
         let now = now();
         for number in 0..=limits::APPROVALS_KEPT.max {
             let id = id(call, number);
@@ -126,8 +150,10 @@ impl Approvals {
     /// Decides. Another decision about the same approval replaces it until its call is made.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no such approval, or it is used up or expired.
-    pub async fn decide(&self, id: &str, is_allowed: bool, by: &str) -> Result<Approval> {
+    /// `INVALID_ARGS` when there is no such approval, it is used up or expired, or the reason is too long.
+    pub async fn decide(&self, id: &str, choice: Choice<'_>) -> Result<Approval> {
+        let Choice { is_allowed, by, reason } = choice;
+        limits::DENIAL.check(reason.map_or(0, str::len))?;
         self.change(id, |approval| {
             let now = now();
             let is_late = now > approval.until_ms;
@@ -143,7 +169,8 @@ impl Approvals {
             }
             let is_same = approval.decision.as_ref().is_some_and(|known| known.is_allowed == is_allowed);
             if !is_same {
-                approval.decision = Some(Decision { is_allowed, at_ms: now, by: by.to_owned() });
+                let (by, reason) = (by.to_owned(), reason.map(str::to_owned));
+                approval.decision = Some(Decision { is_allowed, at_ms: now, by, scope: Scope::Once, reason });
             }
             Ok(())
         })
@@ -156,6 +183,7 @@ impl Approvals {
     /// `APPROVAL_DENIED` when it does not allow the call any more.
     pub async fn use_up(&self, id: &str, run: &str, op: u64) -> Result<()> {
         let used = self.change(id, |approval| match approval.standing(now()) {
+            Standing::Allowed if approval.is_for_all() => Ok(()),
             Standing::Allowed => {
                 approval.used = Some(Used { at_ms: now(), run: run.to_owned(), op });
                 Ok(())

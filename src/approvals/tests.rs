@@ -31,6 +31,10 @@ fn call(args_hash: &str) -> Call {
     }
 }
 
+fn choice(is_allowed: bool) -> Choice<'static> {
+    Choice { is_allowed, by: "a person", reason: None }
+}
+
 async fn asked(approvals: &Approvals, call: Call) -> Approval {
     let id = id(&call, 0);
     let asker = Asker { client_name: None, session: "s".to_owned(), run: RUN.to_owned() };
@@ -60,7 +64,7 @@ async fn of_many_that_use_an_approval_at_once_one_does() {
     let here = store(folder.path());
     let id = asked(&here, call("a")).await.id;
     assert!(here.use_up(&id, RUN, 1).await.is_err(), "nobody has allowed it");
-    here.decide(&id, true, "a person").await.expect("it waits");
+    here.decide(&id, choice(true)).await.expect("it waits");
     let using = (0..20).map(|op| {
         let (there, id) = (store(folder.path()), id.clone());
         tokio::spawn(async move { there.use_up(&id, RUN, op).await.is_ok() })
@@ -73,7 +77,7 @@ async fn of_many_that_use_an_approval_at_once_one_does() {
     assert_eq!(here.get(&id).await.expect("there").standing(now()), Standing::Used);
     here.give_back(&id, RUN, op).await;
     here.use_up(&id, RUN, 30).await.expect("it was given back");
-    assert!(here.decide(&id, false, "a person").await.is_err(), "it is used up");
+    assert!(here.decide(&id, choice(false)).await.is_err(), "it is used up");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +99,7 @@ async fn what_is_over_is_removed_and_what_waits_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = store(folder.path());
     let over = asked(&here, call("a")).await;
-    here.decide(&over.id, false, "a person").await.expect("it waits");
+    here.decide(&over.id, choice(false)).await.expect("it waits");
     let mut old = here.get(&over.id).await.expect("there");
     let before = old.clone();
     old.until_ms = 1;
@@ -118,7 +122,7 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
         std::fs::write(&file, text).expect("written");
         let error = here.known(&call("a"), &[]).await.expect_err("damaged");
         assert!(error.message.contains(&approval.id) && error.code == ErrorCode::Internal, "{error}");
-        assert!(here.decide(&approval.id, true, "a person").await.is_err());
+        assert!(here.decide(&approval.id, choice(true)).await.is_err());
     }
     #[cfg(unix)]
     {
@@ -128,4 +132,35 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
         let error = here.get(&approval.id).await.expect_err("others may change it");
         assert!(error.message.contains("others may change it"), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_for_the_run_covers_its_other_calls_and_one_for_the_plan_as_many_as_it_shows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = store(folder.path());
+    let first = asked(&here, call("a")).await;
+    let second = asked(&here, call("b")).await;
+    let further = |repeats| Further { call: call(""), label: "bank.pay".to_owned(), reasons: Vec::new(), repeats };
+    let is_allowed = async |args: &str| matches!(here.known(&call(args), &[]).await, Ok(Known::Allowed(_)));
+    assert!(!is_allowed("c").await);
+    // Two places in the text, of which one waits.
+    here.decide(&second.id, choice(false)).await.expect("it waits");
+    let places = vec![further(false), further(false)];
+    let allowed = here.allow_further(&first.id, Scope::Plan, "a person", places).await.expect("it waits");
+    assert_eq!(allowed.decision.map(|decision| decision.scope), Some(Scope::Plan));
+    assert!(is_allowed("a").await && is_allowed("c").await, "the one that waited, and the other place");
+    assert!(!is_allowed("b").await, "what was denied stays so");
+    let Ok(Known::Allowed(place)) = here.known(&call("c"), &[]).await else { panic!("allowed") };
+    here.use_up(&place.id, RUN, 2).await.expect("once");
+    assert!(!is_allowed("d").await, "the plan shows no third call");
+    let third = asked(&here, call("e")).await;
+    let other = ["another rule".to_owned()];
+    here.allow_further(&third.id, Scope::Run, "a person", vec![further(true)]).await.expect("it waits");
+    for args in ["d", "f"] {
+        let Ok(Known::Allowed(all)) = here.known(&call(args), &[]).await else { panic!("allowed") };
+        here.use_up(&all.id, RUN, 3).await.expect("any number of times");
+    }
+    assert!(matches!(here.known(&call("d"), &other).await, Ok(Known::Nothing(_))), "another rule asks anew");
+    let strange = Call { chain: "000000000009".to_owned(), ..call("d") };
+    assert!(matches!(here.known(&strange, &[]).await, Ok(Known::Nothing(_))), "another run asks anew");
 }

@@ -17,7 +17,19 @@ pub const UNFINISHED: &str = "unfinished";
 /// # Errors
 /// When there is no file, or it cannot be read.
 pub fn records(path: &Path) -> io::Result<Vec<Value>> {
-    let lines = lines(path)?;
+    Ok(records_of(lines(path, |_| true)?))
+}
+
+/// The record of one run; `None` if the log has none. Only lines that mention it are parsed.
+///
+/// # Errors
+/// As of [`records`].
+pub fn record(path: &Path, id: &str) -> io::Result<Option<Value>> {
+    let mentioned = lines(path, |line| line.contains(id))?;
+    Ok(records_of(mentioned).into_iter().rev().find(|record| text(record, "id") == id))
+}
+
+fn records_of(lines: Vec<Value>) -> Vec<Value> {
     let is_sent = |line: &Value| line.get("event").is_some();
     let ended: HashSet<String> =
         lines.iter().filter(|line| !is_sent(line)).map(|line| text(line, "id").to_owned()).collect();
@@ -40,7 +52,7 @@ pub fn records(path: &Path) -> io::Result<Vec<Value>> {
             add_sent(record, line);
         }
     }
-    Ok(records)
+    records
 }
 
 /// Adds a sent call to the record of its run, and with the first one the description of the run.
@@ -69,7 +81,8 @@ pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
     // Number of the part → its new reads. A record repeats those of its run's first call.
     let mut parts: BTreeMap<u64, BTreeMap<String, Value>> = BTreeMap::new();
     let own = record.get("read_part").and_then(Value::as_u64).unwrap_or_default();
-    let lines = if own > 0 { lines(path).unwrap_or_default() } else { Vec::new() };
+    let session = text(record, "session");
+    let lines = if own > 0 { lines(path, |line| line.contains(session)).unwrap_or_default() } else { Vec::new() };
     let of_session = lines.iter().filter(|line| text(line, "session") == text(record, "session"));
     for line in of_session.chain([record]) {
         let part = line.get("read_part").and_then(Value::as_u64).unwrap_or_default();
@@ -88,7 +101,8 @@ pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
     (read, missing)
 }
 
-fn lines(path: &Path) -> io::Result<Vec<Value>> {
+/// Lines that may matter, as a look at their text says.
+fn lines(path: &Path, may_matter: impl Fn(&str) -> bool) -> io::Result<Vec<Value>> {
     let mut lines = Vec::new();
     let mut rotated: Vec<PathBuf> =
         (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
@@ -100,7 +114,8 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
         let bytes = std::fs::read(path)?;
         let text = String::from_utf8_lossy(&bytes);
         // A full disk leaves half a record, which may end inside a character.
-        lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        let may_matter = |line: &&str| may_matter(line);
+        lines.extend(text.lines().filter(may_matter).filter_map(|line| serde_json::from_str(line).ok()));
     }
     Ok(lines)
 }

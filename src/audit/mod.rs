@@ -5,6 +5,7 @@
 //! Several gateways may share a file.
 
 mod file;
+mod follow;
 mod history;
 
 use std::io;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use crate::config;
 use file::Lines;
 
-pub use history::{UNFINISHED, had_read, records};
+pub use follow::Follower;
+pub use history::{UNFINISHED, had_read, record, records};
 
 /// The audit log of a gateway.
 #[derive(Debug)]

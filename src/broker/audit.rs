@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer, LayerName};
 
+use super::board::Place;
 use super::ledger::StashUse;
 use super::record::preview;
 use super::recorder::{Read, line, rfc3339};
@@ -29,6 +30,7 @@ pub struct Audit {
     started: Instant,
     ran_in: Option<RanIn>,
     finished: bool,
+    _place: Place,
 }
 
 /// Worker of a run.
@@ -128,7 +130,8 @@ impl Audit {
     /// Begins the audit of an execution.
     #[must_use]
     pub fn begin(broker: Arc<Broker>) -> Self {
-        Self { broker, started: Instant::now(), ran_in: None, finished: false }
+        let place = broker.context.board.enter(&broker);
+        Self { broker, started: Instant::now(), ran_in: None, finished: false, _place: place }
     }
 
     /// Notes the worker of a run.
@@ -161,6 +164,7 @@ impl Audit {
             layers.filter(|layer| layer.active == held).map(|layer| layer.name).collect()
         };
         self.tell(outcome, &calls);
+        self.broker.context.board.ended(&calls);
         let session = &self.broker.context.session;
         let (mut read, objects) = Read::take(session);
         // The record of a run includes all new reads, and needs no other line.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use wire::{Language, Server};
 
-use super::{Approver, Rules, RulesNow, Validators, arguments};
+use super::{Approver, Board, Rules, RulesNow, Validators, arguments};
 use crate::approvals::Approvals;
 use crate::audit;
 use crate::catalog::Catalog;
@@ -56,6 +56,8 @@ pub struct ExecutionContext {
     pub live: Option<Arc<Live>>,
     /// Approvals that wait.
     pub waiting_approvals: Option<Arc<Approvals>>,
+    /// Executions under way.
+    pub board: Arc<Board>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// The audit log.

@@ -1,5 +1,6 @@
 //! Calls of one execution, and its remaining budget of calls.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -68,6 +69,20 @@ impl Ledger {
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
+    }
+
+    /// Number of records, the `newest` of them, and the calls under way by server.
+    pub(super) fn glance(&self, newest: usize) -> (usize, Vec<CallRecord>, BTreeMap<String, usize>) {
+        let calls = self.calls.lock().clone();
+        let mut under_way = BTreeMap::new();
+        for call in &calls {
+            let call = call.lock();
+            if call.sent && call.outcome == Outcome::Running {
+                *under_way.entry(call.server.clone()).or_default() += 1;
+            }
+        }
+        let newest = calls.iter().skip(calls.len().saturating_sub(newest)).map(|call| call.lock().clone()).collect();
+        (calls.len(), newest, under_way)
     }
 
     /// Puts an operation of the stash on record; only the first [`MAX_STASH`] are.

@@ -13,6 +13,7 @@
 mod arguments;
 mod attachments;
 mod audit;
+mod board;
 mod check;
 mod consent;
 mod context;
@@ -40,6 +41,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use wire::Language;
 
 use crate::config::Amount;
@@ -62,6 +64,7 @@ use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
+pub use board::{Board, Glance, Tally};
 pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
@@ -130,6 +133,8 @@ pub struct Broker {
     trace: Arc<Trace>,
     placeholders: Arc<Placeholders>,
     nesting: Arc<Nesting>,
+    /// Cancelled by an operator who stops it.
+    stop: CancellationToken,
     /// The script on whose behalf it calls, for one that a script has called.
     scope: Option<Scope>,
 }
@@ -183,6 +188,7 @@ impl Broker {
             trace: Arc::new(Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref())),
             placeholders: Arc::new(placeholders),
             nesting: Arc::new(Nesting::new()),
+            stop: CancellationToken::new(),
             scope: None,
             context,
         }

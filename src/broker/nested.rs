@@ -158,6 +158,7 @@ impl Broker {
             trace: Arc::clone(&self.trace),
             placeholders: Arc::clone(&self.placeholders),
             nesting: Arc::clone(&self.nesting),
+            stop: self.stop.clone(),
             scope: Some(scope),
         }
     }

@@ -10,9 +10,10 @@ use super::evidence::definition;
 use super::ledger::Call;
 use super::policy::{self, Asked, Reason};
 use super::{Broker, Evidence};
-use crate::approvals::{self, Approvals, Asker, Known, VERSION, rfc3339};
+use crate::approvals::{self, Approvals, Asker, Choice, Known, VERSION, rfc3339};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Waits, unix_ms};
+use crate::people;
 
 /// A call that may wait, and what is known of it.
 pub(super) struct Parked<'b> {
@@ -143,7 +144,10 @@ impl Parked<'_> {
         let who = format!("by {} at {}, approval {}", decision.by, rfc3339(decision.at_ms), approval.id);
         Some(match &self.known {
             Known::Allowed(_) => Ok(Approval::Waited { id: approval.id.as_str().into(), who: who.into() }),
-            _ => Err(denied(format!("{} was denied {who}", approval.label))),
+            _ => {
+                let reason = decision.reason.as_deref().map(|reason| format!(": {}", people::line(reason)));
+                Err(denied(format!("{} was denied {who}{}", approval.label, reason.unwrap_or_default())))
+            }
         })
     }
 
@@ -151,7 +155,8 @@ impl Parked<'_> {
     pub(super) async fn answered(&self, is_allowed: bool, run: &str) {
         let Known::Waits(approval) = &self.known else { return };
         let closed = async {
-            self.approvals.decide(&approval.id, is_allowed, "the user, through the client").await?;
+            let choice = Choice { is_allowed, by: "the user, through the client", reason: None };
+            self.approvals.decide(&approval.id, choice).await?;
             if is_allowed { self.approvals.use_up(&approval.id, run, self.op).await } else { Ok(()) }
         };
         closed.await.unwrap_or_else(|error| tracing::warn!(%error, "an approval goes on waiting"));

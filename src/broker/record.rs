@@ -26,7 +26,6 @@ const MAX_NAME: usize = 100;
 #[derive(Debug, Clone, Serialize)]
 pub struct CallRecord {
     /// Call number of the script.
-    #[serde(skip)]
     pub call: u64,
     /// Start of the call, UTC; serialised as RFC 3339.
     #[serde(rename = "time", serialize_with = "as_rfc3339")]

@@ -29,7 +29,7 @@ use index::Ranked;
 use stubgen::ToolStub;
 
 pub use direct::Named;
-pub use index::{Fields, Ranking};
+pub use index::{Boost, Explained, Fields, Ranking, Word};
 pub use resource_paths::Remote;
 pub(crate) use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;
@@ -344,6 +344,27 @@ impl Catalog {
         hits.truncate(limit);
         self.answering_first(&mut hits);
         Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
+    }
+
+    /// Hits as [`Catalog::search`], each with what its score is made of; and true if nothing matches well.
+    pub(crate) fn search_explained(
+        &self,
+        query: &str,
+        limit: usize,
+        meter: &Meter,
+    ) -> Result<(Vec<(Hit<'_>, Explained)>, bool), Halt> {
+        let Ranked { mut hits, is_weak } = self.ranked_hits(query, limit, |id| id < self.tools.len(), meter)?;
+        hits.truncate(limit);
+        self.answering_first(&mut hits);
+        let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
+        let mut explained = self.index.explain(query, &documents, meter)?;
+        for (id, explained) in documents.iter().zip(&mut explained) {
+            if self.comes_last(*id) {
+                explained.boosts.push(Boost { what: "its server does not answer".to_owned(), factor: SILENT_SHARE });
+            }
+        }
+        let hits = hits.into_iter().zip(explained);
+        Ok((hits.filter_map(|((id, score), explained)| Some((self.hit(id, score)?, explained))).collect(), is_weak))
     }
 
     /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::approvals::{Approval, Approvals, Standing, rfc3339};
+use crate::approvals::{Approval, Approvals, Choice, Further, Scope, Standing, rfc3339};
 use crate::journal::unix_ms;
 use crate::people;
 use crate::principal::LOCAL;
@@ -34,9 +34,21 @@ enum Command {
     /// Show a call whole: who asks, why, and every argument
     Show(Which),
     /// Allow one call: the run makes it once when it is resumed
-    Allow(Which),
+    Allow {
+        #[command(flatten)]
+        which: Which,
+        /// All calls of this tool in the run, with any arguments, that need approval for the same reasons
+        #[arg(long)]
+        run: bool,
+    },
     /// Deny one call to its run, and the runs that resume it
-    Deny(Which),
+    Deny {
+        #[command(flatten)]
+        which: Which,
+        /// Why, for the agent
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
 }
 
 #[derive(Args)]
@@ -52,8 +64,8 @@ impl ApprovalsArgs {
     pub(super) fn json(&self) -> bool {
         let (Command::List { format, .. }
         | Command::Show(Which { format, .. })
-        | Command::Allow(Which { format, .. })
-        | Command::Deny(Which { format, .. })) = &self.command;
+        | Command::Allow { which: Which { format, .. }, .. }
+        | Command::Deny { which: Which { format, .. }, .. }) = &self.command;
         format.json
     }
 }
@@ -78,12 +90,21 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
             let approval = approvals.get(&which.id).await?;
             (which, approval)
         }
-        Command::Allow(which) => {
-            let approval = approvals.decide(&which.id, true, &user()).await?;
+        Command::Allow { which, run } => {
+            let by = people::user();
+            let approval = match run {
+                true => {
+                    let like = vec![Further::like(&approvals.get(&which.id).await?)];
+                    approvals.allow_further(&which.id, Scope::Run, &by, like).await?
+                }
+                false => approvals.decide(&which.id, Choice { is_allowed: true, by: &by, reason: None }).await?,
+            };
             (which, approval)
         }
-        Command::Deny(which) => {
-            let approval = approvals.decide(&which.id, false, &user()).await?;
+        Command::Deny { which, reason } => {
+            let by = people::user();
+            let choice = Choice { is_allowed: false, by: &by, reason: reason.as_deref() };
+            let approval = approvals.decide(&which.id, choice).await?;
             (which, approval)
         }
     };
@@ -158,7 +179,15 @@ fn show(approval: &Approval, now: u64) -> String {
     }
     if let Some(decision) = decision {
         let word = if decision.is_allowed { "allowed" } else { "denied" };
-        put(word, &format!("at {} by {}", rfc3339(decision.at_ms), people::line(&decision.by)));
+        let scope = match decision.scope {
+            Scope::Once => "",
+            Scope::Run => ", for the run",
+            Scope::Plan => ", for the plan",
+        };
+        put(word, &format!("at {} by {}{scope}", rfc3339(decision.at_ms), people::line(&decision.by)));
+        if let Some(reason) = &decision.reason {
+            put("reason", &people::line(reason));
+        }
     }
     if let Some(used) = used {
         put("used", &format!("at {} by call {} of run {}", rfc3339(used.at_ms), used.op, people::line(&used.run)));
@@ -175,16 +204,4 @@ fn show(approval: &Approval, now: u64) -> String {
         Standing::Denied | Standing::Used | Standing::Expired => {}
     }
     shown
-}
-
-/// The user of this process.
-fn user() -> String {
-    #[cfg(unix)]
-    {
-        let uid = nix::unistd::getuid();
-        let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
-        name.map_or_else(|| format!("uid {uid}"), |name| format!("{} (uid {uid})", people::line(&name)))
-    }
-    #[cfg(not(unix))]
-    crate::config::process_env("USERNAME").unwrap_or_else(|| "an unknown user".to_owned())
 }

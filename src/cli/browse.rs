@@ -11,6 +11,7 @@ use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::discovery::objects;
 use crate::gateway::Gateway;
 use crate::session::Session;
 
@@ -86,7 +87,9 @@ pub(super) async fn list(
     // With --json too, for its errors and limits.
     let listing = gateway.ls(session, path, depth).await?;
     Ok(Answer::of(match json {
-        true => Piece::Json(shapes::foreign(gateway, shapes::entries(&gateway.catalog_of(session.principal()), path)?)),
+        true => {
+            Piece::Json(shapes::foreign(gateway, objects::entries(&gateway.catalog_of(session.principal()), path)?))
+        }
         false => Piece::Out(listing),
     }))
 }
@@ -129,5 +132,5 @@ pub(super) async fn find(
     let queries = queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
     let queries: Vec<String> = queries.collect();
     let found = catalog.find_all(&queries, limit, path.unwrap_or("/"))?;
-    Ok(Answer::of(Piece::Json(shapes::foreign(gateway, shapes::hits(&catalog, &queries, &found)))))
+    Ok(Answer::of(Piece::Json(shapes::foreign(gateway, objects::hits(&catalog, &queries, &found)))))
 }

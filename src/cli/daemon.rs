@@ -16,6 +16,7 @@ use super::ui::Ui;
 use super::{Failure, Global, own_executable, remote, serve, signals};
 use crate::config::{Config, Expose, process_env, state_folder};
 use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
+use crate::server::Opening;
 use crate::{files, reload, running, server};
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
@@ -394,5 +395,35 @@ pub(super) async fn ask(
             Ok(None)
         }
         Err(error @ LinkError::Io(_)) => Err(failed(error.to_string())),
+    }
+}
+
+/// Opens the console of the daemon, which is started if the configuration wants one, and serves it until Ctrl-C; `None`
+/// if there is no daemon. `tell` is given the link.
+pub(super) async fn console(
+    global: &Global,
+    config: &Config,
+    opening: &Opening,
+    end: &mut signals::Watch,
+    tell: impl FnOnce(&str),
+) -> Result<Option<ExitCode>, Failure> {
+    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
+    let Ok(place) = place(path) else { return Ok(None) };
+    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
+    if config.daemon.auto {
+        let launch = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "run", "--detached"]) };
+        daemon::start(&place, &launch).await.map_err(failed)?;
+    }
+    let hello = Hello::new(Purpose::Console, Speaker::default());
+    let opened = daemon::open_console(&place, &hello, opening).await;
+    let (url, gone) = match opened.map_err(|error| failed(error.to_string()))? {
+        None => return Ok(None),
+        Some(Err((what, hint))) => return Err(Failure::usage(what).hint(&hint)),
+        Some(Ok(opened)) => opened,
+    };
+    tell(&url);
+    tokio::select! {
+        () = end.asked() => Ok(Some(ExitCode::SUCCESS)),
+        () = gone => Err(Failure::internal("the daemon has ended".to_owned()).hint("run `forgefs console` again")),
     }
 }

@@ -15,6 +15,7 @@ use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::exposures;
 use crate::confined::Examined;
+use crate::discovery::objects;
 use crate::gateway::Gateway;
 use crate::manifest::{ServerEntry, ServerState};
 use crate::upstream;
@@ -62,7 +63,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         report.push(
             "servers",
             &format!("server   {}: {}", server.name, state(server)),
-            shapes::server(&catalog, server),
+            objects::server(&catalog, server),
         );
         if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;

@@ -9,6 +9,7 @@ mod call;
 mod check;
 mod clients;
 mod connect;
+mod console;
 #[cfg(unix)]
 mod daemon;
 mod demo;
@@ -154,6 +155,8 @@ enum Command {
     Approvals(approvals::ApprovalsArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
+    /// Open a web page of what agents do now and did, of approvals, tools and costs
+    Console(console::ConsoleArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
     /// Secrets that forge.toml only names: rotate them, keep them in the desktop's keyring
@@ -187,6 +190,7 @@ Examples:
   forgefs search 'create issue'         find a tool
   forgefs run triage.star --json        run a script
   forgefs check triage.star             find its mistakes, and what it may do
+  forgefs console                       see what agents do, in a browser
   forgefs --catalog tools.json ls       look at a tool list without a server
 
 Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
@@ -248,6 +252,7 @@ impl Command {
             Self::Doctor(args) => args.format.json,
             Self::Auth(args) => args.json(),
             Self::Clients(args) => args.json(),
+            Self::Console(args) => args.json(),
             Self::Secrets(args) => args.json(),
             Self::Approvals(args) => args.json(),
             Self::Audit(args) => args.json(),
@@ -304,6 +309,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Scripts(args) => scripts::scripts(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Clients(args) => tokens::clients(global, &args, ui).await,
+        Command::Console(args) => console::console(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Add(args) => servers::add(global, args, ui).await,
         Command::Remove(args) => servers::remove(global, &args, ui),

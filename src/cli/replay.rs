@@ -13,12 +13,13 @@ use super::ui::Ui;
 use super::{Failure, Global, runs};
 use crate::broker::ExecutionContext;
 use crate::config::Config;
-use crate::execution::{Called, Export, Played, Script, stall};
+use crate::execution::{Called, Export, Played, Script, Verdict, counted, stall};
 use crate::gateway::Gateway;
-use crate::journal::{End, Journals, Recorded};
+use crate::journal::{Journals, Recorded};
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Matching, Parting, Player, Tape, Tool, shown};
+use crate::scripts::{CASSETTE, EXTENSIONS};
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {
@@ -91,7 +92,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
     let gateway = offline(global)?;
     let played = ui.waiting(|| format!("replaying {run}"), play(&gateway, &script, &player)).await?;
     let said = match is_same_code {
-        true => verdict(&played, player.parting(), end.as_ref(), is_cut, operations),
+        true => played.verdict(player.parting(), end.as_ref(), is_cut, operations),
         false => tried(&played, &player, operations),
     };
     if args.format.json {
@@ -128,67 +129,6 @@ fn show(played: &Played, ui: Ui) {
         Some(Err(_)) => ui.note(&format!("error: {}", shown(&played.error().unwrap_or_default()))),
         None => {}
     }
-}
-
-/// What a replay ended with.
-struct Verdict {
-    is_same: bool,
-    summary: String,
-    parted: Option<String>,
-}
-
-fn counted(operations: usize) -> String {
-    format!("{operations} operation{}", if operations == 1 { "" } else { "s" })
-}
-
-/// The same code on its own journal.
-fn verdict(played: &Played, parting: Option<Parting>, end: Option<&End>, is_cut: bool, operations: usize) -> Verdict {
-    let counted = counted(operations);
-    let stopped = match end {
-        None => "died".to_owned(),
-        Some(end) => format!("was stopped ({})", end.outcome),
-    };
-    let parted =
-        |what: String| Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(what) };
-    let same = |summary: String| Verdict { is_same: true, summary, parted: None };
-    match parting {
-        Some(Parting::End) => return same(format!("same {counted}, up to where the recorded run {stopped}")),
-        Some(parting) => return parted(parting.to_string()),
-        None => {}
-    }
-    let now = played.expected();
-    let (Some(end), false) = (end, is_cut && end.is_none_or(|end| end.outcome != now.outcome)) else {
-        let how = if now.outcome == "ok" { "a value".to_owned() } else { now.outcome };
-        return same(format!("same {counted}; the recorded run {stopped}, this one ends with {how}"));
-    };
-    let differ = |what: &str, recorded: &str, now: &str| {
-        parted(format!("{what} differs\n  recorded: {}\n  now:      {}", shown(recorded), shown(now)))
-    };
-    if end.outcome != now.outcome {
-        let why = end.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        let now_why = now.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        let (recorded, now) = (format!("{}{why}", end.outcome), format!("{}{now_why}", now.outcome));
-        return differ("the outcome", &recorded, &now);
-    }
-    let value = played.result.as_ref().and_then(|result| result.as_ref().ok()).map_or("null", |value| value.get());
-    // One that was too large is not in the journal.
-    if let Some(recorded) = end.value.as_ref().filter(|recorded| recorded.get() != value) {
-        return differ("the value", recorded.get(), value);
-    }
-    // Engines have words of their own for what goes wrong.
-    let engine = |engine: Option<&String>| engine.and_then(|engine| engine.split(' ').next().map(str::to_owned));
-    let is_same_engine = engine(end.engine.as_ref()) == engine(played.engine.as_ref());
-    if end.error != now.error && is_same_engine {
-        let text = |error: &Option<String>| error.clone().unwrap_or_default();
-        return differ("the error", &text(&end.error), &text(&now.error));
-    }
-    if end.output != played.output {
-        return differ("the output", &end.output, &played.output);
-    }
-    same(match now.outcome.as_str() {
-        "ok" => format!("same {counted}, value and output"),
-        code => format!("same {counted}, error ({code}) and output"),
-    })
 }
 
 /// Another script on recorded answers.
@@ -255,14 +195,11 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// Writes the script beside its cassette, unless one is there.
 fn beside(cassette: &Path, language: Language, code: &str, ui: Ui) -> Result<(), Failure> {
     let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some(stem) = name.strip_suffix(super::test::CASSETTE) else {
-        ui.note(&format!(
-            "`forgefs test` looks for a cassette called NAME{} beside NAME.js or the like",
-            super::test::CASSETTE
-        ));
+    let Some(stem) = name.strip_suffix(CASSETTE) else {
+        ui.note(&format!("`forgefs test` looks for a cassette called NAME{} beside NAME.js or the like", CASSETTE));
         return Ok(());
     };
-    if super::test::EXTENSIONS.iter().any(|extension| cassette.with_file_name(format!("{stem}.{extension}")).exists()) {
+    if EXTENSIONS.iter().any(|extension| cassette.with_file_name(format!("{stem}.{extension}")).exists()) {
         return Ok(());
     }
     let extension = match language {

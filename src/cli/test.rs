@@ -27,11 +27,8 @@ use crate::manifest::Pin;
 use crate::people;
 use crate::principal::Principal;
 use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
+use crate::scripts::{CASSETTE, EXTENSIONS};
 
-/// End of a cassette's name.
-pub(super) const CASSETTE: &str = ".cassette.json";
-/// Extensions of scripts, the preferred one first.
-pub(super) const EXTENSIONS: [&str; 6] = ["js", "ts", "mjs", "mts", "star", "py"];
 /// Folders that have no scripts of one's own.
 const SKIPPED: [&str; 2] = ["node_modules", "target"];
 /// Most folders below each other.

@@ -145,7 +145,7 @@ fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failur
 }
 
 /// A token of 256 bits, with a beginning by which people and scanners recognise it.
-fn new_token() -> String {
+pub(super) fn new_token() -> String {
     format!("forgefs_{}{}", random::token(), random::token())
 }
 

@@ -235,7 +235,7 @@ pub(crate) fn is_of_token(name: &str) -> bool {
     name.get(..OF_TOKEN.len()).is_some_and(|first| first.eq_ignore_ascii_case(OF_TOKEN))
 }
 
-fn parse_digest(text: &str) -> Option<[u8; 32]> {
+pub(super) fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

@@ -19,6 +19,7 @@ use crate::redact::{self, Results};
 mod approvals;
 mod auth;
 mod confinement;
+mod console;
 mod credential;
 mod daemon;
 mod diff;
@@ -55,6 +56,7 @@ mod values;
 
 pub use approvals::{Approvals, Notify};
 pub(crate) use auth::is_private;
+pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};
 pub use daemon::Daemon;
 pub use diff::Widened;
@@ -131,6 +133,8 @@ pub struct Config {
     pub profiles: BTreeMap<String, Profile>,
     /// Clients by name. Where none has credentials, only this machine may use the endpoint.
     pub clients: BTreeMap<String, Client>,
+    /// People who may open `/console` of `forgefs serve --http`.
+    pub console: BTreeMap<String, ConsoleToken>,
     /// True if requests on HTTP need a token: there are clients or an issuer, or the last was revoked and nothing else
     /// confirmed.
     pub needs_token: bool,
@@ -233,6 +237,7 @@ impl Config {
             http: Http::default(),
             profiles: BTreeMap::new(),
             clients: BTreeMap::new(),
+            console: BTreeMap::new(),
             needs_token: false,
             references: References::default(),
             daemon: Daemon::default(),
@@ -365,6 +370,7 @@ impl Config {
         let profiles = profiles::profiles(values, raw.profiles, &known)?;
         let clients = http::clients(values, raw.clients, &profiles)?;
         let http = http::http(values, raw.http, &profiles)?;
+        let console = console::console(values, raw.console)?;
         let config = Self {
             servers,
             sandbox,
@@ -387,6 +393,7 @@ impl Config {
             http,
             profiles,
             clients,
+            console,
             references: References::of(text, path, base, &env).with(&env_files),
             env_files: env_files.paths.clone(),
             daemon: daemon::daemon(values, raw.daemon)?,

@@ -57,6 +57,9 @@ pub(super) struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawClient>")]
     pub(super) clients: BTreeMap<String, RawClient>,
+    #[serde(default)]
+    #[schemars(schema_with = "schema::names::<RawConsole>")]
+    pub(super) console: BTreeMap<String, RawConsole>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -456,6 +459,13 @@ pub(super) struct RawClient {
     #[schemars(schema_with = "schema::expose")]
     pub(super) expose: Option<String>,
     pub(super) oauth: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of a person's settings")]
+pub(super) struct RawConsole {
+    pub(super) token_sha256: Option<String>,
+    pub(super) read_only: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

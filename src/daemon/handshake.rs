@@ -27,6 +27,8 @@ pub(crate) enum Purpose {
     Attach,
     /// Answer one request of the command line.
     Ask,
+    /// Serve the console until the connection ends.
+    Console,
     /// Tell the daemon's state.
     Status,
     /// End the daemon.

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::console::Opened;
 use super::handshake::{self, Hello, PATIENCE, Purpose, VERSION, Welcome};
 use super::place::{Place, check_peer};
 use crate::config::Expose;
@@ -23,7 +24,7 @@ use crate::gateway::Gateway;
 use crate::limits;
 use crate::panics;
 use crate::redact::{Outgoing as _, Surface};
-use crate::server::{self, Closing};
+use crate::server::{self, Closing, Opening};
 use crate::session::Session;
 
 /// Time for clients to get their last answers.
@@ -171,6 +172,7 @@ impl Host {
         let ended = match hello.purpose {
             Purpose::Attach => self.attach(hello, read, write).await,
             Purpose::Ask => self.answer(hello, read, write).await,
+            Purpose::Console => self.console(read, write).await,
             Purpose::Status => handshake::write(&mut write, &self.status()).await,
             Purpose::Stop => {
                 self.stop.notify_one();
@@ -217,6 +219,32 @@ impl Host {
             answer = answering => handshake::write(&mut write, &answer.map_err(io::Error::other)?).await,
             () = gone => Ok(()),
         }
+    }
+
+    /// Serves the console to the user until the other end goes, or this daemon ends.
+    async fn console(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> io::Result<()> {
+        let _attached = Attached::new(self, None);
+        let asked: Opening = handshake::read(&mut read, &limits::HANDSHAKE, PATIENCE).await?;
+        let opened = match asked.open(&self.gateway).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                let answer =
+                    Opened { url: None, error: Some((error.message.clone(), error.suggested_fix().to_owned())) };
+                return handshake::write(&mut write, &answer).await;
+            }
+        };
+        handshake::write(&mut write, &Opened { url: Some(opened.url.clone()), error: None }).await?;
+        let mut closing = self.closing.clone();
+        let gone = async {
+            let mut rest = [0; 1];
+            tokio::select! {
+                // Nothing more is expected.
+                _ = read.read(&mut rest) => {}
+                () = closing.wanted() => {}
+            }
+        };
+        opened.serve(gone).await;
+        Ok(())
     }
 
     /// The daemon's state, as docs/json.md shows it.

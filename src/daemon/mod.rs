@@ -1,8 +1,9 @@
 //! One gateway for all clients of one configuration file, in a process of its own on a private Unix socket.
 //!
 //! `place.rs` has its files, `handshake.rs` the lines in which a process says what it wants, `host.rs` is the daemon,
-//! `link.rs` reaches it, `launch.rs` starts it, and `proxy.rs` stands between a client on stdio and the daemon.
+//! `console.rs` opens the console, `link.rs` reaches the daemon, `launch.rs` starts it, and `proxy.rs` stands between a client on stdio and the daemon.
 
+mod console;
 mod handshake;
 mod host;
 mod launch;
@@ -11,6 +12,7 @@ mod place;
 mod proxy;
 mod traffic;
 
+pub(crate) use console::open_console;
 pub(crate) use handshake::{Hello, Purpose, Speaker};
 pub(crate) use host::{Answering, DRAIN, Host};
 pub(crate) use launch::{Launch, Started, ended, keep_log_short, start};

@@ -9,6 +9,7 @@ mod proposed;
 mod render;
 mod replayed;
 mod saved;
+mod verdict;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ use journaled::Seed;
 pub use journaled::Wanted;
 pub(crate) use render::waiting;
 pub use replayed::{Played, Script};
+pub use verdict::Verdict;
+pub(crate) use verdict::counted;
 
 /// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
@@ -105,6 +108,9 @@ pub struct Execution {
     /// Number in the session.
     #[serde(skip)]
     pub run: u64,
+    /// Id of its record.
+    #[serde(skip)]
+    pub id: String,
     /// Images, audio, resources and links in the value, as MCP content blocks.
     #[serde(skip)]
     pub attachments: Vec<Value>,
@@ -169,7 +175,10 @@ impl ExecutionContext {
         let redaction = self.redaction;
         let broker = Arc::new(Broker::of_request(Arc::new(self), request));
         let audit = Audit::begin(Arc::clone(&broker));
-        let answer = ask(&broker).await;
+        let answer = tokio::select! {
+            answer = ask(&broker) => answer,
+            stopped = broker.stopped() => Err(stopped),
+        };
         audit.finish(Outcome::of(&answer), answer.as_ref().err().map(|error| error.message.as_str())).await;
         let writer = broker.placeholder_writer();
         answer.map(|answer| answer.redacted(Surface::Answer(redaction).with_placeholders(writer.as_ref())))
@@ -276,15 +285,27 @@ impl ExecutionContext {
             Err(error) => return (Err(not_run(error, &request.code)), None),
         };
         broker.seeded(&seed.random);
-        if let Err(error) = broker.approve_plan(planned, &judged.plan).await {
-            let refused = Err(not_run(error, &request.code));
+        let end = |error: Error, code: &str| {
+            let refused = Err(not_run(error, code));
             journaled::end(broker, None, &refused);
-            return (refused, None);
+            (refused, None)
+        };
+        let approved = tokio::select! {
+            approved = broker.approve_plan(planned, &judged.plan) => approved,
+            stopped = broker.stopped() => Err(stopped),
+        };
+        if let Err(error) = approved {
+            return end(error, &request.code);
         }
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
         let inherited = broker.evidence().map_or(0, Evidence::expected);
         let frame = self.run_frame(script, &seed, inherited);
-        let mut report = self.pool.run(frame, &**broker, wall, self.turn.clone()).await;
+        let mut report = tokio::select! {
+            biased;
+            report = self.pool.run(frame, &**broker, wall, self.turn.clone()) => report,
+            // Leaving the first branch kills the script and its calls.
+            stopped = broker.stopped() => return end(stopped, &request.code),
+        };
         audit.ran_in(&report);
         let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
         let result = result.map_err(|failure| failed(failure, &request.code));
@@ -360,6 +381,7 @@ impl ExecutionContext {
             plan: None,
             labels: broker.labels(),
             run: 0,
+            id: broker.id().to_owned(),
             stats: Cost {
                 engine: engine.map(|engine| engine.to_string()),
                 ms: started.elapsed().as_micros() as f64 / 1000.0,

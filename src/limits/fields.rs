@@ -154,6 +154,20 @@ pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");
 /// First line of a connection to the daemon, with the values of variables.
 pub const HANDSHAKE: Limit = Limit::new("handshake", 2 << 20, Unit::Bytes, "connections to the daemon");
+/// Reason of a person who denies a call.
+pub const DENIAL: Limit = Limit::new("reason of a denial", 2_000, Unit::Bytes, "`approvals deny`, the console");
+/// Line of the audit log that is read again.
+pub const AUDIT_LINE: Limit = Limit::new("line of the audit log", 16 << 20, Unit::Bytes, "the console");
+/// Token of a login to the console.
+pub const CONSOLE_LOGIN: Limit = Limit::new("login", 4 << 10, Unit::Bytes, "the console");
+/// Body of a request of the console: a script, or arguments of a tool.
+pub const CONSOLE_BODY: Limit = Limit::new("request of the console", 8 << 20, Unit::Bytes, "the console");
+/// Pages of the console that are live.
+pub const CONSOLE_STREAMS: Limit = Limit::new("live pages", 32, Unit::Items, "the console");
+/// Runs of the audit log that the console lists: the newest.
+pub const CONSOLE_RUNS: Limit = Limit::new("listed runs", 50_000, Unit::Items, "the console");
+/// What the console keeps of them.
+pub const CONSOLE_INDEX: Limit = Limit::new("index of runs", 64 << 20, Unit::Bytes, "the console");
 /// Connections to the daemon.
 pub const DAEMON_CONNECTIONS: Limit = Limit::new("connections", 256, Unit::Items, "connections to the daemon");
 /// Request of the command line to the daemon: a script, as JSON.
@@ -484,6 +498,13 @@ pub(super) const ALL: &[&Limit] = &[
     &UNDER_WAY,
     &REQUESTS,
     &HANDSHAKE,
+    &DENIAL,
+    &AUDIT_LINE,
+    &CONSOLE_LOGIN,
+    &CONSOLE_BODY,
+    &CONSOLE_STREAMS,
+    &CONSOLE_RUNS,
+    &CONSOLE_INDEX,
     &DAEMON_CONNECTIONS,
     &DAEMON_REQUEST,
     &DAEMON_ANSWER,

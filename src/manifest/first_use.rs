@@ -36,7 +36,7 @@ pub struct FirstUse {
 }
 
 /// What a server listed.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     format: u32,
     /// By wire name.
@@ -120,18 +120,22 @@ impl FirstUse {
         self.state.first_use(&self.folder, &id(server)).await
     }
 
-    /// Accepts what a server lists now.
+    /// Accepts what a server lists now; `only` one item of it, if it is given.
     ///
     /// # Errors
     /// `INTERNAL` when the record cannot be read or written.
-    pub async fn accept(&self, entry: &ServerEntry) -> Result<Accepted> {
+    pub async fn accept(&self, entry: &ServerEntry, only: Option<&Item>) -> Result<Accepted> {
         let record = Record::of(entry).await?;
         for _ in 0..ATTEMPTS {
             let before = self.text(&entry.name).await?;
             // One that cannot be read is replaced: the operator accepts everything anew.
             let known = before.as_deref().and_then(|text| Record::parse(text).ok()).unwrap_or_default();
-            if self.state.keep_first_use(&self.folder, &id(&entry.name), before, record.text()?).await? {
-                return Ok(record.since(&known));
+            let next = match only {
+                Some(item) => known.with(item, &record),
+                None => record.clone(),
+            };
+            if self.state.keep_first_use(&self.folder, &id(&entry.name), before, next.text()?).await? {
+                return Ok(next.since(&known));
             }
         }
         Err(Error::new(ErrorCode::Internal, format!("{}: other gateways change its record all the time", entry.name)))
@@ -181,6 +185,26 @@ impl Record {
             Ok(()) => Ok(text),
             Err(error) => Err(error.hint("review such a server with `manifest.pin`")),
         }
+    }
+
+    /// This record with one item as another has it.
+    fn with(&self, item: &Item, other: &Self) -> Self {
+        let mut record = Self { format: FORMAT, ..self.clone() };
+        let taken = |own: &mut BTreeMap<String, Digests>, from: &BTreeMap<String, Digests>, name: &String| match from
+            .get(name)
+        {
+            Some(digests) => drop(own.insert(name.clone(), digests.clone())),
+            None => drop(own.remove(name)),
+        };
+        match item {
+            Item::Tool(name) => taken(&mut record.tools, &other.tools, name),
+            Item::Prompt(name) => taken(&mut record.prompts, &other.prompts, name),
+            Item::Resource(name) => taken(&mut record.resources, &other.resources, name),
+            Item::Template(name) => taken(&mut record.templates, &other.templates, name),
+            Item::Instructions => record.instructions.clone_from(&other.instructions),
+            Item::Answer => {}
+        }
+        record
     }
 
     /// The entry with what differs quarantined.

@@ -23,7 +23,7 @@ use crate::findings::{Findings, Later, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
 use crate::scripts;
-use crate::upstream::{Health, Listed, Listing, Stderr};
+use crate::upstream::{Health, Listed as ListRoom, Listing, Stderr};
 
 pub use cache::Cache;
 pub use file::load as load_file;
@@ -80,6 +80,8 @@ pub struct ServerEntry {
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
     /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
     pub held: Option<Arc<Held>>,
+    /// What the server listed, where something of it is held back.
+    listed: Option<Arc<Listed>>,
     /// Findings in the definitions as the server listed them.
     pub findings: Arc<Later>,
     /// Scripts that alone may call a tool, by the tool's identifier; wire names.
@@ -89,7 +91,16 @@ pub struct ServerEntry {
     /// Current health.
     health: Health,
     /// Memory reserved among the lists of all servers.
-    _room: Option<Arc<Listed>>,
+    _room: Option<Arc<ListRoom>>,
+}
+
+/// What a server listed, before anything of it was held back.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Stubs of its tools.
+    pub stubs: Arc<ServerStubs>,
+    /// Its resources and prompts.
+    pub offers: Arc<Offers>,
 }
 
 /// Layout of a server for the agent; every file exists in each layout.
@@ -219,6 +230,7 @@ impl ServerEntry {
             is_pinned: false,
             quarantine,
             held: None,
+            listed: None,
             findings: Arc::new(findings),
             only_from,
             observed: Observed::default(),
@@ -232,6 +244,7 @@ impl ServerEntry {
     #[must_use]
     pub fn pinned(mut self, pin: Option<&Pin>) -> Self {
         let Some(pin) = pin else { return self };
+        let listed = Arc::new(Listed { stubs: Arc::clone(&self.stubs), offers: Arc::clone(&self.offers) });
         if let Some(held) = pin.held(&self.stubs, &self.offers) {
             if held.instructions {
                 // The folders of its tools may be its instructions' words.
@@ -254,13 +267,34 @@ impl ServerEntry {
             true => self.stubs,
             false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
         };
-        Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
+        let is_held = !quarantine.is_empty() || self.held.is_some();
+        let listed = is_held.then_some(listed);
+        Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
+    }
+
+    /// What the server listed, where something of it is held back.
+    #[must_use]
+    pub fn listed_otherwise(&self) -> Option<&Listed> {
+        self.listed.as_deref()
+    }
+
+    /// The entry as the server listed it.
+    #[must_use]
+    pub fn as_listed(&self) -> Self {
+        match &self.listed {
+            Some(listed) => {
+                let Listed { stubs, offers } = Listed::clone(listed);
+                Self { stubs, offers, ..self.clone() }
+            }
+            None => self.clone(),
+        }
     }
 
     /// Quarantines everything for one reason.
     #[must_use]
     fn with_all_held(self, reason: &str) -> Self {
         let Self { offers, stubs, .. } = &self;
+        let listed = Arc::new(Listed { stubs: Arc::clone(stubs), offers: Arc::clone(offers) });
         let ids = |list: &[Offer]| list.iter().map(|offer| offer.id.clone()).collect();
         let held = Held {
             prompts: ids(&offers.prompts),
@@ -282,6 +316,7 @@ impl ServerEntry {
             paths: None,
             stubs: Arc::new(stubs),
             offers,
+            listed: Some(listed),
             ..self
         }
     }

@@ -23,6 +23,18 @@ pub(crate) const MARK: &str = "▌ ";
 /// Most combining marks on one character, and most consecutive spaces, before they are escaped.
 const MAX_RUN: usize = 4;
 
+/// The user of this process, for records of what a person decided.
+pub(crate) fn user() -> String {
+    #[cfg(unix)]
+    {
+        let uid = nix::unistd::getuid();
+        let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
+        name.map_or_else(|| format!("uid {uid}"), |name| format!("{} (uid {uid})", line(&name)))
+    }
+    #[cfg(not(unix))]
+    crate::config::process_env("USERNAME").unwrap_or_else(|| "an unknown user".to_owned())
+}
+
 /// Text of any number of lines, for a terminal: only `\n` and `\t` have an effect.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {

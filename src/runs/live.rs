@@ -98,6 +98,13 @@ impl Live {
         self.told.lock().progress = Some(text);
     }
 
+    /// Its last report, else its last step.
+    #[must_use]
+    pub fn progress(&self) -> Option<String> {
+        let told = self.told.lock();
+        told.progress.as_ref().or(told.step.as_ref()).cloned()
+    }
+
     /// Captured output so far.
     #[must_use]
     pub fn output(&self) -> String {
@@ -128,10 +135,7 @@ impl Live {
     /// The run now; `None` once its journal has its end.
     pub(super) fn look(&self, id: &str) -> Option<Run> {
         let watched = self.watched.get()?.upgrade()?;
-        let told = self.told.lock();
-        let progress = told.progress.as_ref().or(told.step.as_ref()).cloned();
-        let output = told.output.clone();
-        drop(told);
+        let (progress, output) = (self.progress(), self.output());
         Some(Run {
             id: id.to_owned(),
             language: self.language,

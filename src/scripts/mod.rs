@@ -10,6 +10,7 @@ mod lock;
 mod returned;
 mod saved;
 mod trace;
+mod write;
 
 pub use callable::{Callable, Callables};
 pub use compare::{Listed, differences, reason};
@@ -19,6 +20,7 @@ pub use folder::{Folder, FolderError, Refused, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 pub use saved::{Saved, Wanted, function, is_script_name};
 pub use trace::Trace;
+pub use write::{CASSETTE, EXTENSIONS, write};
 
 /// Name of the server whose tools are scripts.
 pub use crate::config::SCRIPTS_SERVER as SERVER;

@@ -1,6 +1,7 @@
 //! MCP over Streamable HTTP, in both eras of the protocol.
 
 mod connections;
+mod console;
 mod edge;
 mod events;
 mod moved;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Http, Tls};
+use crate::console::Console;
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::limits;
@@ -29,6 +31,7 @@ use crate::reload;
 use crate::task::Task;
 use crate::tls;
 use connections::Connections;
+pub(crate) use console::Opening;
 use edge::Edge;
 use moved::Mark;
 use oauth::Issuers;
@@ -131,6 +134,7 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         issuers: Issuers::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
+        console: Console::new(Arc::clone(&gateway), Arc::default()),
         mark: Mark::new(&gateway),
     });
     if let Some(settings) = &gateway.config().http.oauth {

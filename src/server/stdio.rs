@@ -56,7 +56,7 @@ impl Closing {
     }
 
     /// Waits until it is wanted; never, once the switch is gone.
-    async fn wanted(&mut self) {
+    pub(crate) async fn wanted(&mut self) {
         if self.0.wait_for(|wanted| *wanted).await.is_err() {
             std::future::pending().await
         }

@@ -81,7 +81,7 @@ impl Served {
         self.ready().await;
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("{}://127.0.0.1:{}/mcp", self.scheme, self.port)
     }
 

@@ -18,6 +18,8 @@ mod config_schema;
 #[cfg(target_os = "linux")]
 mod confined;
 mod connect;
+#[cfg(unix)]
+mod console;
 mod container;
 #[cfg(unix)]
 mod daemon;

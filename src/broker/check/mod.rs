@@ -27,6 +27,7 @@ use crate::manifest::ServerEntry;
 use crate::outcome::Outcome;
 use crate::redact::{self, Results, Surface};
 use crate::scripts::SERVER;
+use crate::session::Consent;
 use crate::text::{head, push_visible};
 use crate::upstream::Operation;
 
@@ -69,6 +70,10 @@ pub struct Judgement {
     pub warnings: Vec<Mistake>,
     /// What the script may do.
     pub plan: Plan,
+    /// Calls of tools, by place.
+    pub(crate) calls: Vec<(Place, String)>,
+    /// Calls that need approval, with all reasons for it; true for one that may run more than once.
+    pub(crate) asks: Vec<Asks>,
     /// Calls about which the user is asked before it runs.
     pub(crate) planned: Vec<Planned>,
     /// Reads of answers, with the server and tool of each.
@@ -77,6 +82,19 @@ pub struct Judgement {
     pub(crate) uses: BTreeSet<Used>,
     /// Calls of scripts, as written; true for one that may run more than once.
     pub(crate) scripts: Vec<(String, bool)>,
+}
+
+/// A call in the text that needs approval.
+#[derive(Debug, Clone)]
+pub(crate) struct Asks {
+    /// The tool, at its server's current origin, with its current definition.
+    pub(crate) consent: Consent,
+    /// The tool in messages.
+    pub(crate) label: String,
+    /// Rules that want approval.
+    pub(crate) reasons: Vec<String>,
+    /// True if it may run more than once.
+    pub(crate) repeats: bool,
 }
 
 impl fmt::Display for Mistake {
@@ -218,6 +236,7 @@ impl Judge<'_> {
             }
             Ok(Some((entry, stub))) => {
                 self.judgement.plan.touch(entry, Some(stub), site);
+                self.judgement.calls.push((site.at, format!("{}.{}", entry.ident, stub.ident)));
                 self.read(entry, stub, site);
                 match self.allowed(entry, stub, site) {
                     Ok(()) => self.fits(entry, stub, site).await,
@@ -251,8 +270,16 @@ impl Judge<'_> {
             from: self.from.map(Caller::Reviewed),
         };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
+        let label = format!("{}.{}", entry.ident, stub.ident);
+        if let Some(reason) = reasons.first() {
+            self.judgement.asks.push(Asks {
+                consent: consent::consent(&asked, reason),
+                label: label.clone(),
+                reasons: reasons.iter().map(Reason::to_string).collect(),
+                repeats: site.repeats,
+            });
+        }
         if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
-            let label = format!("{}.{}", entry.ident, stub.ident);
             let planned = Planned::new(consent::consent(&asked, reason), label, stub, site);
             self.judgement.planned.push(planned);
         }

@@ -7,6 +7,7 @@
 //! by one.
 
 mod document;
+mod explain;
 mod query;
 mod ranking;
 mod runs;
@@ -19,6 +20,7 @@ mod words;
 
 use std::sync::Arc;
 
+pub use self::explain::{Boost, Explained, Word};
 pub use self::ranking::{Fields, Ranking};
 use self::runs::{RUNS, Runs};
 use self::scores::Scores;

@@ -44,16 +44,18 @@ impl Scratch {
 }
 
 /// A word where it occurs.
-type Occurrences<'i> = Vec<(&'i Placed, TermInfo)>;
+pub(super) type Occurrences<'i> = Vec<(&'i Placed, TermInfo)>;
 
 /// A word of a query, or another that counts for it.
-struct Variant<'i> {
-    stem: String,
+pub(super) struct Variant<'i> {
+    pub(super) stem: String,
+    /// Why it counts: `word`, `synonym`, or `like` for a known word that an unknown one may stand for.
+    pub(super) how: &'static str,
     /// Its weight beside the word's own.
     share: f32,
-    found: Occurrences<'i>,
+    pub(super) found: Occurrences<'i>,
     /// Number of documents with it.
-    count: u32,
+    pub(super) count: u32,
 }
 
 impl Index {
@@ -90,29 +92,43 @@ impl Index {
         of_term: &mut Scores,
         meter: &Meter,
     ) -> Result<f32, Halt> {
-        let total = self.norms.len();
-        let whole = term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
-        let mut own: Option<f32> = None;
-        for (number, variant) in variants.iter().enumerate() {
+        let (weights, limit) = self.weights(term, variants);
+        for (variant, weight) in variants.iter().zip(weights) {
             meter.spend(u64::from(variant.count) / POSTINGS_A_STEP)?;
-            let rarity = own.unwrap_or(f32::MAX).min(rarity(total, variant.count));
-            if number == 0 && variant.count > 0 {
-                own = Some(rarity);
-            }
-            let weight = variant.share * rarity.powf(self.ranking.rarity) * whole;
             for (at, word) in &variant.found {
                 at.segment
                     .words
                     .postings(word, |document, count| {
                         let document = at.id(document);
-                        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-                        let count = count as f32 / self.norms.get(document as usize).copied().unwrap_or(1.0);
-                        of_term.at_least(document, weight * count / (count + self.ranking.k1));
+                        of_term.at_least(document, weight * self.saturated(document, count));
                     })
                     .map_err(broken)?;
             }
         }
-        Ok(own.unwrap_or_else(|| rarity(total, 0)).powf(self.ranking.rarity) * whole)
+        Ok(limit)
+    }
+
+    /// Weight of a word's variants, and the limit of their score.
+    pub(super) fn weights(&self, term: &query::Term, variants: &[Variant<'_>]) -> (Vec<f32>, f32) {
+        let total = self.norms.len();
+        let whole = term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
+        let mut own: Option<f32> = None;
+        let mut weights = Vec::with_capacity(variants.len());
+        for (number, variant) in variants.iter().enumerate() {
+            let rarity = own.unwrap_or(f32::MAX).min(rarity(total, variant.count));
+            if number == 0 && variant.count > 0 {
+                own = Some(rarity);
+            }
+            weights.push(variant.share * rarity.powf(self.ranking.rarity) * whole);
+        }
+        (weights, own.unwrap_or_else(|| rarity(total, 0)).powf(self.ranking.rarity) * whole)
+    }
+
+    /// Share of its weight that a word has which is so many times in a document.
+    pub(super) fn saturated(&self, document: u32, count: u32) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let count = count as f32 / self.norms.get(document as usize).copied().unwrap_or(1.0);
+        count / (count + self.ranking.k1)
     }
 
     /// Scores each document for a word and its variants in its name. Those are among the words of the document, so that
@@ -134,27 +150,27 @@ impl Index {
     }
 
     /// The word, its synonyms, and the likely meanings of an unknown word.
-    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<Variant<'_>>, Halt> {
-        let own = self.variant(&term.stem, 1.0, meter)?;
+    pub(super) fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<Variant<'_>>, Halt> {
+        let own = self.variant(&term.stem, "word", 1.0, meter)?;
         let is_unknown = own.count == 0;
         let mut variants = vec![own];
         if self.ranking.synonyms > 0.0 {
             for other in synonyms::of(&term.stem) {
-                variants.push(self.variant(other, self.ranking.synonyms, meter)?);
+                variants.push(self.variant(other, "synonym", self.ranking.synonyms, meter)?);
             }
         }
         if self.ranking.typos > 0.0 && term.may_be_typo && is_unknown {
             meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
             for other in self.meant(&term.stem, meter)? {
-                variants.push(self.variant(&other, self.ranking.typos, meter)?);
+                variants.push(self.variant(&other, "like", self.ranking.typos, meter)?);
             }
         }
         Ok(variants)
     }
 
-    fn variant(&self, stem: &str, share: f32, meter: &Meter) -> Result<Variant<'_>, Halt> {
+    fn variant(&self, stem: &str, how: &'static str, share: f32, meter: &Meter) -> Result<Variant<'_>, Halt> {
         let (found, count) = occurrences(stem, self.segments.iter(), |segment| &segment.words, meter)?;
-        Ok(Variant { stem: stem.to_owned(), share, found, count })
+        Ok(Variant { stem: stem.to_owned(), how, share, found, count })
     }
 
     /// The most frequent known words with an unknown one as prefix, else those at edit distance one.

@@ -98,3 +98,31 @@ fn after_any_changes_an_index_equals_one_built_anew() {
     assert!(most > 4 && most <= 9, "{most} segments");
     assert!(reused * 2 > changes, "{reused} of {changes} segments reused");
 }
+
+/// Sum of the words and the name, times the boosts.
+fn product(explained: &Explained) -> f32 {
+    let sum: f32 = explained.words.iter().map(|word| word.gives).sum::<f32>() + explained.name;
+    explained.boosts.iter().fold(sum, |product, boost| product * boost.factor)
+}
+
+#[test]
+fn an_explanation_adds_up_to_the_score() {
+    let mut dice = Dice(7);
+    let servers: Vec<Arc<ServerEntry>> = (0..20).map(|number| dice.server(number)).collect();
+    let index = Index::in_runs(&servers, &Skills::default(), None, Ranking::default(), SMALL).expect("an index");
+    let mut explained_hits = 0;
+    for query in ["create an issue", "isue", "server 3 invoices", "get weather note", "größe"] {
+        let meter = Meter::new(u64::MAX);
+        let ranked = index.search(query, 20, |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let documents: Vec<usize> = ranked.hits.iter().map(|(id, _)| *id).collect();
+        let all = index.explain(query, &documents, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let best = all.iter().map(product).fold(0.0, f32::max);
+        for ((_, score), explained) in ranked.hits.iter().zip(&all) {
+            assert!(!explained.words.is_empty(), "{query}: a hit has a word of it");
+            let made = product(explained) / best.powf(index.ranking.even);
+            assert!((made - score).abs() <= score * 1e-3, "{query}: {made} is not {score}: {explained:?}");
+            explained_hits += 1;
+        }
+    }
+    assert!(explained_hits > 20, "{explained_hits}");
+}

@@ -11,12 +11,12 @@ use serde_json::json;
 use super::proposals::Desk;
 use super::told;
 use crate::cli::shapes::{self, Format};
-use crate::cli::test::CASSETTE;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
 use crate::limits;
 use crate::people;
 use crate::proposals::Kept;
+use crate::scripts::CASSETTE;
 use crate::tree::Tree;
 
 #[derive(Args)]

@@ -1,8 +1,6 @@
 //! `forgefs scripts save`: a run becomes a function script with a test.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +8,6 @@ use serde_json::json;
 
 use super::super::replay::{called, nowhere, offline, recorded};
 use super::super::shapes::{self, Format};
-use super::super::test::{CASSETTE, EXTENSIONS};
 use super::super::ui::Ui;
 use super::super::{Failure, Global, runs};
 use crate::broker::ExecutionContext;
@@ -18,7 +15,7 @@ use crate::config::{self, Limits};
 use crate::error::ErrorCode;
 use crate::people;
 use crate::redact::{self, Surface};
-use crate::scripts::{Saved, Wanted, is_script_name};
+use crate::scripts::{self, Saved, Wanted, is_script_name};
 
 #[derive(Args)]
 pub(super) struct SaveArgs {
@@ -45,7 +42,6 @@ pub(super) struct SaveArgs {
 pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let config::Scripts { path: Some(folder), .. } = &config.scripts else { return Err(super::no_folder()) };
-    let parts: Vec<&str> = args.name.split('/').collect();
     if !is_script_name(&args.name) {
         let what = format!("{:?} is no name of a script", redact::text(Surface::Log, &args.name));
         return Err(Failure::usage(people::line(&what).into_owned())
@@ -74,58 +70,12 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         let failure = Failure::from(error);
         if is_usage { Failure { exit: 2, ..failure } } else { failure }
     })?;
-    let script = place(folder, &parts, saved.extension)?;
-    let beside = script.with_file_name(format!("{}{CASSETTE}", parts.last().unwrap_or(&"")));
-    create(&script, &saved.code)?;
-    if let Err(failure) = create(&beside, &cassette.text()) {
-        // A script without its test is half of what was asked for.
-        let _ = fs::remove_file(&script);
-        return Err(failure);
-    }
+    let [script, beside] = scripts::write(folder, &args.name, &saved, &cassette.text()).map_err(|error| {
+        let exit = if error.code == ErrorCode::InvalidArgs { 2 } else { 4 };
+        Failure { exit, ..Failure::from(error) }
+    })?;
     tell(&args, &saved, &script, &beside, ui);
     Ok(ExitCode::SUCCESS)
-}
-
-/// The file of a script that is not there yet, in a folder that is within that of scripts.
-fn place(folder: &Path, parts: &[&str], extension: &str) -> Result<PathBuf, Failure> {
-    let wrong = |path: &Path, error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
-    let Some((stem, folders)) = parts.split_last() else { return Err(super::no_folder()) };
-    fs::create_dir_all(folder).map_err(|error| wrong(folder, error))?;
-    let root = fs::canonicalize(folder).map_err(|error| wrong(folder, error))?;
-    let mut within = folder.to_owned();
-    for part in folders {
-        within.push(part);
-        match fs::create_dir(&within) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(wrong(&within, error)),
-            _ => {}
-        }
-        let real = fs::canonicalize(&within).map_err(|error| wrong(&within, error))?;
-        if !real.starts_with(&root) {
-            return Err(Failure::usage(format!("{} leads out of the folder of scripts", within.display()))
-                .hint("save the script under another name"));
-        }
-    }
-    for known in EXTENSIONS {
-        let other = within.join(format!("{stem}.{known}"));
-        if fs::symlink_metadata(&other).is_ok() {
-            return Err(taken(&other));
-        }
-    }
-    Ok(within.join(format!("{stem}.{extension}")))
-}
-
-fn taken(path: &Path) -> Failure {
-    Failure::usage(format!("{} is there already", path.display()))
-        .hint("give another name: a script is never overwritten")
-}
-
-fn create(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::AlreadyExists => taken(path),
-        _ => Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) },
-    };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
 }
 
 fn tell(args: &SaveArgs, saved: &Saved, script: &Path, cassette: &Path, ui: Ui) {

@@ -27,7 +27,7 @@ pub(super) async fn accept(global: &Global, servers: &[String], ui: Ui) -> Resul
             && (servers.is_empty() || servers.contains(&entry.name))
     };
     for entry in catalog.servers().iter().filter(is_meant) {
-        let accepted = first_use.accept(entry).await?;
+        let accepted = first_use.accept(entry, None).await?;
         tell(&catalog, entry, &accepted, ui);
     }
     ui.note("`forgefs reload` has running gateways compare again");

@@ -36,7 +36,7 @@ impl Widened {
             env_files, servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, answer_findings, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
-            http, clients, profiles: _, needs_token, references, daemon: _, path: _,
+            http, clients, console, profiles: _, needs_token, references, daemon: _, path: _,
             skills,
         } = now;
         let mut widened = Self::default();
@@ -72,6 +72,11 @@ impl Widened {
             let key = format!("clients.{name}");
             let is_known = clients.get(name).map_or(!client.has_credentials(), |now| now.is_known_as(client));
             widened.add(key, "a new client or token", !is_known);
+        }
+        for (name, person) in &next.console {
+            let is_known =
+                console.get(name).is_some_and(|now| now.token == person.token && now.read_only <= person.read_only);
+            widened.add(format!("console.{name}"), "a new token, or one that may change more", !is_known);
         }
         profiles::compare(now, next, &mut widened);
         widened.add("clients", "none left: no token is asked for", *needs_token && !next.needs_token);

@@ -4,8 +4,9 @@ use super::{Edit, NewServer};
 use crate::config::error::ConfigError;
 use crate::error::{did_you_mean, nearest};
 
-/// Table of the clients.
+/// Tables of the clients, and of people who may open the console.
 const CLIENTS: &str = "clients";
+const CONSOLE: &str = "console";
 
 impl Edit<'_> {
     /// The text with another client, whose token has this digest.
@@ -17,12 +18,50 @@ impl Edit<'_> {
             let error = self.client_fault(name, format!("there is a client `{taken}` already"));
             return Err(error.with_hint(format!("`forgefs clients rotate {taken}` gives it another token")));
         }
+        self.with_entry(CLIENTS, name, &[format!("token_sha256 = \"{token_sha256}\"")])
+    }
+
+    /// The text with another person who may open the console, whose token has this digest.
+    ///
+    /// # Errors
+    /// A person has this name, or the file cannot be edited.
+    pub(crate) fn with_console(&self, name: &str, token_sha256: &str, read_only: bool) -> Result<String, ConfigError> {
+        if self.console().any(|taken| taken.eq_ignore_ascii_case(name)) {
+            let error = super::fault(self.file, &format!("{CONSOLE}.{name}"), format!("`{name}` has a token already"));
+            return Err(error.with_hint(format!("`forgefs console remove {name}` takes it back")));
+        }
+        let mut pairs = vec![format!("token_sha256 = \"{token_sha256}\"")];
+        if read_only {
+            pairs.push("read_only = true".to_owned());
+        }
+        self.with_entry(CONSOLE, name, &pairs)
+    }
+
+    /// The text without such a person.
+    ///
+    /// # Errors
+    /// There is none of this name, or the file cannot be edited.
+    pub(crate) fn without_console(&self, name: &str) -> Result<String, ConfigError> {
+        if !self.console().any(|known| known == name) {
+            let error = super::fault(self.file, &format!("{CONSOLE}.{name}"), format!("`{name}` has no token"));
+            let hint = did_you_mean(&nearest(name, self.console().map(String::as_str)));
+            return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs console add NAME` makes one".into())));
+        }
+        let text = Edit::of_table(self.file, self.text, CONSOLE)?.without(&[name])?;
+        Ok(format!("{}{text}", self.mark))
+    }
+
+    /// Names of the people who may open the console.
+    fn console(&self) -> impl Iterator<Item = &String> {
+        self.table.get(CONSOLE).and_then(toml::Value::as_table).into_iter().flatten().map(|(name, _)| name)
+    }
+
+    fn with_entry(&self, table: &'static str, name: &str, pairs: &[String]) -> Result<String, ConfigError> {
         let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         // A JSON string is one of TOML.
         let key = if is_bare { name.to_owned() } else { serde_json::Value::from(name).to_string() };
-        let pairs = [format!("token_sha256 = \"{token_sha256}\"")];
-        let entry = NewServer { name, key: &key, comments: &[], pairs: &pairs, group: None };
-        let text = Edit::of_table(self.file, self.text, CLIENTS)?.added(&entry)?;
+        let entry = NewServer { name, key: &key, comments: &[], pairs, group: None };
+        let text = Edit::of_table(self.file, self.text, table)?.added(&entry)?;
         Ok(format!("{}{text}", self.mark))
     }
 

@@ -21,7 +21,8 @@ use tokio::task::AbortHandle;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::edge::{Connection, Edge, Place};
+use super::edge::{Connection, Place};
+use super::reply::Reply;
 use crate::limits;
 use crate::panics;
 
@@ -32,9 +33,15 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time in which a client must read something of what is sent to it.
 const WRITE: Duration = Duration::from_secs(60);
 
+/// Answers the requests of connections.
+pub(super) trait Answers: Send + Sync + 'static {
+    /// Answers a request.
+    fn answer(&self, request: Request<Incoming>, from: Connection) -> impl Future<Output = Reply> + Send;
+}
+
 /// The connections of one listener.
-pub(super) struct Connections {
-    edge: Arc<Edge>,
+pub(super) struct Connections<A> {
+    edge: Arc<A>,
     tls: Option<TlsAcceptor>,
     /// Connections without an accepted request, oldest first.
     strangers: Mutex<VecDeque<Stranger>>,
@@ -78,8 +85,8 @@ impl Drop for OpenConnection {
     }
 }
 
-impl Connections {
-    pub(super) fn new(edge: Arc<Edge>, tls: Option<TlsAcceptor>, ends: watch::Receiver<bool>) -> Self {
+impl<A: Answers> Connections<A> {
+    pub(super) fn new(edge: Arc<A>, tls: Option<TlsAcceptor>, ends: watch::Receiver<bool>) -> Self {
         Self { edge, tls, strangers: Mutex::default(), open: Arc::default(), ends }
     }
 
@@ -128,7 +135,7 @@ impl Connections {
 /// Answers the requests of one connection.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
-    edge: Arc<Edge>,
+    edge: Arc<impl Answers>,
     from: Connection,
     mut ends: watch::Receiver<bool>,
 ) {
@@ -137,7 +144,7 @@ async fn converse(
     let stream: Pin<Box<TimeoutStream<_>>> = Box::pin(stream);
     let service = service_fn(move |request: Request<Incoming>| {
         let (edge, from) = (Arc::clone(&edge), from.clone());
-        async move { Ok::<_, Infallible>(answered(&edge, request, from).await) }
+        async move { Ok::<_, Infallible>(answered(&*edge, request, from).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -154,7 +161,7 @@ async fn converse(
     let _ = connection.await;
 }
 
-async fn answered(edge: &Edge, request: Request<Incoming>, from: Connection) -> super::reply::Reply {
+async fn answered(edge: &impl Answers, request: Request<Incoming>, from: Connection) -> Reply {
     let answer = panics::caught(edge.answer(request, from)).await;
     answer.unwrap_or_else(|defect| super::reply::defect(&defect))
 }

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::super::ForgeServer;
 use super::super::admission::{Admission, HeldBytes};
 use super::super::message::{self, Read};
+use super::connections::Answers;
+use super::console;
 use super::moved::{Keeping, Mark, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
@@ -27,6 +29,7 @@ use super::reply::{self, Reply};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
 use crate::config::{Config, Expose};
+use crate::console::Console;
 use crate::error::{Error, ErrorCode};
 use crate::gateway::Gateway;
 use crate::limits;
@@ -63,6 +66,8 @@ pub(super) struct Edge {
     pub(super) draining: AtomicBool,
     /// True if the connections are encrypted here.
     pub(super) is_tls: bool,
+    /// The console, for the people of `[console]`.
+    pub(super) console: Arc<Console>,
     /// Mark of the replica's own requests and events.
     pub(super) mark: Mark,
 }
@@ -107,7 +112,7 @@ impl Drop for ClientPlace {
 
 impl Connection {
     /// Counts the connection among those of its client; false if these are too many.
-    fn enter(&self, places: &Arc<Mutex<HashMap<String, usize>>>, client: &str, most: usize) -> bool {
+    pub(super) fn enter(&self, places: &Arc<Mutex<HashMap<String, usize>>>, client: &str, most: usize) -> bool {
         let mut place = self.place.lock();
         if place.as_ref().is_some_and(|place| place.client == client) {
             return true;
@@ -125,9 +130,8 @@ impl Connection {
     }
 }
 
-impl Edge {
-    /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
+impl Answers for Edge {
+    async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
         let config = self.gateway.config();
         let origin = request.headers().get(header::ORIGIN).cloned();
         if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), self.is_tls) {
@@ -139,7 +143,9 @@ impl Edge {
             None => answered,
         }
     }
+}
 
+impl Edge {
     async fn routed(&self, config: &Config, request: Request<Incoming>, from: Connection) -> Reply {
         let path = request.uri().path();
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -151,6 +157,12 @@ impl Edge {
             "/mcp" => {}
             "/metrics" if config.http.metrics && is_read => {}
             // Before a client has a token it asks whose tokens are taken.
+            _ if !config.console.is_empty() && Console::has(path) => {
+                return match who::unencrypted(config, (from.peer, self.is_tls)) {
+                    Some(refused) => refused,
+                    None => console::answered(&self.console, &self.places, request, from).await,
+                };
+            }
             _ if path.starts_with(oauth::WELL_KNOWN) => return document(config, request.method(), path),
             _ => return reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n"),
         }

@@ -88,15 +88,9 @@ pub(super) async fn client(
     query: Option<&str>,
     (peer, is_tls): (IpAddr, bool),
 ) -> Result<Who, Box<Reply>> {
-    let is_proxy = config.http.trusted_proxies.iter().any(|net| net.contains(&peer));
-    if !is_tls && !is_proxy && !peer.is_loopback() {
-        let fix = "use https, or the address of the proxy in front";
-        return Err(Box::new(reply::refused(
-            StatusCode::FORBIDDEN,
-            None,
-            "plain HTTP is for trusted proxies alone",
-            fix,
-        )));
+    let is_proxy = is_proxy(config, peer);
+    if let Some(refused) = unencrypted(config, (peer, is_tls)) {
+        return Err(Box::new(refused));
     }
     if !config.needs_token {
         let is_forwarded = is_proxy
@@ -134,6 +128,17 @@ pub(super) async fn client(
             Err(Box::new(reply::unauthorized(challenge, "no client has this token")))
         }
     }
+}
+
+fn is_proxy(config: &Config, peer: IpAddr) -> bool {
+    config.http.trusted_proxies.iter().any(|net| net.contains(&peer))
+}
+
+/// Refuses a request that crossed a network unencrypted.
+pub(super) fn unencrypted(config: &Config, (peer, is_tls): (IpAddr, bool)) -> Option<Reply> {
+    let is_safe = is_tls || peer.is_loopback() || is_proxy(config, peer);
+    let (what, fix) = ("plain HTTP is for trusted proxies alone", "use https, or the address of the proxy in front");
+    (!is_safe).then(|| reply::refused(StatusCode::FORBIDDEN, None, what, fix))
 }
 
 /// The client of `[clients]` that has this token.

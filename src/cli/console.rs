@@ -1,0 +1,147 @@
+//! `forgefs console`: a web page of what agents do, and the people who may open it on HTTP.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::servers::{RELOAD, Target, tell_backup};
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global, serve, signals, tokens};
+use crate::config::{is_client_name, token_digest};
+use crate::server::Opening;
+
+/// Form of an address.
+const FORM: &str = "give an address of this machine and a port, such as 127.0.0.1:7340";
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct ConsoleArgs {
+    #[command(subcommand)]
+    command: Option<ConsoleCommand>,
+    /// Address of this machine to listen at [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Print the link, and open no browser
+    #[arg(long)]
+    no_open: bool,
+    /// A link whose session may look, and change nothing
+    #[arg(long)]
+    read_only: bool,
+}
+
+#[derive(Subcommand)]
+enum ConsoleCommand {
+    /// Make a token for a person who may open /console of `serve --http`, print it once, and keep its digest in the
+    /// configuration
+    Add {
+        /// Name of the person, for records
+        name: String,
+        /// The person may look, and change nothing
+        #[arg(long)]
+        read_only: bool,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Take a person's token back: its sessions end when the gateway reads the configuration
+    Remove {
+        /// Name of the person
+        name: String,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+impl ConsoleArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        match &self.command {
+            Some(ConsoleCommand::Add { format, .. } | ConsoleCommand::Remove { format, .. }) => format.json,
+            None => false,
+        }
+    }
+}
+
+pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Some(ConsoleCommand::Add { name, read_only, format }) => {
+            add(&Target::any(global), name, *read_only, *format, ui)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(ConsoleCommand::Remove { name, format }) => {
+            let target = Target::existing(global)?;
+            let backup = target.edit(|edit| edit.without_console(name).map(Some))?;
+            match format.json {
+                true => shapes::print(json!({ "name": name, "file": target.shown() }), ui),
+                false => ui.note(&format!("removed the token of {name} from {}; {RELOAD}", target.shown())),
+            }
+            tell_backup(backup.as_deref(), ui);
+            return Ok(ExitCode::SUCCESS);
+        }
+        None => {}
+    }
+    let fault = |address: &str| Failure::usage(format!("--listen: `{address}` is no address with a port")).hint(FORM);
+    let parsed = |address: &String| address.parse::<SocketAddr>().map_err(|_| fault(address));
+    let listen = args.listen.as_ref().map(parsed).transpose()?;
+    let opening =
+        Opening { listen: listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))), read_only: args.read_only };
+    open(global, &opening, args.no_open, ui).await
+}
+
+/// Opens the console of the daemon, which is started if the configuration wants one; without one, of a gateway of this
+/// process.
+async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Result<ExitCode, Failure> {
+    let config = global.load(false)?;
+    if global.client.is_some() {
+        return Err(Failure::usage("--as: the console is for the operator, who sees everything".to_owned()));
+    }
+    let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
+    #[cfg(unix)]
+    if let Some(ended) =
+        super::daemon::console(global, &config, opening, &mut end, |url| tell(url, no_open, ui)).await?
+    {
+        return Ok(ended);
+    }
+    let gateway = Arc::new(serve::started(global, config)?);
+    let open = opening.open(&gateway).await.map_err(|error| Failure { exit: 2, ..Failure::from(error) })?;
+    ui.note(
+        "note: no daemon runs, so this gateway has servers of its own; it lists the runs of all, and what runs here",
+    );
+    tell(&open.url, no_open, ui);
+    tokio::select! {
+        () = open.serve(end.asked()) => {}
+        () = serve::kept_current(&gateway) => {}
+    }
+    gateway.save_observed().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the link, and opens it in a browser.
+fn tell(url: &str, no_open: bool, ui: Ui) {
+    ui.out(url);
+    ui.note("the link signs in once, within ten minutes; Ctrl-C ends the console");
+    if !no_open && let Err(error) = open::that_detached(url) {
+        ui.note(&format!("no browser could be opened: {error}"));
+    }
+}
+
+fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> Result<(), Failure> {
+    if !is_client_name(name) {
+        let failure = Failure::usage(format!("`{name}` is not usable as the name of a person"));
+        return Err(failure.hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first"));
+    }
+    let token = tokens::new_token();
+    let backup = target.edit(|edit| edit.with_console(name, &token_digest(&token), read_only).map(Some))?;
+    if format.json {
+        shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
+    } else {
+        ui.note(&format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown()));
+        ui.note("the token is shown this once; it signs in at /console of `forgefs serve --http`:");
+        ui.out(&token);
+    }
+    tell_backup(backup.as_deref(), ui);
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Calls that wait for approval, and decisions about them.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Console;
+use super::access::Person;
+use crate::approvals::{Approval, Approvals, Call, Choice, Further, Scope, Standing};
+use crate::error::{Error, ErrorCode, Result};
+use crate::journal::unix_ms;
+use crate::principal::Principal;
+
+/// Most decided approvals of a list.
+const DECIDED: usize = 50;
+/// Most that wait whose plan is read from their scripts.
+const PLANS: usize = 50;
+
+/// A decision.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Decide {
+    allow: bool,
+    #[serde(default)]
+    scope: Scope,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl Console {
+    fn inbox(&self) -> Result<Arc<Approvals>> {
+        self.gateway.waiting_approvals().ok_or_else(|| {
+            Error::new(ErrorCode::InvalidArgs, "approvals need a home folder to be kept in")
+                .hint("set HOME, or XDG_STATE_HOME, where the gateway starts")
+        })
+    }
+
+    /// What waits, and what was decided last.
+    pub(super) async fn approvals(self: &Arc<Self>) -> Result<Value> {
+        let approvals = self.inbox()?;
+        let now = unix_ms(SystemTime::now());
+        let all = approvals.list().await?;
+        let (waiting, decided): (Vec<&Approval>, Vec<&Approval>) =
+            all.iter().partition(|approval| approval.standing(now) == Standing::Waits);
+        let mut shown = Vec::with_capacity(waiting.len());
+        for (number, approval) in waiting.into_iter().enumerate() {
+            let plan = if number < PLANS { self.plan_of(approval).await.map(|(plan, _)| plan) } else { None };
+            shown.push(object(approval, now, plan.as_ref()));
+        }
+        let decided = decided.into_iter().rev().take(DECIDED).map(|approval| object(approval, now, None));
+        Ok(json!({
+            "waiting": shown,
+            "decided": decided.collect::<Vec<_>>(),
+            "waits": approvals.wait().is_some(),
+        }))
+    }
+
+    /// Decides about a call that waits.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when it does not wait, or its plan is not known.
+    pub(super) async fn decide(self: &Arc<Self>, id: &str, decide: &Decide, by: &Person) -> Result<Value> {
+        let approvals = self.inbox()?;
+        let by = format!("{} in the console", by.name);
+        let decided = match (decide.allow, decide.scope) {
+            (false, _) | (true, Scope::Once) => {
+                let reason = decide.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+                approvals.decide(id, Choice { is_allowed: decide.allow, by: &by, reason }).await?
+            }
+            (true, Scope::Run) => {
+                let like = vec![Further::like(&approvals.get(id).await?)];
+                approvals.allow_further(id, Scope::Run, &by, like).await?
+            }
+            (true, Scope::Plan) => {
+                let approval = approvals.get(id).await?;
+                let Some((_, calls)) = self.plan_of(&approval).await else {
+                    let what = format!("the plan of run {} is not known", approval.asker.run);
+                    return Err(
+                        Error::new(ErrorCode::InvalidArgs, what).hint("allow the call, or all of its tool in the run")
+                    );
+                };
+                approvals.allow_further(id, Scope::Plan, &by, calls).await?
+            }
+        };
+        tracing::info!(target: "forgefs::console", approval = id, by, allowed = decide.allow, "an approval was decided");
+        Ok(object(&decided, unix_ms(SystemTime::now()), None))
+    }
+
+    /// The plan of the script whose call waits, and the calls of it that need approval; `None` if the journal of its run
+    /// is gone, or the text does not show all calls that need approval.
+    async fn plan_of(&self, approval: &Approval) -> Option<(Value, Vec<Further>)> {
+        let (run, _) = self.journal(&approval.asker.run).await.ok()??;
+        let profile = self.gateway.profile_of(&Principal::of(&approval.call.client));
+        let principal = Principal { profile: profile.map(Into::into), ..Principal::of(&approval.call.client) };
+        let session = self.gateway.open_only_session(principal);
+        let context = self.gateway.execution_context(&session);
+        let judged = context.check(run.head.language, &run.head.code).await.ok()?;
+        let call = |consent: crate::session::Consent| Call {
+            server: consent.server,
+            origin: consent.origin.to_string(),
+            tool: consent.tool,
+            definition: consent.digest,
+            args_hash: String::new(),
+            ..approval.call.clone()
+        };
+        let asks = judged.asks.into_iter();
+        let calls: Vec<Further> = asks
+            .map(|asks| Further {
+                call: call(asks.consent),
+                label: asks.label,
+                reasons: asks.reasons,
+                repeats: asks.repeats,
+            })
+            .collect();
+        let is_shown = calls.iter().any(|further| further.call.tool == approval.call.tool);
+        is_shown.then(|| (json!(judged.plan.steps), calls))
+    }
+}
+
+fn object(approval: &Approval, now: u64, plan: Option<&Value>) -> Value {
+    let Approval { id, asker, call, label, reasons, labels, arguments, question, decision, used, .. } = approval;
+    json!({
+        "id": id,
+        "state": approval.standing(now),
+        "client": call.client,
+        "client_name": asker.client_name,
+        "session": asker.session,
+        "run": asker.run,
+        "server": call.server,
+        "tool": call.tool,
+        "call": label,
+        "reasons": reasons,
+        "labels": labels,
+        "arguments": arguments,
+        "question": question,
+        "asked_ms": approval.at_ms,
+        "until_ms": approval.ends_ms(),
+        "plan": plan,
+        "decision": decision.as_ref().map(|decision| json!({
+            "allowed": decision.is_allowed,
+            "at_ms": decision.at_ms,
+            "by": decision.by,
+            "scope": decision.scope,
+            "reason": decision.reason,
+        })),
+        "used": used.as_ref().map(|used| json!({ "at_ms": used.at_ms, "run": used.run, "op": used.op })),
+    })
+}

@@ -1,0 +1,164 @@
+//! What servers list otherwise than it was reviewed, or seen first.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::Console;
+use super::access::Person;
+use crate::error::{Error, ErrorCode, Result};
+use crate::findings::Item;
+use crate::manifest::{FirstUse, Listed, Offer, ServerEntry};
+use crate::task;
+
+/// Lines around a change.
+const AROUND: usize = 3;
+
+/// What is accepted: as the page showed it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Accept {
+    server: String,
+    kind: String,
+    name: String,
+    /// Digest of what was shown.
+    digest: String,
+}
+
+/// One difference.
+struct Drift {
+    kind: &'static str,
+    name: String,
+    change: String,
+    /// The definition as it was, if that is known, and as it is listed.
+    before: Option<String>,
+    now: Option<String>,
+}
+
+impl Console {
+    /// Every tool, offer and instruction that is held back.
+    pub(super) async fn drift(&self) -> Result<Value> {
+        let (catalog, manifest) = (self.gateway.catalog(), self.gateway.config().manifest.clone());
+        let can_accept = manifest.pin_first_use && manifest.pin.is_none();
+        let items: Vec<Value> = task::work_on(task::LONG, || {
+            let of = |entry: &std::sync::Arc<ServerEntry>| {
+                let drifts = drifts(entry);
+                drifts.into_iter().map(|drift| drift.object(&entry.name, can_accept)).collect::<Vec<_>>()
+            };
+            catalog.servers().iter().flat_map(of).collect()
+        });
+        Ok(json!({
+            "pinned": manifest.pin.is_some() || manifest.pin_first_use,
+            "items": items,
+            "note": manifest.pin.is_some().then_some(
+                "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew, and `forgefs reload` reads them"
+            ),
+        }))
+    }
+
+    /// Accepts one of them, with `pin_first_use`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when it is not there any more, or not as it was shown.
+    pub(super) async fn accept(&self, wanted: &Accept, by: &Person) -> Result<Value> {
+        let config = self.gateway.config();
+        let wrong = |what: &str, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
+        let Some(first_use) = FirstUse::new(&config, self.gateway.state())?.filter(|_| config.manifest.pin.is_none())
+        else {
+            let hint = "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew";
+            return Err(wrong("`manifest.pin_first_use` is not on: there is nothing to accept here", hint));
+        };
+        let catalog = self.gateway.catalog();
+        let entry = catalog.server(&wanted.server)?;
+        let found =
+            drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
+        let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
+        let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
+        let name = drift.name.clone();
+        let item = match drift.kind {
+            "tool" => Item::Tool(name),
+            "prompt" => Item::Prompt(name),
+            "resource" => Item::Resource(name),
+            "template" => Item::Template(name),
+            _ => Item::Instructions,
+        };
+        first_use.accept(&entry.as_listed(), Some(&item)).await?;
+        tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
+        self.gateway.relist();
+        self.drift().await
+    }
+}
+
+impl Drift {
+    fn digest(&self) -> String {
+        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now))
+    }
+
+    fn object(&self, server: &str, can_accept: bool) -> Value {
+        let diff = self.before.as_ref().zip(self.now.as_ref()).map(|(before, now)| {
+            TextDiff::from_lines(before, now)
+                .unified_diff()
+                .context_radius(AROUND)
+                .header("reviewed", "listed")
+                .to_string()
+        });
+        json!({
+            "server": server,
+            "kind": self.kind,
+            "name": self.name,
+            "change": self.change,
+            "diff": diff,
+            "now": self.now,
+            "digest": self.digest(),
+            "accept": can_accept,
+        })
+    }
+}
+
+/// What is held back of a server.
+fn drifts(entry: &ServerEntry) -> Vec<Drift> {
+    let listed = entry.listed_otherwise();
+    let tools = entry.quarantine.iter().map(|(ident, held)| {
+        let now = listed.and_then(|Listed { stubs, .. }| stubs.tools.iter().find(|tool| tool.ident == *ident));
+        let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
+        let text = |tool: &stubgen::ToolStub| {
+            let text = stubgen::pretty_json(&tool.definition.tree());
+            tool.definition.settle();
+            text
+        };
+        Drift {
+            kind: "tool",
+            name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
+            change: held.reason.clone(),
+            before: before.map(text),
+            now: now.map(text),
+        }
+    });
+    let mut all: Vec<Drift> = tools.collect();
+    let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
+    let lists = [
+        ("prompt", &held.prompts, &offers.prompts),
+        ("resource", &held.resources, &offers.resources),
+        ("template", &held.templates, &offers.templates),
+    ];
+    for (kind, ids, listed) in lists {
+        let now = |id: &String| listed.iter().find(|offer: &&Offer| offer.id == *id);
+        all.extend(ids.iter().map(|id| Drift {
+            kind,
+            name: id.clone(),
+            change: "not as reviewed".to_owned(),
+            before: None,
+            now: now(id).map(|offer| stubgen::pretty_json(&offer.definition)),
+        }));
+    }
+    if held.instructions {
+        all.push(Drift {
+            kind: "instructions",
+            name: String::new(),
+            change: "the server's instructions are not as reviewed".to_owned(),
+            before: entry.stubs.instructions.clone(),
+            now: stubs.instructions.clone(),
+        });
+    }
+    all
+}

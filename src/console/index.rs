@@ -1,0 +1,345 @@
+//! What ran: facts of each run of the audit log, the newest in memory, read on as the log grows.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use crate::audit::{Follower, UNFINISHED};
+use crate::error::{Error, ErrorCode, Result};
+use crate::journal::unix_ms;
+use crate::limits;
+use crate::text::head;
+
+/// Most bytes of a script and of an error that are kept.
+const CODE: usize = 1_000;
+const MESSAGE: usize = 300;
+/// Bytes that a run and a call count for beside their texts.
+const RUN: usize = 400;
+const CALL: usize = 64;
+
+/// A run as lists show it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: Arc<str>,
+    /// Begin, in Unix milliseconds.
+    pub(super) at_ms: u64,
+    pub(super) client: Arc<str>,
+    pub(super) client_name: Option<Arc<str>>,
+    pub(super) session: Arc<str>,
+    /// Language of a script; `None` for another request.
+    pub(super) language: Option<Arc<str>>,
+    pub(super) request: Option<Arc<str>>,
+    pub(super) outcome: Arc<str>,
+    pub(super) error: Option<Box<str>>,
+    pub(super) ms: Option<f64>,
+    pub(super) cost: f64,
+    /// Beginning of the script.
+    pub(super) code: Box<str>,
+    pub(super) dry_run: bool,
+    pub(super) calls: Box<[Call]>,
+}
+
+/// A call of a run.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) at_ms: u64,
+    pub(super) server: Arc<str>,
+    pub(super) tool: Arc<str>,
+    pub(super) outcome: Arc<str>,
+    pub(super) is_refused: bool,
+    pub(super) ms: f64,
+    pub(super) cost: f64,
+    pub(super) labels: Arc<[Arc<str>]>,
+}
+
+impl Entry {
+    /// Number of its calls that were refused.
+    pub(super) fn refused(&self) -> usize {
+        self.calls.iter().filter(|call| call.is_refused).count()
+    }
+
+    /// Servers that it called.
+    pub(super) fn servers(&self) -> BTreeSet<&str> {
+        self.calls.iter().map(|call| &*call.server).collect()
+    }
+
+    /// Servers whose data it held at a call.
+    pub(super) fn labels(&self) -> BTreeSet<&str> {
+        self.calls.iter().flat_map(|call| call.labels.iter().map(|label| &**label)).collect()
+    }
+
+    fn bytes(&self) -> usize {
+        RUN + self.code.len() + self.error.as_ref().map_or(0, |error| error.len()) + self.calls.len() * CALL
+    }
+}
+
+/// The runs of a log.
+#[derive(Debug, Default)]
+pub(super) struct Runs(Mutex<Index>);
+
+#[derive(Debug, Default)]
+struct Index {
+    follower: Option<Follower>,
+    /// In the order of their ends.
+    ended: VecDeque<Arc<Entry>>,
+    known: HashMap<Arc<str>, Arc<Entry>>,
+    /// Runs that sent calls and have no end yet.
+    open: HashMap<Arc<str>, Begun>,
+    bytes: usize,
+    words: HashMap<Box<str>, Arc<str>>,
+}
+
+/// What is known of a run without an end.
+#[derive(Debug)]
+struct Begun {
+    entry: Entry,
+    calls: Vec<Call>,
+}
+
+impl Runs {
+    /// The runs of a log, as far as they are kept, in no order; those without an end have the outcome `unfinished`.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the log cannot be read.
+    pub(super) fn all(&self, path: &Path) -> Result<Vec<Arc<Entry>>> {
+        let mut index = self.0.lock();
+        if index.follower.as_ref().is_none_or(|follower| follower.path() != path) {
+            *index = Index { follower: Some(Follower::new(path.to_owned())), ..Index::default() };
+        }
+        let Some(mut follower) = index.follower.take() else { return Ok(Vec::new()) };
+        let looked = follower.look(|line| index.take(line));
+        index.follower = Some(follower);
+        looked.map_err(|error| {
+            Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))
+                .hint("see to its file, `[audit] path`")
+        })?;
+        let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();
+        all.extend(index.open.values().map(Begun::entry));
+        Ok(all)
+    }
+}
+
+impl Begun {
+    fn entry(&self) -> Arc<Entry> {
+        let (entry, calls) = (&self.entry, self.calls.iter().map(Call::copied).collect());
+        Arc::new(Entry {
+            id: Arc::clone(&entry.id),
+            client: Arc::clone(&entry.client),
+            client_name: entry.client_name.clone(),
+            session: Arc::clone(&entry.session),
+            language: entry.language.clone(),
+            request: entry.request.clone(),
+            outcome: Arc::clone(&entry.outcome),
+            error: None,
+            code: entry.code.clone(),
+            calls,
+            ..*entry
+        })
+    }
+}
+
+impl Call {
+    fn copied(&self) -> Self {
+        Self {
+            server: Arc::clone(&self.server),
+            tool: Arc::clone(&self.tool),
+            outcome: Arc::clone(&self.outcome),
+            labels: Arc::clone(&self.labels),
+            ..*self
+        }
+    }
+}
+
+impl Index {
+    /// Takes a line of the log; one that is no record is left out, as half a record of a full disk is.
+    fn take(&mut self, line: &[u8]) {
+        let Ok(text) = std::str::from_utf8(line) else { return };
+        let Ok(record) = serde_json::from_str::<Record<'_>>(text) else { return };
+        match (&record.event, &record.run) {
+            (Some(_), Some(run)) => self.sent(run, &record),
+            _ => self.ended(record),
+        }
+        while self.ended.len() > limits::CONSOLE_RUNS.max || self.bytes > limits::CONSOLE_INDEX.max {
+            let Some(oldest) = self.ended.pop_front() else { break };
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
+            self.known.remove(&oldest.id);
+        }
+        if self.open.len() > limits::CONSOLE_RUNS.max {
+            self.open.clear();
+        }
+        if self.words.len() > limits::CONSOLE_RUNS.max {
+            self.words.clear();
+        }
+    }
+
+    fn sent(&mut self, run: &str, record: &Record<'_>) {
+        if self.known.contains_key(run) {
+            return;
+        }
+        let call = RawCall {
+            time: record.time.clone(),
+            server: record.server.clone().unwrap_or_default(),
+            tool: record.tool.clone().unwrap_or_default(),
+            verdict: record.verdict.clone().unwrap_or_default(),
+            outcome: "running".into(),
+            ms: 0.0,
+            cost: 0.0,
+            labels: Vec::new(),
+        };
+        let call = self.call(&call);
+        if let Some(begun) = self.open.get_mut(run) {
+            if begun.calls.len() < limits::CONSOLE_RUNS.max {
+                begun.calls.push(call);
+            }
+            return;
+        }
+        let mut entry = self.entry(run, record);
+        entry.outcome = self.word(UNFINISHED);
+        let id = Arc::clone(&entry.id);
+        self.open.insert(id, Begun { entry, calls: vec![call] });
+    }
+
+    fn ended(&mut self, record: Record<'_>) {
+        let Some(id) = record.id.as_deref().filter(|id| !self.known.contains_key(*id)) else { return };
+        let begun = self.open.remove(id);
+        let calls = record.calls.iter().map(|call| self.call(call)).collect();
+        let mut entry = Entry { calls, ..self.entry(id, &record) };
+        // The name of a request is in each record, the begin of a run in its first line.
+        if let Some(begun) = begun.filter(|_| entry.at_ms == 0) {
+            entry.at_ms = begun.entry.at_ms;
+        }
+        let entry = Arc::new(entry);
+        self.bytes += entry.bytes();
+        self.known.insert(Arc::clone(&entry.id), Arc::clone(&entry));
+        self.ended.push_back(entry);
+    }
+
+    fn entry(&mut self, id: &str, record: &Record<'_>) -> Entry {
+        Entry {
+            id: id.into(),
+            at_ms: millis(&record.time),
+            client: self.word(record.principal.as_deref().unwrap_or(crate::principal::LOCAL)),
+            client_name: record.client.as_deref().map(|name| self.word(name)),
+            session: self.word(&record.session),
+            language: record.language.as_deref().map(|word| self.word(word)),
+            request: record.request.as_deref().map(|word| self.word(word)),
+            outcome: self.word(record.outcome.as_deref().unwrap_or(UNFINISHED)),
+            error: record.error.as_deref().map(|error| head(error, MESSAGE).into()),
+            ms: record.ms,
+            cost: record.cost.unwrap_or_default(),
+            code: head(record.code.as_deref().unwrap_or_default(), CODE).into(),
+            dry_run: record.dry_run,
+            calls: Box::default(),
+        }
+    }
+
+    fn call(&mut self, call: &RawCall<'_>) -> Call {
+        let labels: Vec<Arc<str>> = call.labels.iter().map(|label| self.word(label)).collect();
+        Call {
+            at_ms: millis(&call.time),
+            server: self.word(&call.server),
+            tool: self.word(&call.tool),
+            outcome: self.word(&call.outcome),
+            is_refused: call.verdict.starts_with("denied") || call.verdict.starts_with("refused"),
+            ms: call.ms,
+            cost: call.cost,
+            labels: labels.into(),
+        }
+    }
+
+    /// A word, kept once.
+    fn word(&mut self, word: &str) -> Arc<str> {
+        if let Some(known) = self.words.get(word) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = word.into();
+        self.words.insert(word.into(), Arc::clone(&new));
+        new
+    }
+}
+
+/// A line of the log: what lists show of it.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(default, borrow)]
+    event: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    run: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    time: Cow<'a, str>,
+    #[serde(default, borrow)]
+    session: Cow<'a, str>,
+    #[serde(default, borrow)]
+    client: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    principal: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    language: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    request: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    outcome: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    error: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    code: Option<Cow<'a, str>>,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    ms: Option<f64>,
+    #[serde(default)]
+    cost: Option<f64>,
+    #[serde(default, borrow)]
+    calls: Vec<RawCall<'a>>,
+    /// Of a call that was sent.
+    #[serde(default, borrow)]
+    server: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    tool: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    verdict: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct RawCall<'a> {
+    #[serde(default, borrow)]
+    time: Cow<'a, str>,
+    #[serde(default, borrow)]
+    server: Cow<'a, str>,
+    #[serde(default, borrow)]
+    tool: Cow<'a, str>,
+    #[serde(default, borrow)]
+    verdict: Cow<'a, str>,
+    #[serde(default, borrow)]
+    outcome: Cow<'a, str>,
+    #[serde(default)]
+    ms: f64,
+    #[serde(default)]
+    cost: f64,
+    #[serde(default)]
+    labels: Vec<String>,
+}
+
+/// A time of the log in Unix milliseconds; 0 for what is none.
+pub(super) fn millis(time: &str) -> u64 {
+    humantime::parse_rfc3339_weak(time).map_or(0, unix_ms)
+}
+
+/// The value at a share of sorted values.
+pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a position"
+    )]
+    let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
+    sorted.get(at).copied()
+}

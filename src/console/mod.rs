@@ -1,0 +1,264 @@
+//! The console: a web page for operators, and the JSON below `/api/` that it reads. It sees what the audit log and the
+//! journals have, redacted as there, and acts through the same gateway as every client.
+//!
+//! `access.rs` says who may, `reply.rs` makes answers, `assets.rs` has the page; `now.rs` what runs, `index.rs` and
+//! `runs.rs` what ran, `run.rs` one run, `series.rs` sums over time; `approvals.rs`, `catalog.rs`, `drift.rs`;
+//! `scripts.rs` checks and runs scripts, `records.rs` replays and saves recorded ones.
+
+mod access;
+mod approvals;
+mod assets;
+mod catalog;
+mod drift;
+mod index;
+mod now;
+mod records;
+mod reply;
+mod run;
+mod runs;
+mod scripts;
+mod series;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::{Method, Request, header};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::config::AuditTo;
+use crate::error::{Error, ErrorCode, Result};
+use crate::gateway::Gateway;
+use crate::journal::unix_ms;
+use crate::limits;
+use crate::principal::Principal;
+use crate::redact::{Outgoing as _, Results, Surface};
+use crate::session::Session;
+
+pub use access::{Access, Rights};
+pub use reply::Reply;
+
+/// Time for the body of a request.
+const BODY: Duration = Duration::from_secs(30);
+/// Path of the page.
+pub const PAGE: &str = "/console";
+/// Path of its JSON.
+pub const API: &str = "/api/";
+
+/// The console of a gateway.
+pub struct Console {
+    gateway: Arc<Gateway>,
+    access: Arc<Access>,
+    /// Session in which its scripts and calls run.
+    session: Arc<Session>,
+    index: index::Runs,
+    /// Places of pages that are live.
+    streams: Arc<Semaphore>,
+}
+
+/// A request of someone who may ask.
+struct Asked {
+    method: Method,
+    /// Path behind `/api/`.
+    path: String,
+    query: Vec<(String, String)>,
+    body: Bytes,
+    by: access::Person,
+}
+
+impl Console {
+    /// The console of a gateway, for those whom `access` lets in.
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>) -> Arc<Self> {
+        let session = gateway.open_session(Principal::local());
+        session.met("forgefs console".to_owned());
+        let streams = Arc::new(Semaphore::new(limits::CONSOLE_STREAMS.max));
+        Arc::new(Self { index: index::Runs::default(), streams, gateway, access, session })
+    }
+
+    /// True for a path that the console answers.
+    #[must_use]
+    pub fn has(path: &str) -> bool {
+        path == PAGE || path.strip_prefix(PAGE).is_some_and(|rest| rest.starts_with('/')) || path.starts_with(API)
+    }
+
+    /// Answers a request. Names by which it was sent are checked before.
+    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
+        let path = request.uri().path();
+        if !path.starts_with(API) {
+            return assets::answer(request.method(), path);
+        }
+        match self.asked(request).await {
+            Ok(reply) => reply,
+            Err(error) => reply::error(&error),
+        }
+    }
+
+    async fn asked(self: &Arc<Self>, request: Request<Incoming>) -> std::result::Result<Reply, reply::Refusal> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path().strip_prefix(API).unwrap_or_default().to_owned();
+        if parts.method == Method::POST && path == "login" {
+            let body = received(body, limits::CONSOLE_LOGIN.max).await?;
+            let login: Login = parsed(&body)?;
+            let session = self.access.login(&self.gateway.config(), &login.token)?;
+            return Ok(reply::json(&session));
+        }
+        let by = self.access.person(&self.gateway.config(), &parts.headers)?;
+        if parts.method == Method::POST && path == "logout" {
+            self.access.logout(&by);
+            return Ok(reply::json(&json!({})));
+        }
+        let is_read = parts.method == Method::GET;
+        if !is_read && parts.method != Method::POST {
+            return Err(reply::Refusal::method());
+        }
+        // Nothing that a form or a picture of another page sends has this type.
+        let is_json = parts
+            .headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        if !is_read && !is_json {
+            return Err(reply::Refusal::not_json());
+        }
+        if !is_read && path != "check" && !by.rights.may_act {
+            return Err(reply::Refusal::read_only());
+        }
+        let body = if is_read { Bytes::new() } else { received(body, limits::CONSOLE_BODY.max).await? };
+        let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let query = query.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
+        self.routed(Asked { method: parts.method, path, query, body, by }).await
+    }
+
+    async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
+        let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let is_read = asked.method == Method::GET;
+        let object = match (is_read, segments.as_slice()) {
+            (true, ["about"]) => self.about(&asked),
+            (true, ["live"]) => return now::stream(self, &asked),
+            (false, ["live", id, "stop"]) => self.stop(id, &asked)?,
+            (true, ["runs"]) => self.runs(&asked).await?,
+            (true, ["runs", id]) => self.run(id).await?,
+            (true, ["runs", id, "read"]) => self.was_read(id, asked.text("path")).await?,
+            (false, ["runs", id, "replay"]) => self.replay(id).await?,
+            (false, ["runs", id, "save"]) => self.save(id, &asked.parsed()?).await?,
+            (true, ["approvals"]) => self.approvals().await?,
+            (false, ["approvals", id]) => self.decide(id, &asked.parsed()?, &asked.by).await?,
+            (true, ["ls"]) => self.ls(asked.text("path")).await?,
+            (true, ["cat"]) => self.cat(asked.text("path")).await?,
+            (true, ["search"]) => self.search(&asked).await?,
+            (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
+            (true, ["drift"]) => self.drift().await?,
+            (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,
+            (false, ["check"]) => self.check(&asked.parsed()?).await?,
+            (false, ["execute"]) => self.execute(asked.parsed()?).await?,
+            (false, ["call"]) => self.call(asked.parsed()?).await?,
+            (true, ["series"]) => self.series(&asked).await?,
+            _ => return Err(reply::Refusal::unknown(&asked.path)),
+        };
+        Ok(reply::json(&self.clean(object)))
+    }
+
+    /// An object without what redaction takes out: the one way of everything that is shown.
+    fn clean(&self, object: Value) -> Value {
+        let surface = match self.gateway.config().redaction {
+            all @ Results::SecretsAndPii => Surface::Answer(all),
+            Results::Off | Results::Secrets => Surface::Log,
+        };
+        object.redacted(surface)
+    }
+
+    fn about(&self, asked: &Asked) -> Value {
+        let config = self.gateway.config();
+        let limits = &config.sandbox.limits;
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "config": config.path.as_ref().map(|path| path.display().to_string()),
+            "began_ms": unix_ms(self.gateway.began()),
+            "languages": ["javascript", "starlark"],
+            "can_act": asked.by.rights.may_act,
+            "journal": self.gateway.journals().is_some(),
+            "audit": match config.audit.to { AuditTo::File => "file", AuditTo::Stderr => "stderr", AuditTo::Off => "off" },
+            "approvals": self.gateway.waiting_approvals().is_some_and(|approvals| approvals.wait().is_some()),
+            "pinned": config.manifest.pin.is_some(),
+            "scripts": config.scripts.path.is_some(),
+            "currency": null,
+            "limits": { "calls": limits.calls, "wall_ms": limits.wall.as_millis() as u64 },
+        })
+    }
+
+    fn stop(&self, id: &str, asked: &Asked) -> Result<Value> {
+        self.gateway.board().stop(id)?;
+        tracing::info!(target: "forgefs::console", run = id, by = asked.by.name, "a run was stopped");
+        Ok(json!({ "stopped": true }))
+    }
+}
+
+/// A request to be let in.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    token: String,
+}
+
+impl Asked {
+    /// A parameter of the address; empty if it is absent.
+    fn text(&self, key: &str) -> &str {
+        self.query.iter().find(|(known, _)| known == key).map_or("", |(_, value)| value)
+    }
+
+    /// A parameter that is a number.
+    fn number(&self, key: &str) -> Result<Option<u64>> {
+        let text = self.text(key);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let wrong =
+            || Error::new(ErrorCode::InvalidArgs, format!("`{key}` is no number: {}", crate::text::brief(text)));
+        text.parse().map(Some).map_err(|_| wrong().hint("give a whole number that is not negative"))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self) -> Result<T> {
+        parsed(&self.body)
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| {
+        Error::new(ErrorCode::InvalidArgs, format!("the body is not what this request takes: {error}"))
+            .hint("reload the page: it may be of another version")
+    })
+}
+
+/// The body of a request, if it has at most `max` bytes.
+async fn received(mut body: Incoming, max: usize) -> Result<Bytes> {
+    let mut bytes = Vec::new();
+    let reading = async {
+        while let Some(frame) = body.frame().await {
+            let broken = |_| Error::new(ErrorCode::InvalidArgs, "the body broke off").hint("send it again");
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            if bytes.len() + data.len() > max {
+                let what = format!("the body has over {max} bytes");
+                return Err(Error::new(ErrorCode::LimitExceeded, what).hint("send less"));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(BODY, reading).await {
+        Ok(read) => read?,
+        Err(_) => {
+            let what = format!("the body took over {} s", BODY.as_secs());
+            return Err(Error::new(ErrorCode::Timeout, what).hint("send it at once"));
+        }
+    }
+    Ok(bytes.into())
+}
+
+fn decoded(segment: &str) -> String {
+    percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
+}

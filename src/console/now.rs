@@ -1,0 +1,200 @@
+//! What runs now: a snapshot, and a stream of snapshots. The stream looks a few times a second while somebody reads it; a
+//! reader who is slow gets fewer, and no script waits for one.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use http_body_util::BodyExt as _;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::index::quantile;
+use super::reply::{self, Refusal, Reply};
+use super::{Asked, Console};
+use crate::approvals::Standing;
+use crate::broker::{CallRecord, Glance};
+use crate::journal::unix_ms;
+use crate::limits;
+use crate::task::Task;
+
+/// Interval at which the stream looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// Longest silence of the stream.
+const SILENCE: Duration = Duration::from_secs(15);
+/// Interval at which approvals are counted: each look reads their folder.
+const COUNT: Duration = Duration::from_secs(2);
+/// Most executions of a snapshot, and newest calls of each.
+const RUNS: usize = 50;
+const CALLS: usize = 20;
+/// Most bytes of a script, and of arguments and errors of a call.
+const CODE: usize = 2_000;
+
+/// Streams snapshots to a reader, as server-sent events.
+pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Refusal> {
+    let Ok(place) = Arc::clone(&console.streams).try_acquire_owned() else {
+        let what = format!("{} pages are live already", limits::CONSOLE_STREAMS.max);
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, &what, "close one of them"));
+    };
+    // One event waits: whoever reads slowly gets the next state, not every one.
+    let (tell, told) = mpsc::channel(1);
+    let (console, by) = (Arc::clone(console), asked.by.clone());
+    let looking = Task::spawn(async move {
+        let _place = place;
+        let (mut last, mut spoke, mut counted) = (String::new(), Instant::now(), None);
+        loop {
+            if console.access.holding(&console.gateway.config(), by.session).is_none() {
+                let _ = tell.send(Bytes::from_static(b"event: over\ndata: {}\n\n")).await;
+                return;
+            }
+            let waiting = console.counted(&mut counted).await;
+            let mut state = console.clean(console.snapshot(waiting));
+            let text = state.to_string();
+            if text != last {
+                state["at_ms"] = unix_ms(SystemTime::now()).into();
+                if tell.send(format!("event: state\ndata: {state}\n\n").into()).await.is_err() {
+                    return;
+                }
+                (last, spoke) = (text, Instant::now());
+            } else if spoke.elapsed() >= SILENCE {
+                if tell.send(Bytes::from_static(b": still here\n\n")).await.is_err() {
+                    return;
+                }
+                spoke = Instant::now();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = tell.closed() => return,
+            }
+        }
+    });
+    let body = Events { told, _looking: looking };
+    Ok(reply::with_headers(body.boxed(), "text/event-stream"))
+}
+
+impl Console {
+    /// Number of approvals that wait, counted again after a time.
+    async fn counted(&self, known: &mut Option<(Instant, usize)>) -> usize {
+        if let Some((at, count)) = *known
+            && at.elapsed() < COUNT
+        {
+            return count;
+        }
+        let now = unix_ms(SystemTime::now());
+        let count = match self.gateway.waiting_approvals() {
+            Some(approvals) => approvals
+                .list()
+                .await
+                .map_or(0, |all| all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()),
+            None => 0,
+        };
+        *known = Some((Instant::now(), count));
+        count
+    }
+
+    /// What runs now. `at_ms` is the reader's: a state is sent if it differs from the last one.
+    fn snapshot(&self, approvals: usize) -> Value {
+        let (gateway, board) = (&self.gateway, self.gateway.board());
+        let (catalog, config, pool) = (gateway.catalog(), gateway.config(), gateway.pool().metrics());
+        let (running, tallies, instances) = (board.look(CALLS), board.tallies(), gateway.instances());
+        let servers = catalog.servers().iter().filter(|entry| !entry.is_scripts()).map(|entry| {
+            let tally = tallies.get(&entry.ident);
+            let mut took: Vec<f64> = tally.iter().flat_map(|tally| tally.took.iter().copied()).collect();
+            took.sort_by(f64::total_cmp);
+            let in_flight: usize = running.iter().filter_map(|run| run.in_flight.get(&entry.ident)).sum();
+            json!({
+                "name": entry.name,
+                "ident": entry.ident,
+                "state": entry.state.word(),
+                "detail": entry.describe(),
+                "breaker": entry.breaker(),
+                "tools": entry.stubs.tools.len(),
+                "instances": 1 + instances.get(&entry.name).copied().unwrap_or_default(),
+                "in_flight": in_flight,
+                "calls": tally.map_or(0, |tally| tally.calls),
+                "failed": tally.map_or(0, |tally| tally.failed),
+                "p50_ms": quantile(&took, 0.5),
+                "p95_ms": quantile(&took, 0.95),
+            })
+        });
+        let today = gateway.today();
+        json!({
+            "at_ms": 0,
+            "runs": running.iter().rev().take(RUNS).map(run).collect::<Vec<_>>(),
+            "runs_left_out": running.len().saturating_sub(RUNS),
+            "servers": servers.collect::<Vec<_>>(),
+            "workers": {
+                "idle": pool.idle,
+                "busy": pool.busy,
+                "max": config.sandbox.limits.runs,
+                "queued": pool.waiting,
+                "queue_max": config.sandbox.limits.queue,
+            },
+            "approvals": approvals,
+            "clients": gateway.sessions(),
+            "today": {
+                "spent": today.map(|(spent, _)| spent.to_string()),
+                "limit": today.map(|(_, limit)| limit.to_string()),
+            },
+        })
+    }
+}
+
+fn run(run: &Glance) -> Value {
+    let (calls, max_calls) = run.calls;
+    json!({
+        "id": run.id,
+        "client": run.client,
+        "client_name": run.client_name,
+        "session": run.session,
+        "language": run.language,
+        "began_ms": unix_ms(run.began),
+        "code": crate::text::head(&run.subject, CODE),
+        "dry_run": run.dry_run,
+        "background": run.background,
+        "calls": calls,
+        "max_calls": max_calls,
+        "wall_ms": run.wall_ms,
+        "progress": run.progress,
+        "labels": run.labels,
+        "recent": run.newest.iter().map(call).collect::<Vec<_>>(),
+    })
+}
+
+fn call(call: &CallRecord) -> Value {
+    json!({
+        "call": call.call,
+        "server": call.server,
+        "tool": call.tool,
+        "args": call.args,
+        "began_ms": unix_ms(call.began),
+        "ms": (call.ms > 0.0).then_some(call.ms),
+        "outcome": call.outcome.to_string(),
+        "verdict": call.verdict.to_string(),
+        "error": call.error,
+    })
+}
+
+/// A body of events, as they come.
+struct Events {
+    told: mpsc::Receiver<Bytes>,
+    _looking: Task,
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.told.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

@@ -1,0 +1,128 @@
+//! The console over HTTP: at the endpoint for the people of `[console]`, and on a listener of its own for the user of this
+//! machine.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::connections::{Answers, Connections};
+use super::edge::Connection;
+use super::reply::{self, Reply};
+use super::{AGAIN, CLOSING, who};
+use crate::console::{Access, Console, Rights};
+use crate::error::{Error, ErrorCode, Result};
+use crate::gateway::Gateway;
+use crate::people;
+
+/// Most connections of a listener, and of the console at the endpoint.
+const CONNECTIONS: usize = 64;
+/// Name of the console among the clients of the endpoint: no client can have it.
+const PLACE: &str = "/console";
+
+/// A console for the user of this machine, as it is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Opening {
+    /// Address to listen at.
+    pub(crate) listen: SocketAddr,
+    /// True for a link whose session changes nothing.
+    pub(crate) read_only: bool,
+}
+
+/// A console that listens.
+pub(crate) struct Open {
+    listener: TcpListener,
+    own: Own,
+    /// Its URL, which signs in once. The token is in the part that browsers keep to themselves.
+    pub(crate) url: String,
+}
+
+impl Opening {
+    /// Opens the console of a gateway.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when others could reach the address, or it is taken.
+    pub(crate) async fn open(&self, gateway: &Arc<Gateway>) -> Result<Open> {
+        let address = self.listen;
+        let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
+        if !address.ip().is_loopback() {
+            let hint = "use 127.0.0.1; for other machines `forgefs serve --http` has /console, with TLS and the tokens of \
+                        `forgefs console add`";
+            return Err(wrong(format!("other machines could reach the console at {address}"), hint));
+        }
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            wrong(format!("cannot listen at {address}: {error}"), "give another address, such as 127.0.0.1:0")
+        })?;
+        let address = listener.local_addr().unwrap_or(address);
+        let access = Arc::new(Access::default());
+        let token = access.once(people::user(), Rights { may_act: !self.read_only });
+        let url = format!("http://{address}{}/#{token}", crate::console::PAGE);
+        let console = Console::new(Arc::clone(gateway), access);
+        let own = Own { gateway: Arc::clone(gateway), console, places: Arc::default() };
+        Ok(Open { listener, own, url })
+    }
+}
+
+impl Open {
+    /// Serves it until `ends` is done.
+    pub(crate) async fn serve(self, ends: impl Future<Output = ()>) {
+        let (tell_end, told_end) = watch::channel(false);
+        let connections = Connections::new(Arc::new(self.own), None, told_end);
+        let accepting = async {
+            loop {
+                match self.listener.accept().await {
+                    Ok((stream, peer)) => connections.serve(stream, peer, CONNECTIONS),
+                    Err(_) => tokio::time::sleep(AGAIN).await,
+                }
+            }
+        };
+        tokio::select! {
+            () = accepting => {}
+            () = ends => {}
+        }
+        tell_end.send_replace(true);
+        let _ = tokio::time::timeout(CLOSING, connections.closed()).await;
+    }
+}
+
+/// Answers for the console alone.
+struct Own {
+    gateway: Arc<Gateway>,
+    console: Arc<Console>,
+    places: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl Answers for Own {
+    async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
+        let config = self.gateway.config();
+        if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), false) {
+            return refused;
+        }
+        match Console::has(request.uri().path()) {
+            true => answered(&self.console, &self.places, request, from).await,
+            false => reply::text(StatusCode::NOT_FOUND, "the console is at /console/\n"),
+        }
+    }
+}
+
+/// Answers a request to the console. A connection whose request was not refused counts among those of the console, which
+/// are bounded; others are strangers.
+pub(super) async fn answered(
+    console: &Arc<Console>,
+    places: &Arc<Mutex<HashMap<String, usize>>>,
+    request: Request<Incoming>,
+    from: Connection,
+) -> Reply {
+    let reply = console.answer(request).await;
+    if reply.status() != StatusCode::UNAUTHORIZED && !from.enter(places, PLACE, CONNECTIONS) {
+        let (what, fix) = (format!("the console has {CONNECTIONS} connections"), "close pages that are not needed");
+        return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
+    }
+    reply
+}
