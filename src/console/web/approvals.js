@@ -48,15 +48,17 @@ function Waiting({ approval, reload }) {
   return html`<article class="card approval" aria-label=${`Approval of ${short(call, 60)}`}>
     <div class="head"><h3><${Text} text=${call} length=${70} /></h3>
       <span class="dim">asked ${relative(approval.asked_ms)} · expires ${relative(approval.until_ms)}</span></div>
-    <p class="question"><bdi>${short(approval.question, 600)}</bdi></p>
+    <p class="question"><bdi>${short(approval.question, 320)}</bdi></p>
     <dl class="facts">
       <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span class="dim"><${Text} text=${approval.client} length=${40} /></span>`}</dd></div>
       ${approval.run && html`<div><dt>run</dt><dd><a href=${`#/runs/${encodeURIComponent(approval.run)}`}><${Text} text=${approval.run} length=${20} /></a></dd></div>`}
       <div><dt>holds data of</dt><dd><${Labels} labels=${approval.labels} /></dd></div>
       ${approval.reasons.length > 0 && html`<div><dt>why it waits</dt><dd>${approval.reasons.slice(0, 10).map((text) => html`<div><bdi>${short(text, 300)}</bdi></div>`)}</dd></div>`}
     </dl>
-    <h4>Arguments</h4><${Long} value=${approval.arguments} label=${`Arguments of ${short(call, 60)}`} limit=${1500} />
-    ${approval.plan && html`<h4>Plan of the script</h4><${Plan} steps=${approval.plan} />`}
+    <div class=${approval.plan ? "side-by-side" : ""}>
+      <div><h4>Arguments</h4><${Long} value=${approval.arguments} label=${`Arguments of ${short(call, 60)}`} limit=${1500} /></div>
+      ${approval.plan && html`<div><h4>Plan of the script</h4><${Plan} steps=${approval.plan} /></div>`}
+    </div>
     <div class="buttons">
       <${Act} class="primary" busy=${decide.busy} onClick=${send(true, "once")}>Allow once<//>
       ${approval.run && html`<${Act} busy=${decide.busy} onClick=${send(true, "run")}>Allow for the run<//>`}

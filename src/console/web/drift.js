@@ -45,8 +45,8 @@ function Item({ item, onAccepted }) {
 }
 
 function Diff({ text, label }) {
-  const lines = safeCut(text, LONGEST_DIFF).split("\n");
-  const kind = (line) => (line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : line.startsWith("@@") ? "place" : "");
+  const lines = safeCut(text, LONGEST_DIFF).replace(/\n$/, "").split("\n");
+  const kind = (line) => (/^(---|\+\+\+) /.test(line) ? "place" : line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : line.startsWith("@@") ? "place" : "");
   return html`<${Capped} items=${lines} step=${200} noun="lines">${(some) => html`<pre class="diff" tabindex="0" role="region" aria-label=${label}>${some.map((line, at) =>
     html`<span key=${at} class=${kind(line)}>${shown(line) || " "}</span>`)}</pre>`}<//>
     ${text.length > LONGEST_DIFF && html`<p class="note">The difference is longer; <code>forgefs stubs check</code> shows all of it.</p>`}`;

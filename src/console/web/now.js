@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "./vendor/hooks.js";
 import { post } from "./api.js";
-import { Act, announce, Badge, Confirm, Empty, html, Labels, Loading, Long, Problem, Table, Text, useAction } from "./ui.js";
+import { Act, announce, Badge, Capped, Confirm, Empty, html, Labels, Loading, Long, Problem, Table, Text, useAction } from "./ui.js";
 import { count, duration, money, short, things } from "./text.js";
 
 export function Now({ live, about }) {
@@ -23,7 +23,7 @@ export function Now({ live, about }) {
   const now = live.link === "live" ? Date.now() + offset : state.at_ms;
   return html`<div class="title"><h1 tabindex="-1">Now</h1></div>
     <${Totals} state=${state} about=${about} />
-    <div class="halves ${live.link === "live" ? "" : "stale"}">
+    <div class="halves now ${live.link === "live" ? "" : "stale"}">
       <section aria-labelledby="running-title">
         <h2 id="running-title">Running scripts</h2>
         ${state.runs.length ? state.runs.map((run) => html`<${Running} key=${run.id} run=${run} now=${now} />`)
@@ -74,7 +74,8 @@ function Running({ run, now }) {
     </div>
     ${run.progress && html`<p class="progress"><${Text} text=${run.progress} length=${200} /></p>`}
     ${run.labels.length > 0 && html`<p class="dim">has read from <${Labels} labels=${run.labels} /></p>`}
-    ${run.recent.length ? html`<ol class="calls" aria-label="Newest calls">${run.recent.map((call) => html`<${Call} key=${call.call} call=${call} now=${now} />`)}</ol>`
+    ${run.recent.length ? html`<${Capped} items=${run.recent} step=${8} noun="calls">${(some) =>
+      html`<ol class="calls" aria-label="Newest calls">${some.map((call) => html`<${Call} key=${call.call} call=${call} now=${now} />`)}</ol>`}<//>`
       : html`<p class="dim">No calls yet.</p>`}
     <details><summary>Code</summary><${Long} value=${run.code} label="Code of the script" limit=${2000} /></details>
     ${asks && html`<${Confirm} title="Stop this script?" act="Stop it" danger onClose=${end}>
@@ -107,7 +108,7 @@ function Servers({ servers }) {
   }
   const cols = [
     { name: "Server", cell: (s) => html`<a href=${`#/catalog?path=${encodeURIComponent(`/${s.ident}/`)}`}><${Text} text=${s.name} length=${28} /></a><span class="sub dim">${things(s.tools, "tool")}${s.instances > 0 ? ` · ${things(s.instances, "instance")}` : ""}</span>
-        ${s.state !== "ready" && s.detail && html`<span class="why"><${Text} text=${s.detail} length=${160} /></span>`}` },
+        ${s.state !== "ready" && s.detail && html`<span class="why"><${Text} text=${s.detail} length=${90} /></span>`}` },
     { name: "State", cell: (s) => html`<${Badge} state=${s.state} />` },
     { name: "Breaker", cell: (s) => (s.breaker ? html`<${Badge} state=${s.breaker} tone=${s.breaker === "closed" ? "calm" : undefined} />` : "–") },
     { name: "In flight", class: "num", cell: (s) => count(s.in_flight) },

@@ -9,6 +9,8 @@ import { count, duration, moment, money, short } from "./text.js";
 const SPANS = [["1", "last hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"], ["720", "30 days"]];
 const BY = [["client", "by client"], ["server", "by server"], ["tool", "by tool"]];
 const HEIGHT = 168;
+// Distances between ticks of what is counted.
+const COUNTS = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].flatMap((one) => [one, 2 * one, 5 * one]);
 
 export function Spending({ route, about }) {
   const hours = SPANS.some(([key]) => key === route.query.hours) ? route.query.hours : "24";
@@ -41,7 +43,7 @@ function Figures({ data, by, about, stale }) {
     <p class="legend keys" aria-label=${`Colours ${by}`}>${keys.map((key, at) => html`<span class="key c${at}"><${Text} text=${key} length=${30} /></span>`)}</p>
     <div class="plots">
       <${Plot} title="Calls" data=${data} series=${each(data.calls)} />
-      <${Plot} title=${about?.currency ? `Spending in ${short(about.currency, 8)}` : "Spending"} data=${data} series=${each(data.cost)} />
+      <${Plot} title=${about?.currency ? `Spending in ${short(about.currency, 8)}` : "Spending"} data=${data} series=${each(data.cost)} whole=${false} />
       <${Plot} title="Failed calls" data=${data} series=${each(data.failed)} />
       <${Plot} title="Runs and refused calls" data=${data} series=${[{ name: "runs", values: data.runs, tone: "--c0" }, { name: "refused calls", values: data.refused, tone: "--bad" }]} apart />
     </div>
@@ -52,14 +54,14 @@ function Figures({ data, by, about, stale }) {
 }
 
 // Bars over time. Series are stacked, or with `apart` are lines of their own.
-function Plot({ title, data, series, apart }) {
+function Plot({ title, data, series, apart, whole = true }) {
   const place = useRef();
   const steps = Math.max(0, ...series.map((one) => one.values?.length ?? 0));
   const theme = useTheme();
   useEffect(() => {
     const node = place.current;
     if (!steps) return;
-    const plot = new uPlot(options(series, apart, node.clientWidth), plotted(data, series, steps, apart), node);
+    const plot = new uPlot(options(series, apart, whole, node.clientWidth), plotted(data, series, steps, apart), node);
     const watch = new ResizeObserver(() => plot.setSize({ width: node.clientWidth, height: HEIGHT }));
     watch.observe(node);
     return () => (watch.disconnect(), plot.destroy());
@@ -94,7 +96,7 @@ function plotted(data, series, steps, apart) {
   return [times, ...rows.reverse()];
 }
 
-function options(series, apart, width) {
+function options(series, apart, whole, width) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
@@ -104,10 +106,11 @@ function options(series, apart, width) {
   return {
     width,
     height: HEIGHT,
+    padding: [6, 8, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-    axes: [{ ...axis, size: 26, space: 64, values: (_, times) => times.map(tickOf(times)) }, { ...axis, size: 46, values: (_, numbers) => numbers.map((one) => compact(one)) }],
+    axes: [{ ...axis, size: 26, space: 64, values: (_, times) => times.map(tickOf(times)) }, { ...axis, size: 46, incrs: whole ? COUNTS : undefined, values: (_, numbers) => numbers.map((one) => compact(one)) }],
     series: [{}, ...order.map((tone) => (apart ? { stroke: tone, width: 1.75, points: { show: false } } : { fill: tone, stroke: tone, width: 0, paths: bars, points: { show: false } }))],
   };
 }

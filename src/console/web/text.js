@@ -70,13 +70,15 @@ export function duration(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-// A time of day, with the date unless it is today.
+// A time of day, with the date unless it is today: "14:18:10", "24 Nov 14:18", "2025-11-24 14:18".
 export function moment(ms) {
   if (!ms) return "–";
-  const time = new Date(ms);
+  const [time, now] = [new Date(ms), new Date()];
   const clock = time.toLocaleTimeString("en-GB");
-  if (time.toDateString() === new Date().toDateString()) return clock;
-  return `${time.toLocaleDateString("en-CA")} ${clock}`;
+  if (time.toDateString() === now.toDateString()) return clock;
+  const near = time.getFullYear() === now.getFullYear();
+  const date = near ? time.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : time.toLocaleDateString("en-CA");
+  return `${date} ${clock.slice(0, 5)}`;
 }
 
 // Time since `ms`, or until it: "3 min ago", "in 40 s".
