@@ -3,7 +3,7 @@
 import { html, Select, Text } from "./ui.js";
 import { count, short } from "./text.js";
 
-const DEEPEST = 4;
+const DEEPEST = 3;
 const MOST_FIELDS = 150;
 const MOST_CHOICES = 500;
 

@@ -28,11 +28,13 @@ function Whole({ run, about }) {
       <${Badge} state=${run.outcome} />${run.dry_run && html`<${Badge} state="dry run" tone="calm" />`}</div>
     <${Facts} run=${run} about=${about} />
     <${Doing} run=${run} />
-    ${run.explained && html`<section aria-labelledby="why-title"><h2 id="why-title">Why it ended, as the agent read it</h2>
-      <${Long} value=${run.explained} label="The error as the agent read it" class="wrong" /></section>`}
-    ${refused.length > 0 && html`<section aria-labelledby="refused-title"><h2 id="refused-title">Refused calls</h2>
-      <${Capped} items=${refused} step=${20} noun="refused calls">${(some) => some.map((op) => html`<${Refusal} key=${op.op} op=${op} />`)}<//></section>`}
-    <div class="halves even">
+    <div class=${run.explained && refused.length ? "halves" : ""}>
+      ${run.explained && html`<section aria-labelledby="why-title"><h2 id="why-title">Why it ended, as the agent read it</h2>
+        <${Long} value=${run.explained} label="The error as the agent read it" class="wrong" /></section>`}
+      ${refused.length > 0 && html`<section aria-labelledby="refused-title"><h2 id="refused-title">Refused calls</h2>
+        <${Capped} items=${refused} step=${20} noun="refused calls">${(some) => some.map((op) => html`<${Refusal} key=${op.op} op=${op} />`)}<//></section>`}
+    </div>
+    <div class="halves">
       <div>
         <section aria-labelledby="script-title"><h2 id="script-title">Script</h2>
           ${run.script !== null && run.script !== undefined
@@ -63,18 +65,23 @@ function Facts({ run, about }) {
     ["took", duration(run.ms)],
     ["calls", html`${count(run.calls)}${run.refused > 0 && html` <span class="bad">${count(run.refused)} refused</span>`}`],
     ["cost", money(run.cost, about?.currency)],
-    run.language && ["language", html`${short(run.language, 20)}${run.engine && html` <span class="dim">${short(run.engine, 30)}</span>`}`],
     ["client", html`<${Text} text=${run.client} length=${40} />`],
-    run.profile && ["profile", html`<${Text} text=${run.profile} length=${40} />`],
-    run.warm !== null && run.warm !== undefined && ["worker", run.warm ? "warm" : "new"],
     ["holds data of", html`<${Labels} labels=${run.labels} />`],
+    run.language && ["language", short(run.language, 20)],
     run.continues && ["continues", link(run.continues)],
     run.resumed_by && ["continued by", link(run.resumed_by)],
-    run.confined?.length > 0 && ["confined", html`<${Labels} labels=${run.confined} />`],
-    run.unconfined?.length > 0 && ["not confined", html`<${Labels} labels=${run.unconfined} />`],
+  ];
+  const more = [
+    run.profile && ["profile", html`<${Text} text=${run.profile} length=${40} />`],
+    run.session && ["session", html`<${Text} text=${run.session} length=${40} />`],
+    run.engine && ["engine", html`<${Text} text=${run.engine} length=${40} />`],
+    run.warm !== null && run.warm !== undefined && ["worker", run.warm ? "warm" : "new"],
+    run.confined?.length > 0 && ["servers in a sandbox", html`<${Labels} labels=${run.confined} />`],
+    run.unconfined?.length > 0 && ["servers without one", html`<${Labels} labels=${run.unconfined} />`],
     run.trace && ["trace", html`<${Text} text=${run.trace} length=${40} />`],
-  ].filter(Boolean);
-  return html`<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  ];
+  const listed = (some) => html`<dl class="facts">${some.filter(Boolean).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`${listed(facts)}${more.some(Boolean) && html`<details class="aside"><summary>More</summary>${listed(more)}</details>`}`;
 }
 
 function Doing({ run }) {

@@ -132,7 +132,7 @@ function Values({ data, series, steps }) {
   if (!rows.length) return html`<p class="dim">All values are 0.</p>`;
   const cols = [{ name: "From", class: "when", cell: (row) => moment(row.time * 1000) },
     ...series.map((one) => ({ name: short(one.name, 24), class: "num", cell: (row) => String(Number((Number(one.values?.[row.at]) || 0).toFixed(4))) }))];
-  return html`<${Table} caption="Values" cols=${cols} rows=${rows} />`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Values"><${Table} caption="Values" cols=${cols} rows=${rows} /></div>`;
 }
 
 function Latency({ rows, by }) {

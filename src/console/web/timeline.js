@@ -71,18 +71,18 @@ export function Flow({ run }) {
   if (!edges.length) return html`<p class="dim">Nothing that one server answered was held when another was called.</p>`;
   const from = [...new Set(edges.map((edge) => edge.from))].slice(0, MOST_NODES);
   const to = [...new Set(edges.map((edge) => edge.to))].slice(0, MOST_NODES);
-  const height = Math.max(from.length, to.length) * 34 + 8;
-  const y = (list, name) => (height / (list.length + 1)) * (list.indexOf(name) + 1);
+  const height = Math.max(from.length, to.length) * 36 + 12;
+  const y = (list, name) => height / 2 + (list.indexOf(name) - (list.length - 1) / 2) * 36;
   const drawn = edges.filter((edge) => from.includes(edge.from) && to.includes(edge.to));
-  return html`<svg class="flow" viewBox=${`0 0 440 ${height}`} role="img" aria-label=${`Data went along ${things(edges.length, "way")}. The table below has each.`}>
+  return html`<svg class="flow" viewBox=${`0 0 456 ${height}`} role="img" aria-label=${`Data went along ${things(edges.length, "way")}. The table below has each.`}>
       ${drawn.map((edge) => {
         const [a, b] = [y(from, edge.from), y(to, edge.to)];
         const all = edge.refused === edge.calls;
-        return html`<path class=${all ? "refused" : edge.refused ? "part" : ""} stroke-width=${Math.min(8, 1.5 + Math.log2(edge.calls))} d=${`M142 ${a} C220 ${a} 220 ${b} 294 ${b}`} />
-          <path class="tip ${all ? "refused" : ""}" d=${`M292 ${b - 5} L300 ${b} L292 ${b + 5} Z`} />`;
+        return html`<path class=${all ? "refused" : edge.refused ? "part" : ""} stroke-width=${Math.min(8, 1.5 + Math.log2(edge.calls))} d=${`M150 ${a} C228 ${a} 228 ${b} 302 ${b}`} />
+          <path class="tip ${all ? "refused" : ""}" d=${`M300 ${b - 5} L308 ${b} L300 ${b + 5} Z`} />`;
       })}
-      ${from.map((name) => html`<${Node} x=${2} y=${y(from, name)} name=${name} />`)}
-      ${to.map((name) => html`<${Node} x=${300} y=${y(to, name)} name=${nameOf(name)} agent=${name === null} />`)}
+      ${from.map((name) => html`<${Node} x=${10} y=${y(from, name)} name=${name} />`)}
+      ${to.map((name) => html`<${Node} x=${308} y=${y(to, name)} name=${nameOf(name)} agent=${name === null} />`)}
     </svg>
     <details><summary>As a table</summary><table class="plain"><thead><tr><th scope="col">Read from</th><th scope="col">Sent to</th><th scope="col">Calls</th><th scope="col">Refused</th></tr></thead>
       <tbody>${edges.slice(0, 200).map((edge) => html`<tr><td><${Text} text=${edge.from} length=${40} /></td><td><${Text} text=${nameOf(edge.to)} length=${40} /></td>

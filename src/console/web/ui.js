@@ -183,19 +183,24 @@ export function Confirm({ title, children, act, onClose, danger }) {
   </dialog>`;
 }
 
-// A button that copies `text`, and says so.
+// A button that copies `text`, and says so. Where a page may not copy, the text is shown to be copied by hand.
 export function Copy({ text, children }) {
   const [said, setSaid] = useState("");
+  const [byHand, setByHand] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSaid(""), 2500);
     return () => clearTimeout(timer);
   }, [said]);
   const copy = async () => {
-    const result = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Select it and copy by hand");
-    setSaid(result);
-    announce(result);
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+      announce("Copied");
+    } catch {
+      setByHand(true);
+    }
   };
-  return html`<button type="button" onClick=${copy}>${said || children}</button>`;
+  return html`<button type="button" onClick=${copy}>${said || children}</button>${byHand && html`<code class="copied">${shown(text)}</code>`}`;
 }
 
 // A field with its label.
