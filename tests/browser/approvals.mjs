@@ -36,6 +36,7 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
     assert.deepEqual(request.postDataJSON(), { allow, scope, reason: reason ?? null });
     left -= 1;
     await page.waitForFunction((many) => document.querySelectorAll("article.approval").length === many, left);
+    assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1", "the focus goes to the heading");
     const id = decodeURIComponent(new URL(request.url()).pathname.split("/").at(-1));
     const { decided } = await api("approvals");
     const found = decided.find((one) => one.id === id);

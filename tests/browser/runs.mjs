@@ -42,11 +42,15 @@ test("each filter stands in the address and narrows the list", async () => {
   const wanted = [["Client", "client", facets.clients[0]], ["Outcome", "outcome", "failed"], ["Server", "server", facets.servers[0]], ["Label", "label", facets.labels[0]]];
   for (const [label, name, value] of wanted.filter(([, , value]) => value)) {
     await go(page, "#/runs");
-    await page.getByRole("search").getByLabel(label).selectOption(value);
+    const choice = page.getByRole("search").getByLabel(label);
+    await choice.focus();
+    await choice.selectOption(value);
     await page.waitForFunction(([key, text]) => new URLSearchParams(location.hash.split("?")[1]).get(key) === text, [name, value]);
     await settled(page);
     const { matched } = await api(`runs?limit=1&${name}=${encodeURIComponent(value)}`);
     await page.getByText(new RegExp(`^${matched.toLocaleString("en-US")} of `)).waitFor();
+    assert.equal(await choice.evaluate((node) => node === document.activeElement), true, "the focus stays where it was");
+    assert.equal(await choice.inputValue(), value);
   }
   await go(page, "#/runs");
   const words = filled.code.trim().split(/\s+/)[0];
@@ -183,6 +187,20 @@ test("a run that is not there, and a gateway that fails, say what is wrong and w
   await page.getByRole("button", { name: "Refresh" }).click();
   await page.getByRole("alert").getByText("The gateway does not answer.").waitFor();
   await clean(opened, { failed: true });
+  await opened.context.close();
+});
+
+test("an answer of another shape spoils its own view alone", async () => {
+  const opened = await open("#/now");
+  const { page, watch } = opened;
+  await page.route("**/api/runs?**", (route) => route.fulfill({ json: { runs: [{ id: 3 }], facets: 7 } }));
+  await page.evaluate(() => (location.hash = "#/runs"));
+  await page.getByText("This view cannot show what the gateway sent.").waitFor();
+  assert.ok(watch.faults.length > 0, "the fault stands in the console of the browser");
+  watch.faults.length = 0;
+  await go(page, "#/spending");
+  await page.locator("dl.totals").waitFor();
+  await clean(opened);
   await opened.context.close();
 });
 

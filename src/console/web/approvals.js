@@ -5,9 +5,16 @@ import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, Empty, Field, html, Labels, Loaded, Long, Problem, Table, Text, useAction, useLoad } from "./ui.js";
 import { count, moment, relative, short, things } from "./text.js";
 
+const REFRESH_MS = 10000;
+
 export function Approvals({ live }) {
   const waiting = live.state?.approvals ?? 0;
   const load = useLoad((signal) => get("approvals", {}, signal), [waiting]);
+  // The count alone does not tell that one was decided elsewhere and another came.
+  useEffect(() => {
+    const timer = setInterval(load.reload, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, []);
   return html`<div class="title"><h1 tabindex="-1">Approvals</h1>
       ${load.data && html`<p class="dim" role="status">${things(load.data.waiting.length, "call")} waiting</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
@@ -38,6 +45,7 @@ function Waiting({ approval, reload }) {
     const body = { allow, scope, reason: allow ? null : reason.trim() || null };
     if (await decide.run(() => post(`approvals/${encodeURIComponent(approval.id)}`, body))) {
       announce(allow ? "The call is allowed." : "The call is denied.");
+      document.querySelector("main h1")?.focus();
       reload();
     }
   };

@@ -119,6 +119,7 @@ function ServerPage({ entry }) {
       ${entry.protocol && html`<div><dt>protocol</dt><dd><${Text} text=${entry.protocol} length=${20} /></dd></div>`}
       <div><dt>findings</dt><dd>${things(found.error ?? 0, "error")}, ${things(found.warning ?? 0, "warning")}, ${things(found.note ?? 0, "note")}</dd></div>
     </dl>
+    <p><a href=${`#/runs?server=${encodeURIComponent(entry.path.split("/")[1])}`}>Runs that called it</a></p>
     ${entry.description && html`<h3>Instructions</h3><${Long} value=${entry.description} label="Instructions of the server" class="prose" />`}`;
 }
 

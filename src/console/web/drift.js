@@ -31,7 +31,10 @@ function Item({ item, onAccepted }) {
     if (!yes) return;
     const { server, kind, name } = item;
     const told = await accept.run(() => post("drift/accept", { server, kind, name }));
-    if (told) (announce("The change is accepted."), onAccepted(told.items));
+    if (!told) return;
+    announce("The change is accepted.");
+    document.querySelector("main h1")?.focus();
+    onAccepted(told.items);
   };
   return html`<article class="card drift" aria-label=${short(`Difference of ${name}`, 100)}>
     <div class="head"><h2><${Text} text=${name} length=${80} /></h2><${Badge} state=${item.kind} tone="calm" />

@@ -113,7 +113,10 @@ function Frame({ session, leave }) {
   useEffect(() => {
     document.title = `${VIEWS.find((view) => view.name === route.name).title} · ForgeFS console`;
     // A reader of the page goes on at the heading of the view that was opened.
-    if (!first.current) (main.current.querySelector("h1") ?? main.current).focus();
+    if (!first.current) {
+      scrollTo(0, 0);
+      (main.current.querySelector("h1") ?? main.current).focus({ preventScroll: true });
+    }
     first.current = false;
   }, [place]);
   useEffect(() => {

@@ -26,7 +26,7 @@ export function Runs({ route, about }) {
   return html`<div class="title"><h1 tabindex="-1">Runs</h1>
       ${data && html`<p class="dim" role="status">${active ? `${count(data.matched)} of ${things(data.indexed, "run")}` : things(data.indexed, "run")}</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
-    <${Filter} key=${key} filter=${filter} facets=${data?.facets} active=${active} />
+    <${Filter} address=${key} filter=${filter} facets=${data?.facets} active=${active} />
     ${data?.note && html`<p class="note">${short(data.note, 400)}</p>`}
     ${load.error ? html`<${Problem} error=${load.error} retry=${load.reload} />`
       : !data ? html`<${Loading} what="runs" />`
@@ -37,8 +37,9 @@ export function Runs({ route, about }) {
       ${further.busy ? "Loading…" : `Show ${count(Math.min(100, Math.max(1, data.matched - runs.length)))} more of ${count(data.matched - runs.length)}`}</button></p>`}`;
 }
 
-function Filter({ filter, facets, active }) {
+function Filter({ address, filter, facets, active }) {
   const [draft, setDraft] = useState(filter);
+  useEffect(() => setDraft(filter), [address]);
   const apply = (next) => {
     const words = new URLSearchParams(Object.entries(next).filter(([, value]) => value !== "")).toString();
     location.hash = words ? `#/runs?${words}` : "#/runs";

@@ -28,7 +28,7 @@ export function Timeline({ operations, onPick }) {
   const all = lanes(operations);
   if (!all.length) return html`<p class="dim">No times are recorded.</p>`;
   const bars = all.slice(0, MOST_BARS).filter((bar) => bar.lane < MOST_LANES);
-  const began = Math.min(...all.slice(0, 1).map((bar) => bar.from));
+  const began = all[0].from;
   const span = Math.max(1, bars.reduce((most, bar) => Math.max(most, bar.until), began) - began);
   const tall = bars.reduce((most, bar) => Math.max(most, bar.lane), 0) + 1;
   const left = all.length - bars.length;

@@ -63,7 +63,7 @@ export const Text = ({ text, length = 120, class: name }) => html`<bdi class=${n
 // A hostile text or JSON value of any size, in a frame that scrolls; long ones are cut until all is asked for.
 export function Long({ value, label, limit = CUT, class: name = "" }) {
   const [all, setAll] = useState(false);
-  const text = valueText(value);
+  const text = useMemo(() => valueText(value), [value]);
   const cut = text.length > limit;
   useEffect(() => setAll(false), [text]);
   return html`<div class="long ${name}">
