@@ -162,7 +162,7 @@ export function Capped({ items, step = 100, noun, children }) {
   const left = items.length - most;
   return html`${children(items.slice(0, most))}
     ${left > 0 && html`<p class="more"><button type="button" class="small" onClick=${() => setMost(most + step)}>
-      Show ${count(Math.min(step, left))} more of ${count(left)} ${noun}</button></p>`}`;
+      Show ${left > step ? `${count(step)} more of ${count(left)}` : `${count(left)} more`} ${noun}</button></p>`}`;
 }
 
 // Asks before something is done. `onClose(true)` is consent.
