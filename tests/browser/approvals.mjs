@@ -26,7 +26,9 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
       t.diagnostic(`no waiting call was left for “${button}”`);
       continue;
     }
-    const sent = page.waitForRequest((request) => request.method() === "POST" && request.url().includes("/api/approvals/"));
+    const sent = page.waitForRequest(
+      (request) => request.method() === "POST" && request.url().includes("/api/approvals/"),
+    );
     await card.getByRole("button", { name: button, exact: true }).click();
     if (reason) {
       await card.getByLabel("Reason, which the agent reads").fill(reason);
@@ -42,7 +44,11 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
     const found = decided.find((one) => one.id === id);
     assert.equal(found.decision.allowed, allow);
     assert.equal(found.decision.scope, scope);
-    if (reason) await page.getByRole("table", { name: /^Decided/ }).getByText(reason).waitFor();
+    if (reason)
+      await page
+        .getByRole("table", { name: /^Decided/ })
+        .getByText(reason)
+        .waitFor();
   }
   await clean(opened);
   await opened.context.close();
@@ -51,12 +57,37 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
 test("an approval that someone else decided says so", async () => {
   const opened = await open("#/approvals");
   const { page } = opened;
-  const one = { id: "gone", state: "waits", client: "c", client_name: null, session: "s", run: null, server: "a", tool: "b", call: "a.b", reasons: [], labels: [], arguments: {}, question: "May it?", asked_ms: Date.now(), until_ms: Date.now() + 60000, plan: null, decision: null, used: null };
-  await page.route("**/api/approvals", (route) => route.fulfill({ json: { waiting: [one], decided: [], waits: true } }));
+  const one = {
+    id: "gone",
+    state: "waits",
+    client: "c",
+    client_name: null,
+    session: "s",
+    run: null,
+    server: "a",
+    tool: "b",
+    call: "a.b",
+    reasons: [],
+    labels: [],
+    arguments: {},
+    question: "May it?",
+    asked_ms: Date.now(),
+    until_ms: Date.now() + 60000,
+    plan: null,
+    decision: null,
+    used: null,
+  };
+  await page.route("**/api/approvals", (route) =>
+    route.fulfill({ json: { waiting: [one], decided: [], waits: true } }),
+  );
   await page.getByRole("button", { name: "Refresh" }).click();
   const card = page.locator("article.approval").filter({ hasText: "May it?" });
   await card.waitFor();
-  assert.equal(await card.getByRole("button", { name: "Allow the plan" }).count(), 0, "without a plan there is none to allow");
+  assert.equal(
+    await card.getByRole("button", { name: "Allow the plan" }).count(),
+    0,
+    "without a plan there is none to allow",
+  );
   await card.getByRole("button", { name: "Allow once" }).click();
   await card.getByRole("alert").waitFor();
   await clean(opened, { failed: true });

@@ -1,9 +1,4 @@
 // The catalog: tree, tool, form, search, drift, and the script editor.
-//
-// FORGEFS_LARGE_SERVER   the server with the most tools
-// FORGEFS_TRY            "server/tool" that answers well (that of FORGEFS_TOOL)
-// FORGEFS_TRY_ARGUMENTS  its arguments as JSON ({})
-// FORGEFS_SCRIPT         JavaScript that runs well (return 6 * 7;)
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -62,7 +57,9 @@ test("a tool has both stubs side by side, its definition and its documentation",
   const { tool } = await seeds();
   const opened = await open(link(tool));
   const { page } = opened;
-  const [python, types] = await Promise.all(["Python stub", "TypeScript stub"].map((name) => page.getByRole("region", { name }).boundingBox()));
+  const [python, types] = await Promise.all(
+    ["Python stub", "TypeScript stub"].map((name) => page.getByRole("region", { name }).boundingBox()),
+  );
   assert.ok(types.x >= python.x + python.width && Math.abs(types.y - python.y) < 2, "side by side");
   assert.match(await page.getByRole("region", { name: "Python stub" }).textContent(), /def /);
   await page.getByText("Definition by the server").click();
@@ -76,7 +73,14 @@ test("findings of a hostile server's tools are listed", async () => {
   const { hostile } = await seeds();
   const { entries } = await api(`ls?path=${encodeURIComponent(`/${hostile}/`)}`);
   for (const entry of entries.filter((one) => one.kind === "tool")) {
-    const tool = await api(`tool?server=${encodeURIComponent(hostile)}&tool=${encodeURIComponent(entry.path.split("/").at(-1).replace(/\.pyi$/, ""))}`);
+    const tool = await api(
+      `tool?server=${encodeURIComponent(hostile)}&tool=${encodeURIComponent(
+        entry.path
+          .split("/")
+          .at(-1)
+          .replace(/\.pyi$/, ""),
+      )}`,
+    );
     if (!tool.findings.length) continue;
     const opened = await open(link(entry.path));
     assert.equal(await opened.page.locator(".findings li").count(), Math.min(20, tool.findings.length));
@@ -88,7 +92,9 @@ test("findings of a hostile server's tools are listed", async () => {
 
 test("a tool is tried by its form and by JSON, and the answer leads to its run", async () => {
   const { tool } = await seeds();
-  const [server, name] = (process.env.FORGEFS_TRY ?? tool.replace(/^\/([^/]+)\/(?:.*\/)?([^/]+)\.pyi$/, "$1/$2")).split("/");
+  const [server, name] = (process.env.FORGEFS_TRY ?? tool.replace(/^\/([^/]+)\/(?:.*\/)?([^/]+)\.pyi$/, "$1/$2")).split(
+    "/",
+  );
   const given = JSON.parse(process.env.FORGEFS_TRY_ARGUMENTS ?? "{}");
   const { entries } = await api(`ls?path=${encodeURIComponent(`/${server}/`)}`);
   const { path } = entries.find((one) => one.path.endsWith(`/${name}.pyi`));
@@ -102,7 +108,11 @@ test("a tool is tried by its form and by JSON, and the answer leads to its run",
   await page.getByLabel("Arguments as JSON").fill(JSON.stringify(given));
   await page.getByRole("button", { name: "Use the form" }).click();
   await page.getByRole("button", { name: "Write JSON" }).click();
-  assert.deepEqual(JSON.parse(await page.getByLabel("Arguments as JSON").inputValue()), given, "the form keeps what JSON said");
+  assert.deepEqual(
+    JSON.parse(await page.getByLabel("Arguments as JSON").inputValue()),
+    given,
+    "the form keeps what JSON said",
+  );
   await page.getByRole("button", { name: "Use the form" }).click();
   const sent = page.waitForRequest("**/api/call");
   await page.getByRole("button", { name: "Call the tool" }).click();
@@ -119,12 +129,35 @@ test("a form has a field for each kind of argument, and sends what was typed", a
   const { tool } = await seeds();
   const opened = await open("#/catalog");
   const { page } = opened;
-  const schema = { type: "object", required: ["text"], properties: { text: { type: "string" }, whole: { type: "integer" }, part: { type: ["number", "null"] }, flag: { type: "boolean" }, one: { enum: ["a", "b", 3] }, many: { type: "array", items: { type: "string" } }, deep: { $ref: "#/$defs/deep" }, any: {} }, $defs: { deep: { type: "object", properties: { inner: { type: "string" }, again: { $ref: "#/$defs/deep" } } } } };
+  const schema = {
+    type: "object",
+    required: ["text"],
+    properties: {
+      text: { type: "string" },
+      whole: { type: "integer" },
+      part: { type: ["number", "null"] },
+      flag: { type: "boolean" },
+      one: { enum: ["a", "b", 3] },
+      many: { type: "array", items: { type: "string" } },
+      deep: { $ref: "#/$defs/deep" },
+      any: {},
+    },
+    $defs: { deep: { type: "object", properties: { inner: { type: "string" }, again: { $ref: "#/$defs/deep" } } } },
+  };
   await page.route("**/api/tool?**", async (route) => {
     const answer = await route.fetch();
     await route.fulfill({ response: answer, json: { ...(await answer.json()), schema } });
   });
-  await page.route("**/api/call", (route) => route.fulfill({ json: { run: null, ok: false, value: null, error: { code: "SERVER_ERROR", message: "no", suggested_fix: "Say yes." } } }));
+  await page.route("**/api/call", (route) =>
+    route.fulfill({
+      json: {
+        run: null,
+        ok: false,
+        value: null,
+        error: { code: "SERVER_ERROR", message: "no", suggested_fix: "Say yes." },
+      },
+    }),
+  );
   await go(page, link(tool));
   const form = page.locator("form.try");
   await page.getByRole("button", { name: "Call the tool" }).click();
@@ -142,7 +175,16 @@ test("a form has a field for each kind of argument, and sends what was typed", a
   await form.getByLabel("any JSON").fill('{"a": [1]}');
   const sent = page.waitForRequest("**/api/call");
   await page.getByRole("button", { name: "Call the tool" }).click();
-  assert.deepEqual((await sent).postDataJSON().arguments, { text: "words", whole: 7, part: 0.5, flag: false, one: 3, many: ["x", "y"], deep: { inner: "in" }, any: { a: [1] } });
+  assert.deepEqual((await sent).postDataJSON().arguments, {
+    text: "words",
+    whole: 7,
+    part: 0.5,
+    flag: false,
+    one: 3,
+    many: ["x", "y"],
+    deep: { inner: "in" },
+    any: { a: [1] },
+  });
   await page.getByText("It failed.").waitFor();
   await page.getByText("Say yes.").waitFor();
   await clean(opened);
@@ -174,9 +216,16 @@ test("drift is shown, and accepted after a question", async (t) => {
   if (at < 0) {
     t.diagnostic("nothing to accept is seeded");
   } else {
-    await page.locator("article.drift").nth(at).getByRole("button", { name: /^Accept/ }).click();
+    await page
+      .locator("article.drift")
+      .nth(at)
+      .getByRole("button", { name: /^Accept/ })
+      .click();
     await page.getByRole("dialog").getByRole("button", { name: "Accept" }).click();
-    await page.waitForFunction((many) => document.querySelectorAll("article.drift").length < many, Math.min(50, items.length));
+    await page.waitForFunction(
+      (many) => document.querySelectorAll("article.drift").length < many,
+      Math.min(50, items.length),
+    );
     assert.ok((await api("drift")).items.length < items.length);
   }
   await clean(opened);

@@ -1,9 +1,5 @@
 // A browser for the tests, pages that watch what must never happen, and the API behind the pages.
-//
-// FORGEFS_CONSOLE_URL           the console's address with its one-time token
-// FORGEFS_CONSOLE_READONLY_URL  another one, whose session is read-only
-// FORGEFS_BROWSER_MODULES       the folder whose node_modules has the packages (this folder)
-// CHROMIUM                      the browser (/usr/bin/chromium)
+// README.md has the variables that say where they look.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -41,7 +37,16 @@ export async function launch() {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     // Playwright makes a new, empty folder for the user's data.
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
 }
 
@@ -61,14 +66,22 @@ export async function blank({ scheme = "light", size = WIDE, motion = "reduce", 
     if (url.protocol !== "data:" && url.origin !== origin) watch.foreign.push(request.url());
     if (/[?&](token|session)=/.test(url.search)) watch.foreign.push(request.url());
   });
-  page.on("response", (response) => response.status() >= 400 && watch.failed.push(`${response.status()} ${response.url()}`));
+  page.on(
+    "response",
+    (response) => response.status() >= 400 && watch.failed.push(`${response.status()} ${response.url()}`),
+  );
   page.on("pageerror", (error) => watch.faults.push(String(error)));
   page.on("console", (message) => {
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) watch.faults.push(message.text());
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      watch.faults.push(message.text());
   });
   page.on("dialog", (dialog) => (watch.dialogs.push(dialog.message()), dialog.dismiss()));
   await page.exposeBinding("toldViolation", (_, text) => watch.violations.push(text));
-  await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => window.toldViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`)));
+  await page.addInitScript(() =>
+    addEventListener("securitypolicyviolation", (event) =>
+      window.toldViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`),
+    ),
+  );
   page.setDefaultTimeout(Number(process.env.FORGEFS_BROWSER_TIMEOUT_MS ?? 15000));
   return { page, watch, context, [Symbol.asyncDispose]: () => context.close() };
 }
@@ -79,7 +92,10 @@ export async function open(hash, options = {}) {
   assert.ok(session, "the login must come first");
   const place = options.place ?? main;
   const opened = await blank({ ...options, origin: place.origin });
-  await opened.page.addInitScript(([key, value]) => sessionStorage.getItem(key) ?? sessionStorage.setItem(key, value), [KEPT, session]);
+  await opened.page.addInitScript(
+    ([key, value]) => sessionStorage.getItem(key) ?? sessionStorage.setItem(key, value),
+    [KEPT, session],
+  );
   await opened.page.goto(place.page + hash);
   await settled(opened.page);
   return opened;
@@ -114,28 +130,53 @@ export async function clean({ page, watch }, { failed = false } = {}) {
   assert.deepEqual(watch.dialogs, [], "dialogs");
   if (!failed) assert.deepEqual(watch.failed, [], "requests that failed");
   const found = await page.evaluate((invisible) => {
-    const strange = document.querySelectorAll("img, iframe, object, embed, video, audio, base, style, [srcdoc], [onerror], [onload], [onclick], [style*='url']");
+    const strange = document.querySelectorAll(
+      "img, iframe, object, embed, video, audio, base, style, [srcdoc], [onerror], [onload], [onclick], [style*='url']",
+    );
     const scripts = [...document.scripts].filter((one) => one.getAttribute("src") !== "main.js");
     const links = [...document.querySelectorAll("a[href], form[action], link[href]")].filter((one) => {
       const url = new URL(one.getAttribute("href") ?? one.getAttribute("action"), location.href);
       return url.origin !== location.origin && url.protocol !== "data:";
     });
     const pattern = new RegExp(invisible, "u");
-    const attributes = [...document.querySelectorAll("[title], [aria-label], [placeholder]")].flatMap((one) => [one.title, one.ariaLabel, one.placeholder]);
-    const hidden = [document.body.textContent, ...attributes].filter((text) => text && pattern.test(text)).map((text) => text.match(pattern).index);
+    const attributes = [...document.querySelectorAll("[title], [aria-label], [placeholder]")].flatMap((one) => [
+      one.title,
+      one.ariaLabel,
+      one.placeholder,
+    ]);
+    const hidden = [document.body.textContent, ...attributes]
+      .filter((text) => text && pattern.test(text))
+      .map((text) => text.match(pattern).index);
     const wide = document.documentElement.scrollWidth - innerWidth;
-    const wider = wide > 0 ? [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map((one) => one.outerHTML.slice(0, 120)) : [];
-    return { strange: [...strange, ...scripts, ...links].map((one) => one.outerHTML.slice(0, 200)), hidden, wide, wider };
+    const wider =
+      wide > 0
+        ? [...document.querySelectorAll("body *")]
+            .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+            .slice(0, 3)
+            .map((one) => one.outerHTML.slice(0, 120))
+        : [];
+    return {
+      strange: [...strange, ...scripts, ...links].map((one) => one.outerHTML.slice(0, 200)),
+      hidden,
+      wide,
+      wider,
+    };
   }, INVISIBLE);
   assert.deepEqual(found.strange, [], "elements that a hostile text made");
   assert.deepEqual(found.hidden, [], "invisible characters in texts");
-  assert.ok(found.wide <= 0, `the page ${page.url()} is ${found.wide} pixels wider than its window: ${found.wider.join("\n")}`);
+  assert.ok(
+    found.wide <= 0,
+    `the page ${page.url()} is ${found.wide} pixels wider than its window: ${found.wider.join("\n")}`,
+  );
 }
 
 // Reads below /api/ with the session of the first login.
 export async function api(where, body) {
   const headers = { Authorization: `Bearer ${JSON.parse(sessions.main).session}`, "Content-Type": "application/json" };
-  const answer = await fetch(new URL(`../api/${where}`, main.page), body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) });
+  const answer = await fetch(
+    new URL(`../api/${where}`, main.page),
+    body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) },
+  );
   const told = await answer.json();
   assert.ok(answer.ok, `/api/${where} answered ${answer.status}: ${JSON.stringify(told)}`);
   return told;
@@ -170,10 +211,18 @@ export async function findWhole(filter, matches) {
 export async function seeds() {
   const servers = (await api("ls?path=/")).entries.filter((entry) => entry.kind === "server");
   const ident = (entry) => entry.path.split("/")[1];
-  const large = process.env.FORGEFS_LARGE_SERVER ?? ident(servers.reduce((most, one) => (one.tools > most.tools ? one : most)));
+  const large =
+    process.env.FORGEFS_LARGE_SERVER ?? ident(servers.reduce((most, one) => (one.tools > most.tools ? one : most)));
   const hostile = process.env.FORGEFS_HOSTILE_SERVER ?? "hostile";
-  const toolOf = async (server) => (await api(`ls?path=${encodeURIComponent(`/${server}/`)}`)).entries.find((entry) => entry.kind === "tool").path;
-  return { servers, large, hostile, hostileTool: await toolOf(hostile), tool: process.env.FORGEFS_TOOL ?? (await toolOf(ident(servers[0]))) };
+  const toolOf = async (server) =>
+    (await api(`ls?path=${encodeURIComponent(`/${server}/`)}`)).entries.find((entry) => entry.kind === "tool").path;
+  return {
+    servers,
+    large,
+    hostile,
+    hostileTool: await toolOf(hostile),
+    tool: process.env.FORGEFS_TOOL ?? (await toolOf(ident(servers[0]))),
+  };
 }
 
 // Every view that there is, as `[name, address]`.
@@ -183,7 +232,10 @@ export async function views() {
   const failed = await findRun("outcome=failed");
   const refused = await findRun("outcome=refused");
   const run = await findRun("outcome=ok", (brief) => brief.kind === "script");
-  assert.ok(run && failed && refused, "a run that ended well, one that failed and one with a refused call must be there");
+  assert.ok(
+    run && failed && refused,
+    "a run that ended well, one that failed and one with a refused call must be there",
+  );
   return [
     ["now", "#/now"],
     ["runs", "#/runs"],

@@ -1,7 +1,4 @@
 // Hostile texts stay texts: markup, scripts, bidi characters, long words, a megabyte.
-//
-// FORGEFS_MEGABYTE_TOOL       "server/tool" whose answer has a megabyte (hostile/megabyte)
-// FORGEFS_MEGABYTE_ARGUMENTS  its arguments as JSON ({})
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -30,7 +27,11 @@ test("some hostile text is there, and its invisible characters are visible", asy
   const { hostile, hostileTool } = await seeds();
   const opened = await open(`#/catalog?path=${encodeURIComponent(hostileTool)}`);
   let text = "";
-  for (const hash of [`#/catalog?path=${encodeURIComponent(`/${hostile}/`)}`, "#/runs?text=%3C", `#/catalog?path=${encodeURIComponent(hostileTool)}`]) {
+  for (const hash of [
+    `#/catalog?path=${encodeURIComponent(`/${hostile}/`)}`,
+    "#/runs?text=%3C",
+    `#/catalog?path=${encodeURIComponent(hostileTool)}`,
+  ]) {
     await go(opened.page, hash);
     await unfold(opened.page);
     text += await opened.page.textContent("main");
@@ -44,7 +45,13 @@ test("some hostile text is there, and its invisible characters are visible", asy
 test("a hostile address makes no elements", async () => {
   const opened = await open("#/now");
   const bad = encodeURIComponent(EVIL);
-  for (const hash of [`#/runs?client=${bad}&text=${bad}&label=${bad}`, `#/catalog/search?q=${bad}`, `#/spending?by=${bad}&hours=${bad}`, "#/runs?%E0%A4%A=1", "#/%E0%A4%A"]) {
+  for (const hash of [
+    `#/runs?client=${bad}&text=${bad}&label=${bad}`,
+    `#/catalog/search?q=${bad}`,
+    `#/spending?by=${bad}&hours=${bad}`,
+    "#/runs?%E0%A4%A=1",
+    "#/%E0%A4%A",
+  ]) {
     await go(opened.page, hash);
     await clean(opened, { failed: true });
   }
@@ -61,7 +68,8 @@ test("every text of every answer may be hostile", async () => {
   const poison = (value, key = "") => {
     if (typeof value === "string") return /^(id|cursor|session|kind|path|ident)$|_ms$/.test(key) ? value : EVIL + LONG;
     if (Array.isArray(value)) return value.slice(0, 50).map((one) => poison(one, key));
-    if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, poison(one, name)]));
+    if (value && typeof value === "object")
+      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, poison(one, name)]));
     return value;
   };
   for (const size of [WIDE, NARROW]) {
@@ -82,11 +90,61 @@ test("every text of every answer may be hostile", async () => {
 
 test("a live snapshot may be hostile", async () => {
   const opened = await open("#/spending");
-  const call = { call: 1, server: EVIL, tool: LONG, args: EVIL, began_ms: Date.now(), ms: 3, outcome: EVIL, verdict: EVIL, error: LONG };
-  const run = { id: EVIL, client: EVIL, client_name: LONG, session: EVIL, language: LONG, began_ms: Date.now(), code: EVIL + LONG, dry_run: true, background: true, calls: 5, max_calls: 9, wall_ms: 1000, progress: LONG, labels: [EVIL, LONG], recent: [call] };
-  const server = { name: LONG, ident: EVIL, state: EVIL, detail: LONG, breaker: LONG, tools: 5, instances: 3, in_flight: 1, calls: 3, failed: 2, p50_ms: 1, p95_ms: 2 };
-  const state = { at_ms: Date.now(), runs: [run], runs_left_out: 0, servers: [server], workers: { idle: 1, busy: 1, max: 2, queued: 0, queue_max: 4 }, approvals: 3, clients: 1, today: { spent: EVIL, limit: LONG } };
-  await opened.page.route("**/api/live", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify(state)}\n\n` }));
+  const call = {
+    call: 1,
+    server: EVIL,
+    tool: LONG,
+    args: EVIL,
+    began_ms: Date.now(),
+    ms: 3,
+    outcome: EVIL,
+    verdict: EVIL,
+    error: LONG,
+  };
+  const run = {
+    id: EVIL,
+    client: EVIL,
+    client_name: LONG,
+    session: EVIL,
+    language: LONG,
+    began_ms: Date.now(),
+    code: EVIL + LONG,
+    dry_run: true,
+    background: true,
+    calls: 5,
+    max_calls: 9,
+    wall_ms: 1000,
+    progress: LONG,
+    labels: [EVIL, LONG],
+    recent: [call],
+  };
+  const server = {
+    name: LONG,
+    ident: EVIL,
+    state: EVIL,
+    detail: LONG,
+    breaker: LONG,
+    tools: 5,
+    instances: 3,
+    in_flight: 1,
+    calls: 3,
+    failed: 2,
+    p50_ms: 1,
+    p95_ms: 2,
+  };
+  const state = {
+    at_ms: Date.now(),
+    runs: [run],
+    runs_left_out: 0,
+    servers: [server],
+    workers: { idle: 1, busy: 1, max: 2, queued: 0, queue_max: 4 },
+    approvals: 3,
+    clients: 1,
+    today: { spent: EVIL, limit: LONG },
+  };
+  await opened.page.route("**/api/live", (route) =>
+    route.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify(state)}\n\n` }),
+  );
   await opened.page.goto(`${main.page}#/now`);
   await opened.page.reload();
   await opened.page.locator("article.running").waitFor();
@@ -110,14 +168,24 @@ test("a megabyte is cut, and shown whole when asked, while the page answers", as
   await page.evaluate(() => {
     window.slowest = 0;
     let last = performance.now();
-    const frame = (now) => ((window.slowest = Math.max(window.slowest, now - last)), (last = now), requestAnimationFrame(frame));
+    const frame = (now) => (
+      (window.slowest = Math.max(window.slowest, now - last)),
+      (last = now),
+      requestAnimationFrame(frame)
+    );
     requestAnimationFrame(frame);
   });
   const began = performance.now();
-  await page.locator(".told").getByRole("button", { name: /^Show all/ }).first().click();
+  await page
+    .locator(".told")
+    .getByRole("button", { name: /^Show all/ })
+    .first()
+    .click();
   await page.waitForFunction((node) => node.textContent.length > 900000, await answer.elementHandle());
   const slowest = await page.evaluate(() => window.slowest);
-  t.diagnostic(`a megabyte is shown in ${Math.round(performance.now() - began)} ms; the longest frame took ${Math.round(slowest)} ms`);
+  t.diagnostic(
+    `a megabyte is shown in ${Math.round(performance.now() - began)} ms; the longest frame took ${Math.round(slowest)} ms`,
+  );
   assert.ok(slowest < 1000, `a frame took ${slowest} ms`);
   await clean(opened);
   await opened.context.close();

@@ -11,7 +11,8 @@ async function walk(page) {
   await page.evaluate(() => (document.activeElement?.blur(), getSelection().removeAllRanges()));
   const all = await page.evaluate((stops) => {
     let at = 0;
-    for (const one of document.querySelectorAll(stops)) if (one.checkVisibility({ visibilityProperty: true }) && !one.disabled) one.dataset.stop = String(++at);
+    for (const one of document.querySelectorAll(stops))
+      if (one.checkVisibility({ visibilityProperty: true }) && !one.disabled) one.dataset.stop = String(++at);
     return at;
   }, STOPS);
   const seen = new Set();
@@ -20,7 +21,10 @@ async function walk(page) {
     const stop = await page.evaluate(() => {
       const one = document.activeElement;
       if (!one || one === document.body) return null;
-      const shows = [one, one.closest(".editor")].some((node) => node && getComputedStyle(node).outlineStyle !== "none" && parseFloat(getComputedStyle(node).outlineWidth) > 0);
+      const shows = [one, one.closest(".editor")].some(
+        (node) =>
+          node && getComputedStyle(node).outlineStyle !== "none" && parseFloat(getComputedStyle(node).outlineWidth) > 0,
+      );
       return { at: one.dataset.stop, shows, html: one.outerHTML.slice(0, 120) };
     });
     if (!stop) break;
@@ -28,14 +32,28 @@ async function walk(page) {
     if (stop.at) seen.add(stop.at);
     if (seen.size === all) break;
   }
-  const missed = await page.evaluate((found) => [...document.querySelectorAll("[data-stop]")].filter((one) => !found.includes(one.dataset.stop)).map((one) => one.outerHTML.slice(0, 120)), [...seen]);
+  const missed = await page.evaluate(
+    (found) =>
+      [...document.querySelectorAll("[data-stop]")]
+        .filter((one) => !found.includes(one.dataset.stop))
+        .map((one) => one.outerHTML.slice(0, 120)),
+    [...seen],
+  );
   assert.deepEqual(missed.slice(0, 5), [], "controls that Tab does not reach");
   return all;
 }
 
 test("Tab reaches every control of each view, and the focus shows", async () => {
   const { tool } = await seeds();
-  for (const hash of ["#/now", "#/runs", "#/approvals", `#/catalog?path=${encodeURIComponent(tool)}`, "#/catalog/script", "#/catalog/drift", "#/spending"]) {
+  for (const hash of [
+    "#/now",
+    "#/runs",
+    "#/approvals",
+    `#/catalog?path=${encodeURIComponent(tool)}`,
+    "#/catalog/script",
+    "#/catalog/drift",
+    "#/spending",
+  ]) {
     const opened = await open(hash);
     assert.ok((await walk(opened.page)) > 5, hash);
     await opened.context.close();

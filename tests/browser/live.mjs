@@ -6,14 +6,19 @@ import { api, clean, go, main, open, sessions } from "./harness.mjs";
 
 // The first state of the stream, as JSON text.
 async function snapshot() {
-  const answer = await fetch(new URL("../api/live", main.page), { headers: { Authorization: `Bearer ${JSON.parse(sessions.main).session}` } });
+  const answer = await fetch(new URL("../api/live", main.page), {
+    headers: { Authorization: `Bearer ${JSON.parse(sessions.main).session}` },
+  });
   assert.match(answer.headers.get("content-type"), /^text\/event-stream/);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let text = ""; ; ) {
+  for (let text = ""; ;) {
     const { done, value } = await reader.read();
     assert.ok(!done, "the stream ended without a state");
     text += value;
-    const event = text.split(/\r?\n\r?\n/).slice(0, -1).find((one) => /^event: ?state$/m.test(one));
+    const event = text
+      .split(/\r?\n\r?\n/)
+      .slice(0, -1)
+      .find((one) => /^event: ?state$/m.test(one));
     if (!event) continue;
     await reader.cancel();
     return event.match(/^data: ?(.*)$/m)[1];
@@ -58,7 +63,8 @@ test("a stream that ends keeps the last state on the page, and comes back", asyn
   const data = await snapshot();
   const opened = await open("#/spending");
   const { page } = opened;
-  const once = (route) => route.fulfill({ contentType: "text/event-stream", body: `: comment\r\n\r\nevent: state\r\ndata:${data}\r\n\r\n` });
+  const once = (route) =>
+    route.fulfill({ contentType: "text/event-stream", body: `: comment\r\n\r\nevent: state\r\ndata:${data}\r\n\r\n` });
   await page.route("**/api/live", once);
   await page.goto(`${main.page}#/now`);
   await page.reload();
@@ -73,7 +79,9 @@ test("a stream that ends keeps the last state on the page, and comes back", asyn
 test("the end of a session in the stream leads to the form", async () => {
   const opened = await open("#/now");
   const { page } = opened;
-  await page.route("**/api/live", (route) => route.fulfill({ contentType: "text/event-stream", body: "event: over\ndata: {}\n\n" }));
+  await page.route("**/api/live", (route) =>
+    route.fulfill({ contentType: "text/event-stream", body: "event: over\ndata: {}\n\n" }),
+  );
   await page.reload();
   await page.getByLabel("Token").waitFor();
   await page.getByText("The session ended.").waitFor();
@@ -106,7 +114,11 @@ test("the page asks for nothing but its own files and its API", async () => {
   await page.reload();
   await page.locator("header").getByText("live", { exact: true }).waitFor();
   const folder = new URL(main.page).pathname;
-  const strange = asked.filter((url) => url.protocol !== "data:" && (url.origin !== main.origin || !(url.pathname.startsWith(folder) || url.pathname.includes("/api/"))));
+  const strange = asked.filter(
+    (url) =>
+      url.protocol !== "data:" &&
+      (url.origin !== main.origin || !(url.pathname.startsWith(folder) || url.pathname.includes("/api/"))),
+  );
   assert.deepEqual(strange.map(String), []);
   assert.ok((await api("about")).version);
   await opened.context.close();

@@ -9,8 +9,17 @@ const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 // Fails with each rule that is broken and the elements that break it.
 export async function accessible(page, name) {
   await page.evaluate(axe);
-  const { violations } = await page.evaluate((tags) => window.axe.run(document, { runOnly: { type: "tag", values: tags } }), TAGS);
-  const told = violations.map((one) => `${one.id}: ${one.nodes.slice(0, 4).map((node) => `${node.html.slice(0, 160)} ${node.any.map((any) => any.message).join("; ")}`).join("\n    ")}`);
+  const { violations } = await page.evaluate(
+    (tags) => window.axe.run(document, { runOnly: { type: "tag", values: tags } }),
+    TAGS,
+  );
+  const told = violations.map(
+    (one) =>
+      `${one.id}: ${one.nodes
+        .slice(0, 4)
+        .map((node) => `${node.html.slice(0, 160)} ${node.any.map((any) => any.message).join("; ")}`)
+        .join("\n    ")}`,
+  );
   assert.deepEqual(told, [], `${name} breaks rules of accessibility`);
 }
 
@@ -71,9 +80,18 @@ test("views are links, and the browser's back works", async () => {
 });
 
 test("without a wish for reduced motion things move, with it they do not", async () => {
-  for (const [motion, expected] of [["reduce", false], ["no-preference", true]]) {
+  for (const [motion, expected] of [
+    ["reduce", false],
+    ["no-preference", true],
+  ]) {
     const { page, context } = await open("#/spending", { motion });
-    const moves = await page.evaluate(() => [...document.styleSheets].some((sheet) => [...sheet.cssRules].some((rule) => rule.media && matchMedia(rule.media.mediaText).matches && /transition|animation/.test(rule.cssText))));
+    const moves = await page.evaluate(() =>
+      [...document.styleSheets].some((sheet) =>
+        [...sheet.cssRules].some(
+          (rule) => rule.media && matchMedia(rule.media.mediaText).matches && /transition|animation/.test(rule.cssText),
+        ),
+      ),
+    );
     assert.equal(moves, expected);
     await context.close();
   }

@@ -18,13 +18,19 @@ export function smaller(bytes) {
   header.writeUInt32BE(height, 4);
   header.set([8, 3, 0, 0, 0], 8);
   const colours = Buffer.from(palette.flatMap((colour) => [colour >> 16, (colour >> 8) & 255, colour & 255]));
-  return Buffer.concat([SIGNATURE, chunk("IHDR", header), chunk("PLTE", colours), chunk("IDAT", deflateSync(rows, { level: 9, memLevel: 9 })), chunk("IEND", Buffer.alloc(0))]);
+  return Buffer.concat([
+    SIGNATURE,
+    chunk("IHDR", header),
+    chunk("PLTE", colours),
+    chunk("IDAT", deflateSync(rows, { level: 9, memLevel: 9 })),
+    chunk("IEND", Buffer.alloc(0)),
+  ]);
 }
 
 function decode(bytes) {
   const parts = [];
   let header;
-  for (let at = 8; at < bytes.length; ) {
+  for (let at = 8; at < bytes.length;) {
     const length = bytes.readUInt32BE(at);
     const kind = bytes.toString("latin1", at + 4, at + 8);
     const data = bytes.subarray(at + 8, at + 8 + length);
@@ -37,7 +43,8 @@ function decode(bytes) {
   if (header[8] !== 8 || !step || header[12]) throw new Error("the screenshot is no 8-bit RGB without interlace");
   const raw = unfiltered(inflateSync(Buffer.concat(parts)), width * step, height, step);
   const pixels = new Uint32Array(width * height);
-  for (let at = 0; at < pixels.length; at += 1) pixels[at] = (raw[at * step] << 16) | (raw[at * step + 1] << 8) | raw[at * step + 2];
+  for (let at = 0; at < pixels.length; at += 1)
+    pixels[at] = (raw[at * step] << 16) | (raw[at * step + 1] << 8) | raw[at * step + 2];
   return { width, height, pixels };
 }
 
@@ -68,10 +75,15 @@ const channel = (colour, shift) => (colour >> shift) & 255;
 function paletteOf(pixels) {
   const counts = new Map();
   for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
-  const frequent = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 48).map(([colour]) => colour);
+  const frequent = [...counts]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, 48)
+    .map(([colour]) => colour);
   const boxes = [[...counts.keys()].filter((colour) => !frequent.includes(colour))].filter((box) => box.length);
   while (boxes.length && boxes.length + frequent.length < MOST_COLOURS) {
-    const widest = boxes.map((box, at) => ({ at, ...spread(box) })).reduce((most, one) => (one.width > most.width ? one : most));
+    const widest = boxes
+      .map((box, at) => ({ at, ...spread(box) }))
+      .reduce((most, one) => (one.width > most.width ? one : most));
     if (widest.width === 0) break;
     const box = boxes[widest.at].sort((a, b) => channel(a, widest.shift) - channel(b, widest.shift));
     boxes.splice(widest.at, 1, box.slice(0, box.length >> 1), box.slice(box.length >> 1));
@@ -81,7 +93,8 @@ function paletteOf(pixels) {
   for (const box of boxes) {
     for (const colour of box) indexOf.set(colour, palette.length);
     const all = box.reduce((sum, colour) => sum + counts.get(colour), 0);
-    const mean = (shift) => Math.round(box.reduce((sum, colour) => sum + channel(colour, shift) * counts.get(colour), 0) / all);
+    const mean = (shift) =>
+      Math.round(box.reduce((sum, colour) => sum + channel(colour, shift) * counts.get(colour), 0) / all);
     palette.push((mean(16) << 16) | (mean(8) << 8) | mean(0));
   }
   return { palette, indexOf };
@@ -114,4 +127,5 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value;
 });
 
-const crc32 = (bytes) => (bytes.reduce((sum, byte) => (sum >>> 8) ^ TABLE[(sum ^ byte) & 255], 0xffffffff) ^ 0xffffffff) >>> 0;
+const crc32 = (bytes) =>
+  (bytes.reduce((sum, byte) => (sum >>> 8) ^ TABLE[(sum ^ byte) & 255], 0xffffffff) ^ 0xffffffff) >>> 0;

@@ -1,7 +1,4 @@
 // The list of runs and one run: filters, pages, timeline, answers, replay, save, resume.
-//
-// FORGEFS_RUNS           how many runs are seeded at least (1)
-// FORGEFS_FIRST_VIEW_MS  the most that the first view of them may take (3000)
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -39,17 +36,29 @@ test("each filter stands in the address and narrows the list", async () => {
   const { page } = opened;
   const { facets, runs } = await api("runs?limit=50");
   const filled = runs.find((run) => run.kind === "script" && run.servers.length) ?? runs[0];
-  const wanted = [["Client", "client", facets.clients[0]], ["Outcome", "outcome", "failed"], ["Server", "server", facets.servers[0]], ["Label", "label", facets.labels[0]]];
+  const wanted = [
+    ["Client", "client", facets.clients[0]],
+    ["Outcome", "outcome", "failed"],
+    ["Server", "server", facets.servers[0]],
+    ["Label", "label", facets.labels[0]],
+  ];
   for (const [label, name, value] of wanted.filter(([, , value]) => value)) {
     await go(page, "#/runs");
     const choice = page.getByRole("search").getByLabel(label);
     await choice.focus();
     await choice.selectOption(value);
-    await page.waitForFunction(([key, text]) => new URLSearchParams(location.hash.split("?")[1]).get(key) === text, [name, value]);
+    await page.waitForFunction(
+      ([key, text]) => new URLSearchParams(location.hash.split("?")[1]).get(key) === text,
+      [name, value],
+    );
     await settled(page);
     const { matched } = await api(`runs?limit=1&${name}=${encodeURIComponent(value)}`);
     await page.getByText(new RegExp(`^${matched.toLocaleString("en-US")} of `)).waitFor();
-    assert.equal(await choice.evaluate((node) => node === document.activeElement), true, "the focus stays where it was");
+    assert.equal(
+      await choice.evaluate((node) => node === document.activeElement),
+      true,
+      "the focus stays where it was",
+    );
     assert.equal(await choice.inputValue(), value);
   }
   await go(page, "#/runs");
@@ -80,7 +89,13 @@ test("a run shows its script with marks, its calls with arguments and answers, a
   assert.ok((await code.locator(".no").count()) >= Math.min(400, run.script.split("\n").length));
   const calls = run.marks.filter((mark) => mark.kind === "call").length;
   if (calls) assert.ok((await code.locator(".line.call, .line.warning, .line.error").count()) > 0, "marks");
-  assert.equal(await page.locator("details.op").filter({ has: page.locator(".nr") }).count(), Math.min(100, run.operations.length));
+  assert.equal(
+    await page
+      .locator("details.op")
+      .filter({ has: page.locator(".nr") })
+      .count(),
+    Math.min(100, run.operations.length),
+  );
   const timed = run.operations.filter((op) => op.at_ms !== null).length;
   assert.equal(await page.locator(".bar-of").count(), Math.min(600, timed));
   const op = run.operations.find((one) => one.answer !== null);
@@ -97,11 +112,22 @@ test("a run shows its script with marks, its calls with arguments and answers, a
 });
 
 test("calls that overlap stand in lanes of their own", async () => {
-  const overlap = (run) => run.operations.some((a) => run.operations.some((b) => a !== b && a.at_ms && b.at_ms && a.ms && b.at_ms >= a.at_ms && b.at_ms < a.at_ms + a.ms));
+  const overlap = (run) =>
+    run.operations.some((a) =>
+      run.operations.some(
+        (b) => a !== b && a.at_ms && b.at_ms && a.ms && b.at_ms >= a.at_ms && b.at_ms < a.at_ms + a.ms,
+      ),
+    );
   const run = await findWhole("outcome=ok", overlap);
   assert.ok(run, "a run with parallel calls among the newest");
   const opened = await open(`#/runs/${encodeURIComponent(run.id)}`);
-  const boxes = await opened.page.locator(".bar-of").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ left, right, top }) => ({ left, right, top: Math.round(top) })));
+  const boxes = await opened.page
+    .locator(".bar-of")
+    .evaluateAll((all) =>
+      all
+        .map((one) => one.getBoundingClientRect())
+        .map(({ left, right, top }) => ({ left, right, top: Math.round(top) })),
+    );
   const lanes = new Set(boxes.map((box) => box.top));
   assert.ok(lanes.size > 1, "one lane only");
   await clean(opened);
@@ -135,7 +161,9 @@ test("what the agent had read is there, as it was", async () => {
   await section.locator("summary").first().click();
   await section.locator("pre").first().waitFor();
   const { text } = await api(`runs/${encodeURIComponent(run.id)}/read?path=${encodeURIComponent(run.read[0].path)}`);
-  assert.ok((await section.locator("pre").first().textContent()).includes(text.replace(/[^\x20-\x7e]+[^]*/, "").slice(0, 30)));
+  assert.ok(
+    (await section.locator("pre").first().textContent()).includes(text.replace(/[^\x20-\x7e]+[^]*/, "").slice(0, 30)),
+  );
   await clean(opened);
   await opened.context.close();
 });
@@ -146,7 +174,10 @@ test("replay says whether it went the same way, save gives a file", async () => 
   const opened = await open(`#/runs/${encodeURIComponent(run.id)}`);
   const { page } = opened;
   await page.getByRole("button", { name: "Replay", exact: true }).click();
-  await page.locator(".told").getByText(/^The replay (went the same way|differs)\./).waitFor();
+  await page
+    .locator(".told")
+    .getByText(/^The replay (went the same way|differs)\./)
+    .waitFor();
   await page.getByRole("button", { name: "Save as script" }).click();
   await page.getByLabel("Name of the script").fill(`saved_${Date.now().toString(36)}`);
   await page.getByRole("button", { name: "Save", exact: true }).click();
@@ -161,7 +192,10 @@ test("the resume line is copied", async () => {
   assert.ok(run, "a run that can be resumed among the newest that failed");
   const opened = await open(`#/runs/${encodeURIComponent(run.id)}`);
   const { page } = opened;
-  for (const [name, text] of [["Copy resume line", run.resume], ["Copy resume command", run.resume_cli]]) {
+  for (const [name, text] of [
+    ["Copy resume line", run.resume],
+    ["Copy resume command", run.resume_cli],
+  ]) {
     if (!text) continue;
     await page.getByRole("button", { name }).click();
     await page.getByRole("button", { name: "Copied" }).first().waitFor();
@@ -175,7 +209,11 @@ test("a run that is not there, and a gateway that fails, say what is wrong and w
   const opened = await open("#/runs/there-is-no-such-run");
   const { page } = opened;
   await page.getByRole("alert").waitFor();
-  const fail = (route) => route.fulfill({ status: 500, json: { error: { message: "the journal <b>cannot</b> be read", hint: "Free some space." } } });
+  const fail = (route) =>
+    route.fulfill({
+      status: 500,
+      json: { error: { message: "the journal <b>cannot</b> be read", hint: "Free some space." } },
+    });
   await page.route("**/api/runs?**", fail);
   await go(page, "#/runs");
   await page.getByRole("alert").getByText("the journal <b>cannot</b> be read").waitFor();
@@ -207,8 +245,20 @@ test("an answer of another shape spoils its own view alone", async () => {
 test("nothing to show says what to do", async () => {
   const opened = await open("#/now");
   const { page } = opened;
-  const answers = { runs: { runs: [], next: null, matched: 0, indexed: 0, facets: { clients: [], outcomes: [], servers: [], labels: [] }, note: null }, approvals: { waiting: [], decided: [], waits: false }, drift: { pinned: false, items: [] } };
-  for (const [name, json] of Object.entries(answers)) await page.route(new RegExp(`/api/${name}(\\?|$)`), (route) => route.fulfill({ json }));
+  const answers = {
+    runs: {
+      runs: [],
+      next: null,
+      matched: 0,
+      indexed: 0,
+      facets: { clients: [], outcomes: [], servers: [], labels: [] },
+      note: null,
+    },
+    approvals: { waiting: [], decided: [], waits: false },
+    drift: { pinned: false, items: [] },
+  };
+  for (const [name, json] of Object.entries(answers))
+    await page.route(new RegExp(`/api/${name}(\\?|$)`), (route) => route.fulfill({ json }));
   for (const hash of ["#/runs", "#/runs?text=x", "#/approvals", "#/catalog/drift"]) {
     await go(page, hash);
     assert.ok((await page.locator(".empty p").count()) >= 2, `${hash} says what to do`);

@@ -1,14 +1,24 @@
 // Writes docs/images/console-VIEW-SCHEME.png. The pictures change by this command alone:
 //
 //   FORGEFS_CONSOLE_URL=… FORGEFS_CONSOLE_READONLY_URL=… node screenshots.mjs [FOLDER]
-//
-// FORGEFS_SCREENSHOT_RUN  the run that is shown (the newest with a refused call)
-// FORGEFS_TOOL            the path of the tool that is shown (the first)
 
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { smaller } from "./png.mjs";
-import { blank, close, findRun, kept, launch, main, open, SCHEMES, seeds, sessions, settled, WIDE } from "./harness.mjs";
+import {
+  blank,
+  close,
+  findRun,
+  kept,
+  launch,
+  main,
+  open,
+  SCHEMES,
+  seeds,
+  sessions,
+  settled,
+  WIDE,
+} from "./harness.mjs";
 
 const folder = path.resolve(process.argv[2] ?? path.join(import.meta.dirname, "../../docs/images"));
 

@@ -16,7 +16,10 @@ async function login(place, name) {
   assert.ok(!page.url().includes(place.token), "the address still has the token");
   const protocol = await context.newCDPSession(page);
   const { entries } = await protocol.send("Page.getNavigationHistory");
-  assert.ok(entries.every((entry) => !entry.url.includes(place.token)), "the history still has the token");
+  assert.ok(
+    entries.every((entry) => !entry.url.includes(place.token)),
+    "the history still has the token",
+  );
   assert.ok(!sessions[name].includes(place.token), "the page keeps the token");
   assert.equal(await page.evaluate(() => document.cookie), "");
   assert.equal(await page.evaluate(() => localStorage.length), 0);
@@ -72,7 +75,11 @@ test("a read-only session sees everything and its buttons that act are off, with
     await page.getByText("This session is read-only", { exact: false }).first().waitFor();
     const acting = page.locator("main button[aria-describedby='read-only']");
     const posts = [];
-    page.on("request", (request) => request.method() === "POST" && !/\/(check|login|logout)$/.test(request.url()) && posts.push(request.url()));
+    page.on(
+      "request",
+      (request) =>
+        request.method() === "POST" && !/\/(check|login|logout)$/.test(request.url()) && posts.push(request.url()),
+    );
     if (hash === "#/catalog/script") assert.ok((await acting.count()) >= 2, "the buttons that run a script are off");
     for (const button of await acting.all()) {
       assert.equal(await button.getAttribute("aria-disabled"), "true");
@@ -85,14 +92,26 @@ test("a read-only session sees everything and its buttons that act are off, with
     await opened.context.close();
   }
   const { session } = JSON.parse(sessions.readOnly);
-  const answer = await fetch(new URL("../api/execute", readOnly.page), { method: "POST", headers: { Authorization: `Bearer ${session}`, "Content-Type": "application/json" }, body: JSON.stringify({ language: "javascript", code: "return 1;", dry_run: false }) });
+  const answer = await fetch(new URL("../api/execute", readOnly.page), {
+    method: "POST",
+    headers: { Authorization: `Bearer ${session}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ language: "javascript", code: "return 1;", dry_run: false }),
+  });
   assert.equal(answer.status, 403, "the gateway refuses what the page would not send");
 });
 
 test("no page of another site can frame the console, and its API asks for a session", async () => {
   const page = await fetch(main.page);
   const policy = page.headers.get("content-security-policy");
-  for (const rule of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"]) assert.ok(policy?.includes(rule), `${rule} in ${policy}`);
+  for (const rule of [
+    "default-src 'none'",
+    "script-src 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+  ])
+    assert.ok(policy?.includes(rule), `${rule} in ${policy}`);
   for (const where of ["about", "live", "runs", "approvals", "ls?path=/", "series?hours=1&by=client"]) {
     const answer = await fetch(new URL(`../api/${where}`, main.page));
     assert.equal(answer.status, 401, where);
@@ -101,13 +120,16 @@ test("no page of another site can frame the console, and its API asks for a sess
 });
 
 // The last test: it ends the read-only session.
-export const signOut = () => test("sign out ends the session at the gateway too", async () => {
-  const opened = await open("#/now", { session: sessions.readOnly, place: readOnly });
-  await opened.page.getByRole("button", { name: "Sign out" }).click();
-  await opened.page.getByLabel("Token").waitFor();
-  assert.equal(await kept(opened.page), null);
-  const { session } = JSON.parse(sessions.readOnly);
-  const answer = await fetch(new URL("../api/about", readOnly.page), { headers: { Authorization: `Bearer ${session}` } });
-  assert.equal(answer.status, 401);
-  await opened.context.close();
-});
+export const signOut = () =>
+  test("sign out ends the session at the gateway too", async () => {
+    const opened = await open("#/now", { session: sessions.readOnly, place: readOnly });
+    await opened.page.getByRole("button", { name: "Sign out" }).click();
+    await opened.page.getByLabel("Token").waitFor();
+    assert.equal(await kept(opened.page), null);
+    const { session } = JSON.parse(sessions.readOnly);
+    const answer = await fetch(new URL("../api/about", readOnly.page), {
+      headers: { Authorization: `Bearer ${session}` },
+    });
+    assert.equal(answer.status, 401);
+    await opened.context.close();
+  });

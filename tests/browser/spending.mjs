@@ -12,12 +12,17 @@ test("plots are drawn for each span and group, and their values stand in tables"
     await page.waitForFunction((key) => location.hash.includes(`by=${key}`), by);
     await settled(page);
     const series = await api(`series?hours=24&by=${by}`);
-    const calls = Object.values(series.calls).flat().reduce((all, one) => all + one, 0);
+    const calls = Object.values(series.calls)
+      .flat()
+      .reduce((all, one) => all + one, 0);
     assert.ok(calls > 0, "calls in the last 24 hours must be there");
     await page.locator("canvas").first().waitFor();
     assert.equal(await page.locator("canvas").count(), 4);
     assert.ok((await page.locator("dl.totals").textContent()).includes(calls.toLocaleString("en-US")));
-    assert.equal(await page.getByRole("table", { name: "Latency" }).locator("tbody tr").count(), Math.min(40, series.latency.length));
+    assert.equal(
+      await page.getByRole("table", { name: "Latency" }).locator("tbody tr").count(),
+      Math.min(40, series.latency.length),
+    );
   }
   for (const hours of ["1", "6", "168", "720"]) {
     await page.getByLabel("Span of time").selectOption(hours);
@@ -39,16 +44,24 @@ test("a plot has the colours of its legend, in both schemes", async () => {
   for (const scheme of SCHEMES) {
     await page.emulateMedia({ colorScheme: scheme });
     await page.waitForTimeout(200);
-    drawn.push(await page.evaluate(() => {
-      const canvas = document.querySelector("canvas");
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      const colour = getComputedStyle(document.querySelector(".key.c0"), "::before").backgroundColor.match(/\d+/g).map(Number);
-      let pixels = 0;
-      for (let at = 0; at < data.length; at += 4) if (colour.every((part, place) => Math.abs(data[at + place] - part) < 4) && data[at + 3] > 250) pixels += 1;
-      return pixels;
-    }));
+    drawn.push(
+      await page.evaluate(() => {
+        const canvas = document.querySelector("canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const colour = getComputedStyle(document.querySelector(".key.c0"), "::before")
+          .backgroundColor.match(/\d+/g)
+          .map(Number);
+        let pixels = 0;
+        for (let at = 0; at < data.length; at += 4)
+          if (colour.every((part, place) => Math.abs(data[at + place] - part) < 4) && data[at + 3] > 250) pixels += 1;
+        return pixels;
+      }),
+    );
   }
-  assert.ok(drawn.every((pixels) => pixels > 50), `pixels of the first colour: ${drawn}`);
+  assert.ok(
+    drawn.every((pixels) => pixels > 50),
+    `pixels of the first colour: ${drawn}`,
+  );
   await clean(opened);
   await opened.context.close();
 });

@@ -50,8 +50,10 @@ function marksByLine(marks) {
 export function Code({ code, language, marks, label }) {
   const lines = useMemo(() => colouredLines(code.replace(/\r\n/g, "\n"), language).map((parts, at) => ({ parts, number: at + 1 })), [code, language]);
   const places = useMemo(() => marksByLine(marks), [marks]);
-  return html`<${Capped} items=${lines} step=${400} noun="lines">${(some) => html`<div class="code" role="region" tabindex="0" aria-label=${label}>
-    ${some.map((line) => html`<${Line} key=${line.number} line=${line} marks=${places.get(line.number)} />`)}</div>`}<//>`;
+  return html`<${Capped} items=${lines} step=${400} noun="lines">${(some) => html`<div class="code" role="region"
+    tabindex="0" aria-label=${label}>
+    ${some.map((line) => html`<${Line} key=${line.number} line=${line} marks=${places.get(line.number)} />`)}</div>`}
+      <//>`;
 }
 
 function Line({ line, marks = [] }) {
@@ -68,8 +70,10 @@ function Line({ line, marks = [] }) {
   const left = line.parts.reduce((sum, [, text]) => sum + text.length, 0) - LONGEST_LINE;
   return html`<div class="line ${worst}">
     <span class="no">${line.number}</span>
-    <code>${pieces}${left > 0 && html`<em>… ${bytes(left)} more on this line</em>`}${calls.length > 0 && html`<span class="made">${short(callWords(calls), 60)}</span>`}</code>
-    ${said.slice(0, MOST_MARKS).map((mark) => html`<p class="said ${mark.kind}"><b>${mark.kind}</b> <bdi>${short(mark.text, 400)}</bdi></p>`)}
+    <code>${pieces}${left > 0 && html`<em>… ${bytes(left)} more on this line</em>`}${calls.length > 0 && html`<span
+      class="made">${short(callWords(calls), 60)}</span>`}</code>
+    ${said.slice(0, MOST_MARKS).map((mark) => html`<p class="said ${mark.kind}"><b>${mark.kind}</b> <bdi>
+      ${short(mark.text, 400)}</bdi></p>`)}
   </div>`;
 }
 
@@ -98,8 +102,10 @@ export function Editor({ id, code, onInput, marks, label, jump }) {
       return html`<span key=${from + at} class=${kind}>${from + at + 1}</span>`;
     })}</div></div>
     <div class="sheet">
-      <div class="behind" aria-hidden="true"><div style=${shift}>${some.map((text, at) => html`<${Behind} key=${from + at} text=${text} marks=${places.get(from + at + 1)} />`)}</div></div>
-      <textarea id=${id} ref=${area} aria-label=${label} aria-describedby=${`${id}-findings`} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off"
+      <div class="behind" aria-hidden="true"><div style=${shift}>${some.map((text, at) => html`<${Behind}
+        key=${from + at} text=${text} marks=${places.get(from + at + 1)} />`)}</div></div>
+      <textarea id=${id} ref=${area} aria-label=${label} aria-describedby=${`${id}-findings`} spellcheck=${false}
+        autocapitalize="off" autocomplete="off" wrap="off"
         value=${code} onInput=${(event) => onInput(event.target.value)}
         onScroll=${(event) => setScroll({ top: event.target.scrollTop, left: event.target.scrollLeft })}></textarea>
     </div>

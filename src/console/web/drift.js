@@ -13,12 +13,15 @@ export function Drift() {
   return html`<${Loaded} load=${load} what="drift">${(data) => {
     const items = newer ?? data.items;
     if (!items.length) {
-      return html`<${Empty}>${data.pinned ? html`<p>All definitions are as they were reviewed.</p><p>A change at a server shows here, and its tools are not offered until you accept it.</p>`
-        : html`<p>No definitions are pinned.</p><p><code>forgefs stubs write</code> writes the stubs to review and pin.</p>`}<//>`;
+      return html`<${Empty}>${data.pinned ? html`<p>All definitions are as they were reviewed.</p>
+        <p>A change at a server shows here, and its tools are not offered until you accept it.</p>`
+        : html`<p>No definitions are pinned.</p><p>
+          <code>forgefs stubs write</code> writes the stubs to review and pin.</p>`}<//>`;
     }
     return html`<p class="dim" role="status">${things(items.length, "difference")} from the pins</p>
       <${Capped} items=${items} step=${50} noun="differences">${(some) => some.map((item) =>
-        html`<${Item} key=${`${item.server} ${item.kind} ${item.name}`} item=${item} onAccepted=${(left) => setNewer(left)} />`)}<//>`;
+        html`<${Item} key=${`${item.server} ${item.kind} ${item.name}`} item=${item}
+          onAccepted=${(left) => setNewer(left)} />`)}<//>`;
   }}<//>`;
 }
 
@@ -38,19 +41,23 @@ function Item({ item, onAccepted }) {
   };
   return html`<article class="card drift" aria-label=${short(`Difference of ${name}`, 100)}>
     <div class="head"><h2><${Text} text=${name} length=${80} /></h2><${Badge} state=${item.kind} tone="calm" />
-      ${item.accept && html`<${Act} class="small" busy=${accept.busy} label=${`Accept the change of ${short(name, 60)}`} onClick=${() => setAsks(true)}>Accept<//>`}</div>
+      ${item.accept && html`<${Act} class="small" busy=${accept.busy} label=${`Accept the change of ${short(name, 60)}`}
+        onClick=${() => setAsks(true)}>Accept<//>`}</div>
     <p><bdi>${short(item.change, 600)}</bdi></p>
     ${item.diff && html`<${Diff} text=${item.diff} label=${short(`Difference of ${name}`, 100)} />`}
     <${Problem} error=${accept.error} />
     ${asks && html`<${Confirm} title="Accept this change?" act="Accept" onClose=${answer}>
-      <p>The pin of <b><${Text} text=${name} length=${80} /></b> becomes what the server says now. Agents see and can call it from then on.</p><//>`}
+      <p>The pin of <b><${Text} text=${name} length=${80} />
+        </b> becomes what the server says now. Agents see and can call it from then on.</p><//>`}
   </article>`;
 }
 
 function Diff({ text, label }) {
   const lines = safeCut(text, LONGEST_DIFF).replace(/\n$/, "").split("\n");
   const kind = (line) => (/^(---|\+\+\+) /.test(line) ? "place" : line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : line.startsWith("@@") ? "place" : "");
-  return html`<${Capped} items=${lines} step=${200} noun="lines">${(some) => html`<pre class="diff" tabindex="0" role="region" aria-label=${label}>${some.map((line, at) =>
+  return html`<${Capped} items=${lines} step=${200} noun="lines">${(some) => html`<pre class="diff" tabindex="0"
+    role="region" aria-label=${label}>${some.map((line, at) =>
     html`<span key=${at} class=${kind(line)}>${shown(line) || " "}</span>`)}</pre>`}<//>
-    ${text.length > LONGEST_DIFF && html`<p class="note">The difference is longer; <code>forgefs stubs check</code> shows all of it.</p>`}`;
+    ${text.length > LONGEST_DIFF && html`<p
+      class="note">The difference is longer; <code>forgefs stubs check</code> shows all of it.</p>`}`;
 }

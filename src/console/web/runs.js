@@ -24,7 +24,8 @@ export function Runs({ route, about }) {
   });
   const active = FILTERS.some((name) => filter[name]);
   return html`<div class="title"><h1 tabindex="-1">Runs</h1>
-      ${data && html`<p class="dim" role="status">${active ? `${count(data.matched)} of ${things(data.indexed, "run")}` : things(data.indexed, "run")}</p>`}
+      ${data && html`<p class="dim" role="status">
+        ${active ? `${count(data.matched)} of ${things(data.indexed, "run")}` : things(data.indexed, "run")}</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
     <${Filter} address=${key} filter=${filter} facets=${data?.facets} active=${active} />
     ${data?.note && html`<p class="note">${short(data.note, 400)}</p>`}
@@ -52,9 +53,11 @@ function Filter({ address, filter, facets, active }) {
     return [["", all], ...before, ...extra, ...known];
   };
   const submit = (event) => (event.preventDefault(), apply(draft));
-  const input = (name, label) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="search" value=${draft[name]}
+  const input = (name, label) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="search"
+    value=${draft[name]}
     onInput=${(event) => set(name)(event.target.value)} /><//>`;
-  const select = (name, label, values, before) => html`<${Field} label=${label} id=${`f-${name}`}><${Select} id=${`f-${name}`} value=${draft[name]}
+  const select = (name, label, values, before) => html`<${Field} label=${label} id=${`f-${name}`}>
+    <${Select} id=${`f-${name}`} value=${draft[name]}
     options=${options(values, name, "any", before)} onChange=${choose(name)} /><//>`;
   return html`<form class="filters" role="search" aria-label="Filter runs" onSubmit=${submit}>
     ${select("client", "Client", facets?.clients)}
@@ -71,23 +74,31 @@ function Filter({ address, filter, facets, active }) {
 function None({ active, about }) {
   if (active) return html`<${Empty}><p>No run matches.</p><p>Clear a filter, or look for other words.</p><//>`;
   if (about && !about.journal) {
-    return html`<${Empty}><p>No runs are kept.</p><p>Set <code>[journal]</code> in forge.toml to record what scripts do.</p><//>`;
+    return html`<${Empty}><p>No runs are kept.</p>
+      <p>Set <code>[journal]</code> in forge.toml to record what scripts do.</p><//>`;
   }
-  return html`<${Empty}><p>No runs yet.</p><p>Connect a client with <code>forgefs connect</code>, or <a href="#/catalog/script">run a script here</a>.</p><//>`;
+  return html`<${Empty}><p>No runs yet.</p><p>Connect a client with <code>forgefs connect</code>, or <a
+    href="#/catalog/script">run a script here</a>.</p><//>`;
 }
 
 function List({ runs, about }) {
   const cols = [
-    { name: "When", class: "when", cell: (run) => html`<time dateTime=${new Date(run.at_ms).toISOString()}>${moment(run.at_ms)}</time>` },
-    { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client} length=${24} />` },
-    { name: "Run", class: "text", cell: (run) => html`<a class="code-line" href=${`#/runs/${encodeURIComponent(run.id)}`}>
-        <${Text} text=${run.code || run.request || run.id} length=${140} /></a>${run.dry_run && html`<${Badge} state="dry run" tone="calm" />`}
+    { name: "When", class: "when", cell: (run) => html`<time dateTime=${new Date(run.at_ms).toISOString()}>
+      ${moment(run.at_ms)}</time>` },
+    { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client}
+      length=${24} />` },
+    { name: "Run", class: "text", cell: (run) => html`<a class="code-line"
+      href=${`#/runs/${encodeURIComponent(run.id)}`}>
+        <${Text} text=${run.code || run.request || run.id} length=${140} /></a>${run.dry_run && html`<${Badge}
+          state="dry run" tone="calm" />`}
         ${run.error && html`<span class="why"><${Text} text=${run.error} length=${140} /></span>`}` },
     { name: "Outcome", class: "outcome", cell: (run) => html`<${Badge} state=${run.outcome} />` },
-    { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span class="bad sub">${count(run.refused)} refused</span>`}` },
+    { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span
+      class="bad sub">${count(run.refused)} refused</span>`}` },
     { name: "Time", class: "num", cell: (run) => duration(run.ms) },
     { name: "Cost", class: "num", cell: (run) => money(run.cost, about?.currency) },
     { name: "Labels", class: "held", cell: (run) => html`<${Labels} labels=${run.labels} />` },
   ];
-  return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs} keyOf=${(run) => run.id} />`;
+  return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs}
+    keyOf=${(run) => run.id} />`;
 }

@@ -18,7 +18,8 @@ function Whole({ tool, path }) {
       ${tool.effect && html`<${Badge} state=${tool.effect} tone=${tool.effect === "read-only" ? "good" : "warn"} />`}
       ${tool.state && html`<${Badge} state="quarantined" tone="bad" />`}</div>
     <p class="dim path"><${Text} text=${tool.path ?? path} length=${160} /></p>
-    ${tool.state && html`<div class="problem"><p><strong>Quarantined: </strong><bdi>${short(tool.state, 600)}</bdi></p><p>See <a href="#/catalog/drift">Drift</a> for what changed.</p></div>`}
+    ${tool.state && html`<div class="problem"><p><strong>Quarantined: </strong><bdi>${short(tool.state, 600)}</bdi></p>
+      <p>See <a href="#/catalog/drift">Drift</a> for what changed.</p></div>`}
     <${Findings} findings=${tool.findings} />
     <section aria-labelledby="stubs-title"><h3 id="stubs-title">Stubs</h3>
       <div class="side-by-side">
@@ -26,17 +27,22 @@ function Whole({ tool, path }) {
         <div><h4>TypeScript</h4><${Code} code=${tool.stubs.dts} language="javascript" label="TypeScript stub" /></div>
       </div></section>
     <${Try} tool=${tool} />
-    <details class="fold"><summary>Documentation</summary><${Long} value=${tool.stubs.md} label="Documentation" class="prose" /></details>
-    <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition} label="Definition" /></details>`;
+    <details class="fold"><summary>Documentation</summary><${Long} value=${tool.stubs.md} label="Documentation"
+      class="prose" /></details>
+    <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition}
+      label="Definition" /></details>`;
 }
 
 const SEVERITIES = { error: "bad", warning: "warn", note: "calm" };
 
 function Findings({ findings }) {
   if (!findings?.length) return null;
-  return html`<section aria-labelledby="findings-title"><h3 id="findings-title">${things(findings.length, "finding")}</h3>
-    <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">${some.map((one) => html`<li>
-      <p><${Badge} state=${one.severity} tone=${SEVERITIES[one.severity]} /> <b>${short(one.rule, 60)}</b> <code class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
+  return html`<section aria-labelledby="findings-title"><h3 id="findings-title">${things(findings.length, "finding")}
+    </h3>
+    <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">
+      ${some.map((one) => html`<li>
+      <p><${Badge} state=${one.severity} tone=${SEVERITIES[one.severity]} /> <b>${short(one.rule, 60)}</b> <code
+        class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
       ${one.excerpt && html`<p class="excerpt"><bdi>${short(one.excerpt, 400)}</bdi></p>`}
       ${one.advice && html`<p>${short(one.advice, 400)}</p>`}</li>`)}</ul>`}<//></section>`;
 }
@@ -63,9 +69,12 @@ function Try({ tool }) {
   return html`<section aria-labelledby="try-title"><h3 id="try-title">Try it</h3>
     <form class="card try" onSubmit=${submit}>
       ${raw === null ? html`<${Form} schema=${tool.schema} values=${values} onChange=${setValues} />`
-        : html`<label for="try-json">Arguments as JSON</label><textarea id="try-json" class="mono" rows="8" spellcheck=${false} value=${raw} onInput=${(event) => setRaw(event.target.value)}></textarea>`}
-      ${wrong.length > 0 && html`<ul class="wrong-list" role="alert">${wrong.slice(0, 20).map((text) => html`<li>${short(text, 200)}</li>`)}</ul>`}
-      <div class="buttons"><${Act} type="submit" class="primary" busy=${call.busy}>${call.busy ? "Calling…" : "Call the tool"}<//>
+        : html`<label for="try-json">Arguments as JSON</label><textarea id="try-json" class="mono" rows="8"
+          spellcheck=${false} value=${raw} onInput=${(event) => setRaw(event.target.value)}></textarea>`}
+      ${wrong.length > 0 && html`<ul class="wrong-list" role="alert">${wrong.slice(0, 20).map((text) => html`<li>
+        ${short(text, 200)}</li>`)}</ul>`}
+      <div class="buttons"><${Act} type="submit" class="primary" busy=${call.busy}>
+        ${call.busy ? "Calling…" : "Call the tool"}<//>
         <button type="button" onClick=${swap}>${raw === null ? "Write JSON" : "Use the form"}</button></div>
       ${tool.effect !== "read-only" && html`<p class="note">The call takes effect at the server: it is a real one.</p>`}
     </form>

@@ -58,7 +58,8 @@ export function useAction() {
 }
 
 // A short hostile text on one line, apart from the direction of what stands around it.
-export const Text = ({ text, length = 120, class: name }) => html`<bdi class=${name ?? ""}>${short(text, length)}</bdi>`;
+export const Text = ({ text, length = 120, class: name }) => html`<bdi class=${name ?? ""}>
+  ${short(text, length)}</bdi>`;
 
 // A hostile text or JSON value of any size, in a frame that scrolls; long ones are cut until all is asked for.
 export function Long({ value, label, limit = CUT, class: name = "" }) {
@@ -126,10 +127,12 @@ const TONES = {
 
 // An outcome or a state. Its word says all; the colour only helps.
 export const Badge = ({ state, tone, title }) =>
-  html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>${short(state in TONES ? state.replaceAll("_", " ") : state, 40)}</span>`;
+  html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>
+    ${short(state in TONES ? state.replaceAll("_", " ") : state, 40)}</span>`;
 
 export const Labels = ({ labels }) => labels?.length
-  ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label} length=${32} /></span>`)}
+  ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label}
+    length=${32} /></span>`)}
       ${labels.length > 12 && html` and ${count(labels.length - 12)} more`}</span>`
   : html`<span class="dim">none</span>`;
 
@@ -146,13 +149,15 @@ export function Act({ onClick, busy, class: name = "", children, label, type = "
 }
 
 // A table whose rows become blocks on narrow screens; roles keep it a table then. `cols`: `{name, cell(row), class}`.
-export const Table = ({ caption, cols, rows, keyOf, class: name = "" }) => html`<table role="table" class="rows ${name}">
+export const Table = ({ caption, cols, rows, keyOf, class: name = "" }) => html`<table role="table"
+  class="rows ${name}">
   <caption class="hidden">${caption}</caption>
   <thead role="rowgroup"><tr role="row">
     ${cols.map((col) => html`<th role="columnheader" scope="col" class=${col.class ?? ""}>${col.name}</th>`)}
   </tr></thead>
   <tbody role="rowgroup">${rows.map((row, at) => html`<tr role="row" key=${keyOf ? keyOf(row) : at}>
-    ${cols.map((col) => html`<td role="cell" data-name=${col.name} class=${col.class ?? ""}><div>${col.cell(row)}</div></td>`)}
+    ${cols.map((col) => html`<td role="cell" data-name=${col.name} class=${col.class ?? ""}><div>
+      ${col.cell(row)}</div></td>`)}
   </tr>`)}</tbody>
 </table>`;
 
@@ -173,7 +178,8 @@ export function Confirm({ title, children, act, onClose, danger }) {
     dialog.current.close();
     onClose(yes);
   };
-  return html`<dialog ref=${dialog} aria-labelledby="confirm-title" onCancel=${(event) => (event.preventDefault(), answer(false))}>
+  return html`<dialog ref=${dialog} aria-labelledby="confirm-title"
+    onCancel=${(event) => (event.preventDefault(), answer(false))}>
     <h2 id="confirm-title">${title}</h2>
     ${children}
     <div class="buttons">
@@ -200,7 +206,8 @@ export function Copy({ text, children }) {
       setByHand(true);
     }
   };
-  return html`<button type="button" onClick=${copy}>${said || children}</button>${byHand && html`<code class="copied">${shown(text)}</code>`}`;
+  return html`<button type="button" onClick=${copy}>${said || children}</button>${byHand && html`<code class="copied">
+    ${shown(text)}</code>`}`;
 }
 
 // A field with its label.
@@ -209,7 +216,8 @@ export const Field = ({ label, id, children, note, class: name = "" }) => html`<
 </div>`;
 
 // A choice of one of `options`: texts or `[value, text]`.
-export const Select = ({ id, value, options, onChange, label }) => html`<select id=${id} aria-label=${label} value=${value}
+export const Select = ({ id, value, options, onChange, label }) => html`<select id=${id} aria-label=${label}
+  value=${value}
   onChange=${(event) => onChange(event.target.value)}>
   ${options.map((option) => {
     const [key, text] = Array.isArray(option) ? option : [option, option];
