@@ -19,13 +19,13 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
   const cards = page.locator("article.approval");
   assert.equal(await cards.count(), waiting.length);
   assert.equal(await cards.getByRole("region", { name: /^Arguments of/ }).count(), waiting.length);
-  let left = waiting.length;
   for (const { button, allow, scope, reason } of DECISIONS) {
     const card = cards.filter({ has: page.getByRole("button", { name: button, exact: true }) }).first();
     if (!(await card.count())) {
       t.diagnostic(`no waiting call was left for “${button}”`);
       continue;
     }
+    const place = await card.getAttribute("id");
     const sent = page.waitForRequest(
       (request) => request.method() === "POST" && request.url().includes("/api/approvals/"),
     );
@@ -36,10 +36,10 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
     }
     const request = await sent;
     assert.deepEqual(request.postDataJSON(), { allow, scope, reason: reason ?? null });
-    left -= 1;
-    await page.waitForFunction((many) => document.querySelectorAll("article.approval").length === many, left);
+    await page.locator(`[id="${place}"]`).waitFor({ state: "detached" });
     assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1", "the focus goes to the heading");
     const id = decodeURIComponent(new URL(request.url()).pathname.split("/").at(-1));
+    assert.equal(place, `approval-${id}`);
     const { decided } = await api("approvals");
     const found = decided.find((one) => one.id === id);
     assert.equal(found.decision.allowed, allow);

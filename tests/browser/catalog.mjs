@@ -141,6 +141,9 @@ test("a form has a field for each kind of argument, and sends what was typed", a
       many: { type: "array", items: { type: "string" } },
       deep: { $ref: "#/$defs/deep" },
       any: {},
+      constructor: { type: "string" },
+      toString: { type: "object", properties: { valueOf: { type: "integer" } } },
+      ["__proto__"]: { type: "string" },
     },
     $defs: { deep: { type: "object", properties: { inner: { type: "string" }, again: { $ref: "#/$defs/deep" } } } },
   };
@@ -173,9 +176,13 @@ test("a form has a field for each kind of argument, and sends what was typed", a
   await form.getByLabel("many strings, one a line").fill("x\n\ny");
   await form.getByLabel("inner string").first().fill("in");
   await form.getByLabel("any JSON").fill('{"a": [1]}');
+  assert.equal(await form.getByLabel("constructor string").inputValue(), "", "no name is that of a built-in");
+  await form.getByLabel("__proto__ string").fill("own");
   const sent = page.waitForRequest("**/api/call");
   await page.getByRole("button", { name: "Call the tool" }).click();
-  assert.deepEqual((await sent).postDataJSON().arguments, {
+  const { ["__proto__"]: proto, ...others } = (await sent).postDataJSON().arguments;
+  assert.equal(proto, "own");
+  assert.deepEqual(others, {
     text: "words",
     whole: 7,
     part: 0.5,

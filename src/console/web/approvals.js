@@ -3,7 +3,7 @@
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, Empty, Field, html, Labels, Loaded, Long, Problem, Table, Text, useAction, useLoad } from "./ui.js";
-import { count, moment, relative, short, things } from "./text.js";
+import { count, moment, own, relative, short, things } from "./text.js";
 
 const REFRESH_MS = 10000;
 
@@ -21,6 +21,7 @@ export function Approvals({ live }) {
     <${Loaded} load=${load} what="approvals">${(data) => html`
       <section aria-labelledby="waiting-title"><h2 id="waiting-title" class="hidden">Waiting</h2>
         ${data.waiting.length ? data.waiting.map((one) => html`<${Waiting} key=${one.id} approval=${one}
+          offset=${live.offset}
           reload=${load.reload} />`)
           : html`<${Nothing} waits=${data.waits} />`}
       </section>
@@ -34,7 +35,7 @@ const Nothing = ({ waits }) => html`<${Empty}><p>No call waits.</p>
   ${waits ? html`<p>A call that a rule asks about waits here until you allow or deny it.</p>`
     : html`<p>Calls do not wait for approvals here: set <code>wait</code> in <code>[approvals]</code> of forge.toml to decide them in this view.</p>`}<//>`;
 
-function Waiting({ approval, reload }) {
+function Waiting({ approval, offset, reload }) {
   const [denies, setDenies] = useState(false);
   const [reason, setReason] = useState("");
   const [, tick] = useState(0);
@@ -52,12 +53,13 @@ function Waiting({ approval, reload }) {
     }
   };
   const deny = (event) => (event.preventDefault(), send(false, "once")());
+  const now = Date.now() + offset;
   const call = `${approval.server}.${approval.tool}`;
   const who = approval.client_name || approval.client;
   const id = `deny-${short(approval.id, 40)}`;
-  return html`<article class="card approval" aria-label=${`Approval of ${short(call, 60)}`}>
+  return html`<article class="card approval" id=${`approval-${approval.id}`} aria-label=${`Approval of ${short(call, 60)}`}>
     <div class="head"><h3><${Text} text=${call} length=${70} /></h3>
-      <span class="dim">asked ${relative(approval.asked_ms)} · expires ${relative(approval.until_ms)}</span></div>
+      <span class="dim">asked ${relative(approval.asked_ms, now)} · ${approval.until_ms > now ? `expires ${relative(approval.until_ms, now)}` : "expired"}</span></div>
     <p class="question"><bdi>${short(approval.question, 320)}</bdi></p>
     <dl class="facts">
       <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span
@@ -111,7 +113,7 @@ function Decided({ decided }) {
         <span class="sub dim"><${Text} text=${JSON.stringify(one.arguments)} length=${90} /></span>` },
     { name: "Client", cell: (one) => html`<${Text} text=${one.client_name || one.client} length=${30} />` },
     { name: "Decision", cell: (one) => html`<${Badge} state=${one.state} />${one.decision?.allowed && html`<span
-      class="sub dim">${SCOPES[one.decision.scope] ?? short(one.decision.scope, 20)}</span>`}` },
+      class="sub dim">${own(SCOPES, one.decision.scope) ?? short(one.decision.scope, 20)}</span>`}` },
     { name: "By", cell: (one) => (one.decision ? html`<${Text} text=${one.decision.by} length=${30} />` : "–") },
     { name: "Reason", cell: (one) => (one.decision?.reason ? html`<${Text} text=${one.decision.reason}
       length=${160} />` : "–") },

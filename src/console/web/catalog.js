@@ -121,7 +121,14 @@ function Chosen({ path, servers }) {
     path=${path} />`;
   const entry = servers?.find((one) => one.path === path);
   if (entry?.kind === "server") return html`<${ServerPage} entry=${entry} />`;
-  return html`<${File} key=${path} path=${path} />`;
+  return path.endsWith("/") ? html`<${Folder} key=${path} path=${path} />` : html`<${File} key=${path} path=${path} />`;
+}
+
+function Folder({ path }) {
+  const load = useLoad((signal) => get("ls", { path }, signal), [path]);
+  return html`<h2><${Text} text=${path} length=${100} /></h2>
+    <${Loaded} load=${load} what="the folder">${(data) => html`<${Leaves} entries=${data.entries} path=${path} />`}
+      <//>`;
 }
 
 function ServerPage({ entry }) {

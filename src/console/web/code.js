@@ -9,10 +9,12 @@ const LONGEST_COLOURED = 200000;
 const MOST_MARKS = 8;
 
 const WORDS = {
+  __proto__: null,
   javascript: /^(?:async|await|break|case|catch|class|const|continue|default|delete|do|else|false|finally|for|from|function|if|import|in|instanceof|let|new|null|of|return|switch|this|throw|true|try|typeof|undefined|var|void|while|yield)$/,
   starlark: /^(?:and|break|continue|def|elif|else|False|for|if|in|lambda|load|None|not|or|pass|return|True|while)$/,
 };
 const TOKENS = {
+  __proto__: null,
   javascript: /(\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\[^]|[^`\\])*`?)|(\b\d[\w.]*)|([A-Za-z_$][\w$]*)/g,
   starlark: /(#[^\n]*)|("""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g,
 };

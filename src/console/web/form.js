@@ -1,7 +1,7 @@
 // A form made of a JSON Schema. What it does not know is written as JSON.
 
 import { html, Select, Text } from "./ui.js";
-import { count, short } from "./text.js";
+import { count, own, short } from "./text.js";
 
 const DEEPEST = 3;
 const MOST_FIELDS = 150;
@@ -66,7 +66,8 @@ export function Form({ schema, values, onChange }) {
 const Fields = ({ schema, root, values, onChange, path, depth }) => fieldsOf(schema).map(([name, raw]) => {
   const property = resolved(raw, root);
   const set = (value) => onChange({ ...values, [name]: value });
-  return html`<${Property} key=${name} name=${name} schema=${property} root=${root} value=${values?.[name]} set=${set}
+  return html`<${Property} key=${name} name=${name} schema=${property} root=${root} value=${own(values, name)}
+    set=${set}
     id=${`${path}-${name}`.replace(/\s/g, "_")}
     required=${Array.isArray(schema.required) && schema.required.includes(name)} depth=${depth} />`;
 });
@@ -131,13 +132,14 @@ export function collect(schema, values) {
 }
 
 function collectObject(schema, root, values, path, errors, depth) {
-  const made = {};
+  // Without a prototype, `__proto__` is a name as any other.
+  const made = Object.create(null);
   const known = new Set();
   for (const [name, raw] of fieldsOf(schema)) {
     known.add(name);
     const property = resolved(raw, root);
     const place = path ? `${path}.${name}` : name;
-    const one = collectOne(property, root, values?.[name], place, errors, depth);
+    const one = collectOne(property, root, own(values, name), place, errors, depth);
     if (one !== undefined) made[name] = one;
     else if (Array.isArray(schema.required) && schema.required.includes(name)) errors.push(`${place}: is required`);
   }

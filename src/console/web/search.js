@@ -4,7 +4,7 @@ import { useState } from "./vendor/hooks.js";
 import { get } from "./api.js";
 import { Badge, Empty, Field, html, Loaded, Text, useLoad } from "./ui.js";
 import { pathLink } from "./catalog.js";
-import { short, things } from "./text.js";
+import { own, short, things } from "./text.js";
 
 const HOW = { word: "same word", synonym: "synonym", typo: "typo", prefix: "beginning of a word" };
 
@@ -48,7 +48,7 @@ const Hit = ({ hit, best }) => html`<li class="card hit">
     <table class="plain"><thead><tr><th scope="col">Word</th><th scope="col">Found as</th><th scope="col">How</th>
       <th scope="col">In</th><th scope="col" class="num">Rarity</th><th scope="col" class="num">Gives</th></tr></thead>
       <tbody>${(hit.why ?? []).slice(0, 40).map((one) => html`<tr><td><${Text} text=${one.word} length=${30} /></td><td>
-        <${Text} text=${one.as} length=${30} /></td><td>${HOW[one.how] ?? short(one.how, 20)}</td>
+        <${Text} text=${one.as} length=${30} /></td><td>${own(HOW, one.how) ?? short(one.how, 20)}</td>
         <td>${short((one.fields ?? []).join(", "), 60)}</td><td class="num">${number(one.rarity)}</td><td class="num">
           ${number(one.gives)}</td></tr>`)}</tbody></table>
     ${(hit.boosts ?? []).map((boost) => html`<p class="dim">× ${number(boost.factor)} <bdi>

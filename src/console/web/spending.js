@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import uPlot from "./vendor/uplot.js";
 import { get } from "./api.js";
 import { Badge, Empty, html, Loaded, Select, Table, Text, useLoad } from "./ui.js";
-import { count, duration, moment, money, short } from "./text.js";
+import { count, duration, moment, money, own, short } from "./text.js";
 
 const SPANS = [["1", "last hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"], ["720", "30 days"]];
 const BY = [["client", "by client"], ["server", "by server"], ["tool", "by tool"]];
@@ -39,7 +39,7 @@ function Figures({ data, by, about, stale }) {
   }
   const totals = [["runs", count(sum(data.runs))], ["calls", count(calls)], ["failed calls", count(failed)], ["refused calls", count(sum(data.refused))],
     ["spent", money(String(spent), about?.currency)]];
-  const each = (byKey) => keys.map((key) => ({ name: key, values: byKey?.[key] ?? [] }));
+  const each = (byKey) => keys.map((key) => ({ name: key, values: own(byKey, key) ?? [] }));
   return html`<div class=${stale ? "stale" : ""}>
     <dl class="totals">${totals.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     <p class="legend keys" aria-label=${`Colours ${by}`}>${keys.map((key, at) => html`<span class="key c${at}">

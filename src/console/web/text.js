@@ -39,6 +39,9 @@ export function safeCut(text, length) {
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? length - 1 : length);
 }
 
+// What an object itself has by a hostile name, not what all objects have, such as `constructor`.
+export const own = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
+
 // A JSON value as text: strings as they are, all else indented.
 export function valueText(value) {
   if (typeof value === "string") return value;

@@ -5,14 +5,15 @@ import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
 import { Code } from "./code.js";
 import { collect, Form } from "./form.js";
-import { short, things } from "./text.js";
+import { own, short, things } from "./text.js";
 
 export function Tool({ server, tool, path }) {
   const load = useLoad((signal) => get("tool", { server, tool }, signal), [server, tool]);
-  return html`<${Loaded} load=${load} what="the tool">${(data) => html`<${Whole} tool=${data} path=${path} />`}<//>`;
+  return html`<${Loaded} load=${load} what="the tool">${(data) => html`<${Whole} tool=${data} server=${server}
+    path=${path} />`}<//>`;
 }
 
-function Whole({ tool, path }) {
+function Whole({ tool, server, path }) {
   return html`
     <div class="title"><h2><${Text} text=${`${tool.server}.${tool.name}`} length=${80} /></h2>
       ${tool.effect && html`<${Badge} state=${tool.effect} tone=${tool.effect === "read-only" ? "good" : "warn"} />`}
@@ -26,7 +27,7 @@ function Whole({ tool, path }) {
         <div><h4>Python</h4><${Code} code=${tool.stubs.pyi} language="starlark" label="Python stub" /></div>
         <div><h4>TypeScript</h4><${Code} code=${tool.stubs.dts} language="javascript" label="TypeScript stub" /></div>
       </div></section>
-    <${Try} tool=${tool} />
+    <${Try} tool=${tool} server=${server} />
     <details class="fold"><summary>Documentation</summary><${Long} value=${tool.stubs.md} label="Documentation"
       class="prose" /></details>
     <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition}
@@ -41,13 +42,13 @@ function Findings({ findings }) {
     </h3>
     <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">
       ${some.map((one) => html`<li>
-      <p><${Badge} state=${one.severity} tone=${SEVERITIES[one.severity]} /> <b>${short(one.rule, 60)}</b> <code
+      <p><${Badge} state=${one.severity} tone=${own(SEVERITIES, one.severity)} /> <b>${short(one.rule, 60)}</b> <code
         class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
       ${one.excerpt && html`<p class="excerpt"><bdi>${short(one.excerpt, 400)}</bdi></p>`}
       ${one.advice && html`<p>${short(one.advice, 400)}</p>`}</li>`)}</ul>`}<//></section>`;
 }
 
-function Try({ tool }) {
+function Try({ tool, server }) {
   const [values, setValues] = useState({});
   const [raw, setRaw] = useState(null);
   const [wrong, setWrong] = useState([]);
@@ -57,7 +58,7 @@ function Try({ tool }) {
     const made = raw === null ? collect(tool.schema, values) : fromJson(raw);
     setWrong(made.errors);
     if (made.errors.length) return announce(made.errors[0]);
-    const told = await call.run(() => post("call", { server: tool.server, tool: tool.ident, arguments: made.value }));
+    const told = await call.run(() => post("call", { server, tool: tool.ident, arguments: made.value }));
     if (told) announce(told.ok ? "The tool answered." : "The call failed.");
   };
   const swap = () => {
