@@ -121,7 +121,7 @@ function Servers({ servers }) {
   const cols = [
     { name: "Server", cell: (s) => html`<a href=${`#/catalog?path=${encodeURIComponent(`/${s.ident}/`)}`}>
       <${Text} text=${s.name} length=${28} /></a><span class="sub dim">
-        ${things(s.tools, "tool")}${s.instances > 0 ? ` · ${things(s.instances, "instance")}` : ""}</span>
+        ${things(s.tools, "tool")}${s.instances > 1 ? ` · ${things(s.instances, "instance")}` : ""}</span>
         ${s.state !== "ready" && s.detail && html`<span class="why"><${Text} text=${s.detail} length=${90} />
           </span>`}` },
     { name: "State", cell: (s) => html`<${Badge} state=${s.state} />` },

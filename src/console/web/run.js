@@ -5,7 +5,7 @@ import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, Copy, Empty, Field, html, Labels, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
 import { Code } from "./code.js";
 import { Flow, Timeline, toneOf } from "./timeline.js";
-import { bytes, count, duration, moment, money, short, things } from "./text.js";
+import { bytes, count, duration, isoTime, moment, money, short, things } from "./text.js";
 
 export function Run({ id, about }) {
   const load = useLoad((signal) => get(`runs/${encodeURIComponent(id)}`, {}, signal), [id]);
@@ -71,7 +71,7 @@ function noScript(run) {
 function Facts({ run, about }) {
   const link = (id) => html`<a href=${`#/runs/${encodeURIComponent(id)}`}><${Text} text=${id} length=${20} /></a>`;
   const facts = [
-    ["began", html`<time dateTime=${new Date(run.at_ms).toISOString()}>${moment(run.at_ms)}</time>`],
+    ["began", html`<time dateTime=${isoTime(run.at_ms)}>${moment(run.at_ms)}</time>`],
     ["took", duration(run.ms)],
     ["calls", html`${count(run.calls)}${run.refused > 0 && html` <span class="bad">
       ${count(run.refused)} refused</span>`}`],
@@ -87,8 +87,8 @@ function Facts({ run, about }) {
     run.session && ["session", html`<${Text} text=${run.session} length=${40} />`],
     run.engine && ["engine", html`<${Text} text=${run.engine} length=${40} />`],
     run.warm !== null && run.warm !== undefined && ["worker", run.warm ? "warm" : "new"],
-    run.confined?.length > 0 && ["servers in a sandbox", html`<${Labels} labels=${run.confined} />`],
-    run.unconfined?.length > 0 && ["servers without one", html`<${Labels} labels=${run.unconfined} />`],
+    run.confined?.length > 0 && ["layers of the sandbox", html`<${Labels} labels=${run.confined} />`],
+    run.unconfined?.length > 0 && ["layers that were off", html`<${Labels} labels=${run.unconfined} />`],
     run.trace && ["trace", html`<${Text} text=${run.trace} length=${40} />`],
   ];
   const listed = (some) => html`<dl class="facts">${some.filter(Boolean).map(([name, value]) => html`<div><dt>
@@ -218,15 +218,15 @@ function ReadText({ run, path }) {
     label=${`Text of ${short(path, 80)}`} />`}<//>`;
 }
 
+// What the agent would carry in each turn with a plain list of tools.
 function Tokens({ tokens }) {
-  if (!tokens) return null;
-  const most = Math.max(1, tokens.plain_list, tokens.four_tools);
-  const saved = tokens.plain_list > 0 ? Math.round((1 - tokens.four_tools / tokens.plain_list) * 100) : 0;
-  const bar = (name, value) => html`<div class="meter"><span>${name}</span><span class="bar" aria-hidden="true">
-    <span style=${{ width: `${(value / most) * 100}%` }}></span></span><span class="amount">
-      ${count(value)}</span></div>`;
+  if (!tokens?.plain_list) return null;
+  const rows = [["plain tool list", tokens.plain_list], ["the four tools", tokens.four_tools]].filter(([, value]) => value > 0);
+  const most = Math.max(...rows.map(([, value]) => value));
+  const saved = rows.length > 1 ? Math.round((1 - tokens.four_tools / tokens.plain_list) * 100) : 0;
   return html`<section aria-labelledby="tokens-title"><h2 id="tokens-title">Tokens of tool definitions</h2>
-    <div class="meters tall">
-    ${bar("plain tool list", tokens.plain_list)}${bar("the four tools", tokens.four_tools)}</div>
-    ${saved > 0 && html`<p class="note">${saved} % less in each turn of the agent.</p>`}</section>`;
+    <div class="meters tall">${rows.map(([name, value]) => html`<div class="meter"><span>${name}</span>
+      <span class="bar" aria-hidden="true"><span style=${{ width: `${(value / most) * 100}%` }}></span></span>
+      <span class="amount">${count(value)}</span></div>`)}</div>
+    <p class="note">${saved > 0 ? `${saved} % less in each turn of the agent.` : "An agent with a plain list carries them in each turn."}</p></section>`;
 }

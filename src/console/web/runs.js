@@ -3,7 +3,7 @@
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get } from "./api.js";
 import { Badge, Empty, Field, html, Labels, Loading, Problem, Select, Table, Text, useAction, useLoad } from "./ui.js";
-import { count, duration, moment, money, short, things } from "./text.js";
+import { count, duration, isoTime, moment, money, short, things } from "./text.js";
 
 const FILTERS = ["client", "outcome", "server", "tool", "label", "text", "from_ms", "to_ms"];
 
@@ -83,7 +83,7 @@ function None({ active, about }) {
 
 function List({ runs, about }) {
   const cols = [
-    { name: "When", class: "when", cell: (run) => html`<time dateTime=${new Date(run.at_ms).toISOString()}>
+    { name: "When", class: "when", cell: (run) => html`<time dateTime=${isoTime(run.at_ms)}>
       ${moment(run.at_ms)}</time>` },
     { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client}
       length=${24} />` },

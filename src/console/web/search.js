@@ -6,7 +6,7 @@ import { Badge, Empty, Field, html, Loaded, Text, useLoad } from "./ui.js";
 import { pathLink } from "./catalog.js";
 import { own, short, things } from "./text.js";
 
-const HOW = { word: "same word", synonym: "synonym", typo: "typo", prefix: "beginning of a word" };
+const HOW = { word: "same word", synonym: "synonym", typo: "typo", prefix: "beginning of a word", name: "share of the name" };
 
 export function Search({ query }) {
   const [draft, setDraft] = useState(query);
@@ -34,7 +34,7 @@ function Hits({ query }) {
   }}<//>`;
 }
 
-const number = (value) => Number(value).toFixed(2);
+const number = (value) => (value === null || value === undefined ? "–" : Number(value).toFixed(2));
 
 const Hit = ({ hit, best }) => html`<li class="card hit">
   <div class="head"><h2><a href=${pathLink(hit.path)}><${Text} text=${`${hit.server}.${hit.name}`} length=${70} /></a>
@@ -47,7 +47,7 @@ const Hit = ({ hit, best }) => html`<li class="card hit">
   <details open=${hit.score === best}><summary>Why it ranks here</summary>
     <table class="plain"><thead><tr><th scope="col">Word</th><th scope="col">Found as</th><th scope="col">How</th>
       <th scope="col">In</th><th scope="col" class="num">Rarity</th><th scope="col" class="num">Gives</th></tr></thead>
-      <tbody>${(hit.why ?? []).slice(0, 40).map((one) => html`<tr><td><${Text} text=${one.word} length=${30} /></td><td>
+      <tbody>${(hit.why ?? []).slice(0, 40).map((one) => html`<tr><td><${Text} text=${one.word ?? "–"} length=${30} /></td><td>
         <${Text} text=${one.as} length=${30} /></td><td>${own(HOW, one.how) ?? short(one.how, 20)}</td>
         <td>${short((one.fields ?? []).join(", "), 60)}</td><td class="num">${number(one.rarity)}</td><td class="num">
           ${number(one.gives)}</td></tr>`)}</tbody></table>

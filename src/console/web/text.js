@@ -84,6 +84,12 @@ export function moment(ms) {
   return `${date} ${clock.slice(0, 5)}`;
 }
 
+// The machine's form of a time, for those that are one.
+export function isoTime(ms) {
+  const time = new Date(ms);
+  return ms && !Number.isNaN(time.getTime()) ? time.toISOString() : undefined;
+}
+
 // Time since `ms`, or until it: "3 min ago", "in 40 s".
 export function relative(ms, now = Date.now()) {
   const away = Math.abs(now - ms);

@@ -120,6 +120,7 @@ export function Loaded({ load, what, children }) {
 
 const TONES = {
   __proto__: null,
+  APPROVAL_WAITS: "busy", MAYBE_DONE: "warn", CANCELLED: "calm",
   ok: "good", ready: "good", allowed: "good", used: "good", closed: "good", running: "busy", connecting: "busy",
   waits: "busy", resting: "calm", disabled: "calm", planned: "calm", expired: "calm", unfinished: "warn",
   "half-open": "warn", needs_login: "warn", offline: "bad", failed: "bad", open: "bad", denied: "bad",
@@ -128,7 +129,7 @@ const TONES = {
 // An outcome or a state. Its word says all; the colour only helps.
 export const Badge = ({ state, tone, title }) =>
   html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>
-    ${short(state in TONES ? state.replaceAll("_", " ") : state, 40)}</span>`;
+    ${short(state in TONES && /^[a-z]/.test(state) ? state.replaceAll("_", " ") : state, 40)}</span>`;
 
 export const Labels = ({ labels }) => labels?.length
   ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label}
