@@ -3,21 +3,31 @@
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, Empty, Field, html, Labels, Loaded, Long, Problem, Table, Text, useAction, useLoad } from "./ui.js";
-import { count, moment, relative, short, things } from "./text.js";
+import { count, moment, own, relative, short, things } from "./text.js";
+
+const REFRESH_MS = 10000;
 
 export function Approvals({ live }) {
   const waiting = live.state?.approvals ?? 0;
   const load = useLoad((signal) => get("approvals", {}, signal), [waiting]);
+  // The count alone does not tell that one was decided elsewhere and another came.
+  useEffect(() => {
+    const timer = setInterval(load.reload, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, []);
   return html`<div class="title"><h1 tabindex="-1">Approvals</h1>
       ${load.data && html`<p class="dim" role="status">${things(load.data.waiting.length, "call")} waiting</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
     <${Loaded} load=${load} what="approvals">${(data) => html`
       <section aria-labelledby="waiting-title"><h2 id="waiting-title" class="hidden">Waiting</h2>
-        ${data.waiting.length ? data.waiting.map((one) => html`<${Waiting} key=${one.id} approval=${one} reload=${load.reload} />`)
+        ${data.waiting.length ? data.waiting.map((one) => html`<${Waiting} key=${one.id} approval=${one}
+          offset=${live.offset}
+          reload=${load.reload} />`)
           : html`<${Nothing} waits=${data.waits} />`}
       </section>
       <section aria-labelledby="decided-title"><h2 id="decided-title">Decided</h2>
-        ${data.decided.length ? html`<div class="card flush"><${Decided} decided=${data.decided} /></div>` : html`<p class="dim">Nothing yet.</p>`}
+        ${data.decided.length ? html`<div class="card flush"><${Decided} decided=${data.decided} /></div>` : html`<p
+          class="dim">Nothing yet.</p>`}
       </section>`}<//>`;
 }
 
@@ -25,7 +35,7 @@ const Nothing = ({ waits }) => html`<${Empty}><p>No call waits.</p>
   ${waits ? html`<p>A call that a rule asks about waits here until you allow or deny it.</p>`
     : html`<p>Calls do not wait for approvals here: set <code>wait</code> in <code>[approvals]</code> of forge.toml to decide them in this view.</p>`}<//>`;
 
-function Waiting({ approval, reload }) {
+function Waiting({ approval, offset, reload }) {
   const [denies, setDenies] = useState(false);
   const [reason, setReason] = useState("");
   const [, tick] = useState(0);
@@ -38,25 +48,31 @@ function Waiting({ approval, reload }) {
     const body = { allow, scope, reason: allow ? null : reason.trim() || null };
     if (await decide.run(() => post(`approvals/${encodeURIComponent(approval.id)}`, body))) {
       announce(allow ? "The call is allowed." : "The call is denied.");
+      document.querySelector("main h1")?.focus();
       reload();
     }
   };
   const deny = (event) => (event.preventDefault(), send(false, "once")());
+  const now = Date.now() + offset;
   const call = `${approval.server}.${approval.tool}`;
   const who = approval.client_name || approval.client;
   const id = `deny-${short(approval.id, 40)}`;
-  return html`<article class="card approval" aria-label=${`Approval of ${short(call, 60)}`}>
+  return html`<article class="card approval" id=${`approval-${approval.id}`} aria-label=${`Approval of ${short(call, 60)}`}>
     <div class="head"><h3><${Text} text=${call} length=${70} /></h3>
-      <span class="dim">asked ${relative(approval.asked_ms)} · expires ${relative(approval.until_ms)}</span></div>
+      <span class="dim">asked ${relative(approval.asked_ms, now)} · ${approval.until_ms > now ? `expires ${relative(approval.until_ms, now)}` : "expired"}</span></div>
     <p class="question"><bdi>${short(approval.question, 320)}</bdi></p>
     <dl class="facts">
-      <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span class="dim"><${Text} text=${approval.client} length=${40} /></span>`}</dd></div>
-      ${approval.run && html`<div><dt>run</dt><dd><a href=${`#/runs/${encodeURIComponent(approval.run)}`}><${Text} text=${approval.run} length=${20} /></a></dd></div>`}
+      <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span
+        class="dim"><${Text} text=${approval.client} length=${40} /></span>`}</dd></div>
+      ${approval.run && html`<div><dt>run</dt><dd><a href=${`#/runs/${encodeURIComponent(approval.run)}`}>
+        <${Text} text=${approval.run} length=${20} /></a></dd></div>`}
       <div><dt>holds data of</dt><dd><${Labels} labels=${approval.labels} /></dd></div>
-      ${approval.reasons.length > 0 && html`<div><dt>why it waits</dt><dd>${approval.reasons.slice(0, 10).map((text) => html`<div><bdi>${short(text, 300)}</bdi></div>`)}</dd></div>`}
+      ${approval.reasons.length > 0 && html`<div><dt>why it waits</dt><dd>
+        ${approval.reasons.slice(0, 10).map((text) => html`<div><bdi>${short(text, 300)}</bdi></div>`)}</dd></div>`}
     </dl>
     <div class=${approval.plan ? "side-by-side" : ""}>
-      <div><h4>Arguments</h4><${Long} value=${approval.arguments} label=${`Arguments of ${short(call, 60)}`} limit=${1500} /></div>
+      <div><h4>Arguments</h4><${Long} value=${approval.arguments} label=${`Arguments of ${short(call, 60)}`}
+        limit=${1500} /></div>
       ${approval.plan && html`<div><h4>Plan of the script</h4><${Plan} steps=${approval.plan} /></div>`}
     </div>
     <div class="buttons">
@@ -65,8 +81,10 @@ function Waiting({ approval, reload }) {
       ${approval.plan && html`<${Act} busy=${decide.busy} onClick=${send(true, "plan")}>Allow the plan<//>`}
       <${Act} class="danger" busy=${decide.busy} onClick=${() => setDenies(!denies)}>Deny…<//>
     </div>
-    ${denies && html`<form class="inline" onSubmit=${deny}><${Field} label="Reason, which the agent reads" id=${id}><input id=${id} value=${reason} maxlength="2000"
-      onInput=${(event) => setReason(event.target.value)} /><//><${Act} type="submit" class="danger" busy=${decide.busy}>Deny<//></form>`}
+    ${denies && html`<form class="inline" onSubmit=${deny}><${Field} label="Reason, which the agent reads" id=${id}>
+      <input id=${id} value=${reason} maxlength="2000"
+      onInput=${(event) => setReason(event.target.value)} /><//><${Act} type="submit" class="danger"
+        busy=${decide.busy}>Deny<//></form>`}
     <${Problem} error=${decide.error} />
   </article>`;
 }
@@ -76,11 +94,13 @@ export function Plan({ steps }) {
   if (!steps.length) return html`<p class="dim">It calls no tools.</p>`;
   const cols = [
     { name: "Tool", cell: (step) => html`<${Text} text=${`${step.server}.${step.tool}`} length=${70} />` },
-    { name: "Effect", cell: (step) => (step.writes ? html`<${Badge} state="writes" tone="warn" />` : html`<${Badge} state="reads" tone="calm" />`) },
+    { name: "Effect", cell: (step) => (step.writes ? html`<${Badge} state="writes" tone="warn" />` : html`<${Badge}
+      state="reads" tone="calm" />`) },
     { name: "Places", class: "num", cell: (step) => count(step.places) },
     { name: "Repeats", cell: (step) => (step.repeats ? "in a loop" : "–") },
   ];
-  return html`<${Capped} items=${steps} step=${30} noun="steps">${(some) => html`<${Table} caption="Plan" cols=${cols} rows=${some} />`}<//>`;
+  return html`<${Capped} items=${steps} step=${30} noun="steps">${(some) => html`<${Table} caption="Plan" cols=${cols}
+    rows=${some} />`}<//>`;
 }
 
 const SCOPES = { once: "once", run: "for the run", plan: "for the plan" };
@@ -88,13 +108,18 @@ const SCOPES = { once: "once", run: "for the run", plan: "for the plan" };
 function Decided({ decided }) {
   const cols = [
     { name: "When", class: "when", cell: (one) => moment(one.decision?.at_ms ?? one.until_ms) },
-    { name: "Call", class: "wide", cell: (one) => html`<b><${Text} text=${`${one.server}.${one.tool}`} length=${60} /></b>
+    { name: "Call", class: "wide", cell: (one) => html`<b><${Text} text=${`${one.server}.${one.tool}`} length=${60} />
+      </b>
         <span class="sub dim"><${Text} text=${JSON.stringify(one.arguments)} length=${90} /></span>` },
     { name: "Client", cell: (one) => html`<${Text} text=${one.client_name || one.client} length=${30} />` },
-    { name: "Decision", cell: (one) => html`<${Badge} state=${one.state} />${one.decision?.allowed && html`<span class="sub dim">${SCOPES[one.decision.scope] ?? short(one.decision.scope, 20)}</span>`}` },
+    { name: "Decision", cell: (one) => html`<${Badge} state=${one.state} />${one.decision?.allowed && html`<span
+      class="sub dim">${own(SCOPES, one.decision.scope) ?? short(one.decision.scope, 20)}</span>`}` },
     { name: "By", cell: (one) => (one.decision ? html`<${Text} text=${one.decision.by} length=${30} />` : "–") },
-    { name: "Reason", cell: (one) => (one.decision?.reason ? html`<${Text} text=${one.decision.reason} length=${160} />` : "–") },
-    { name: "Run", cell: (one) => (one.run ? html`<a href=${`#/runs/${encodeURIComponent(one.run)}`}><${Text} text=${one.run} length=${12} /></a>` : "–") },
+    { name: "Reason", cell: (one) => (one.decision?.reason ? html`<${Text} text=${one.decision.reason}
+      length=${160} />` : "–") },
+    { name: "Run", cell: (one) => (one.run ? html`<a href=${`#/runs/${encodeURIComponent(one.run)}`}>
+      <${Text} text=${one.run} length=${12} /></a>` : "–") },
   ];
-  return html`<${Table} caption="Decided approvals, newest first" cols=${cols} rows=${decided} keyOf=${(one) => one.id} />`;
+  return html`<${Table} caption="Decided approvals, newest first" cols=${cols} rows=${decided}
+    keyOf=${(one) => one.id} />`;
 }

@@ -14,7 +14,8 @@ const PARTS = [["", "Browse"], ["search", "Search"], ["script", "Script"], ["dri
 export function Catalog({ route, about }) {
   const part = route.rest[0] ?? "";
   return html`<div class="title"><h1 tabindex="-1">Catalog</h1>
-      <nav class="parts" aria-label="Parts of the catalog"><ul>${PARTS.map(([name, title]) => html`<li><a href=${name ? `#/catalog/${name}` : "#/catalog"}
+      <nav class="parts" aria-label="Parts of the catalog"><ul>${PARTS.map(([name, title]) => html`<li>
+        <a href=${name ? `#/catalog/${name}` : "#/catalog"}
         aria-current=${part === name ? "page" : undefined}>${title}</a></li>`)}</ul></nav></div>
     ${part === "search" ? html`<${Search} query=${route.query.q ?? ""} />`
       : part === "script" ? html`<${Script} about=${about} />`
@@ -30,7 +31,8 @@ function Browse({ path }) {
   return html`<div class="browse">
     <nav class="tree card" aria-label="Servers and tools">
       <${Loaded} load=${servers} what="servers">${(data) => data.entries.length
-        ? html`<ul>${data.entries.map((entry) => html`<${ServerFolder} key=${entry.path} entry=${entry} path=${path} />`)}</ul>`
+        ? html`<ul>${data.entries.map((entry) => html`<${ServerFolder} key=${entry.path} entry=${entry}
+          path=${path} />`)}</ul>`
         : html`<${Empty}><p>No servers.</p><p><code>forgefs add</code> adds one.</p><//>`}<//>
     </nav>
     <div class="chosen"><${Chosen} path=${path} servers=${servers.data?.entries} /></div>
@@ -44,9 +46,11 @@ function ServerFolder({ entry, path }) {
   }, [path]);
   if (entry.kind !== "server") return html`<${Leaf} entry=${entry} path=${path} />`;
   const found = (entry.findings?.error ?? 0) + (entry.findings?.warning ?? 0);
-  return html`<li><button type="button" class="folder" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
+  return html`<li><button type="button" class="folder" aria-expanded=${open ? "true" : "false"}
+    onClick=${() => setOpen(!open)}>
       <span class="name"><${Text} text=${entry.name} length=${30} /></span>
-      ${found > 0 && html`<span class="mark-of ${entry.findings.error ? "bad" : "warn"}" title=${things(found, "finding")}>!<span class="hidden"> ${things(found, "finding")}</span></span>`}
+      ${found > 0 && html`<span class="mark-of ${entry.findings.error ? "bad" : "warn"}"
+        title=${things(found, "finding")}>!<span class="hidden"> ${things(found, "finding")}</span></span>`}
       ${entry.state !== "ready" && html`<${Badge} state=${entry.state} />`}
       <span class="dim">${count(entry.tools)}</span></button>
     ${open && html`<${Inside} folder=${entry.path} path=${path} />`}</li>`;
@@ -54,7 +58,8 @@ function ServerFolder({ entry, path }) {
 
 function Inside({ folder, path }) {
   const load = useLoad((signal) => get("ls", { path: folder }, signal), [folder]);
-  return html`<${Loaded} load=${load} what="tools">${(data) => html`<${Entries} entries=${data.entries} folder=${folder} path=${path} />`}<//>`;
+  return html`<${Loaded} load=${load} what="tools">${(data) => html`<${Entries} entries=${data.entries} folder=${folder}
+    path=${path} />`}<//>`;
 }
 
 const FILTER_FROM = 30;
@@ -62,11 +67,15 @@ const FILTER_FROM = 30;
 function Entries({ entries, folder, path }) {
   const [words, setWords] = useState("");
   const groups = useMemo(() => grouped(entries, words.trim().toLowerCase()), [entries, words]);
-  if (!entries.length) return html`<p class="dim">Nothing here. The server offers no tools, or it is not connected.</p>`;
-  return html`<div class="inside"><a class="leaf" href=${pathLink(folder)} aria-current=${path === folder ? "true" : undefined}>About this server</a>
-    ${entries.length > FILTER_FROM && html`<input type="search" class="small" aria-label=${`Filter ${short(folder, 60)}`} placeholder="Filter names" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
+  if (!entries.length) return html`<p
+    class="dim">Nothing here. The server offers no tools, or it is not connected.</p>`;
+  return html`<div class="inside"><a class="leaf" href=${pathLink(folder)}
+    aria-current=${path === folder ? "true" : undefined}>About this server</a>
+    ${entries.length > FILTER_FROM && html`<input type="search" class="small"
+      aria-label=${`Filter ${short(folder, 60)}`} placeholder="Filter names" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
     ${groups.map(([name, some]) => name
-      ? html`<${Group} key=${name} name=${name} entries=${some} path=${path} open=${words !== "" || some.some((one) => one.path === path)} />`
+      ? html`<${Group} key=${name} name=${name} entries=${some} path=${path}
+        open=${words !== "" || some.some((one) => one.path === path)} />`
       : html`<${Leaves} key="" entries=${some} path=${path} />`)}
     ${groups.length === 0 && html`<p class="dim">No name has “${short(words, 30)}”.</p>`}</div>`;
 }
@@ -86,46 +95,66 @@ function grouped(entries, words) {
 function Group({ name, entries, path, open: first }) {
   const [open, setOpen] = useState(first);
   useEffect(() => setOpen(first), [first]);
-  return html`<div><button type="button" class="folder" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>
-    <span class="name"><${Text} text=${name} length=${30} /></span><span class="dim">${count(entries.length)}</span></button>
+  return html`<div><button type="button" class="folder" aria-expanded=${open ? "true" : "false"}
+    onClick=${() => setOpen(!open)}>
+    <span class="name"><${Text} text=${name} length=${30} /></span><span class="dim">${count(entries.length)}</span>
+      </button>
     ${open && html`<div class="inside"><${Leaves} entries=${entries} path=${path} /></div>`}</div>`;
 }
 
 const Leaves = ({ entries, path }) => html`<${Capped} items=${entries} step=${100} noun="entries">${(some) =>
   html`<ul>${some.map((entry) => html`<${Leaf} key=${entry.path} entry=${entry} path=${path} />`)}</ul>`}<//>`;
 
-const Leaf = ({ entry, path }) => html`<li><a class="leaf" href=${pathLink(entry.path)} aria-current=${entry.path === path ? "true" : undefined} title=${short(entry.summary, 200)}>
-  <${Text} text=${entry.name} length=${40} />${entry.quarantined && html` <${Badge} state="quarantined" tone="bad" />`}</a></li>`;
+const Leaf = ({ entry, path }) => html`<li><a class="leaf" href=${pathLink(entry.path)}
+  aria-current=${entry.path === path ? "true" : undefined} title=${short(entry.summary, 200)}>
+  <${Text} text=${entry.name} length=${40} />${entry.quarantined && html` <${Badge} state="quarantined" tone="bad" />`}
+    </a></li>`;
 
 function Chosen({ path, servers }) {
   if (!path) {
-    return html`<${Empty}><p>Choose a tool.</p><p>Open a server in the tree, or <a href="#/catalog/search">search</a> all of them as an agent does.</p><//>`;
+    return html`<${Empty}><p>Choose a tool.</p><p>Open a server in the tree, or <a
+      href="#/catalog/search">search</a> all of them as an agent does.</p><//>`;
   }
   const [server, ...rest] = path.split("/").filter(Boolean);
   const last = rest.at(-1) ?? "";
-  if (rest.length && last.endsWith(".pyi")) return html`<${Tool} key=${path} server=${server} tool=${last.slice(0, -4)} path=${path} />`;
+  if (rest.length && last.endsWith(".pyi")) return html`<${Tool} key=${path} server=${server} tool=${last.slice(0, -4)}
+    path=${path} />`;
   const entry = servers?.find((one) => one.path === path);
   if (entry?.kind === "server") return html`<${ServerPage} entry=${entry} />`;
-  return html`<${File} key=${path} path=${path} />`;
+  return path.endsWith("/") ? html`<${Folder} key=${path} path=${path} />` : html`<${File} key=${path} path=${path} />`;
+}
+
+function Folder({ path }) {
+  const load = useLoad((signal) => get("ls", { path }, signal), [path]);
+  return html`<h2><${Text} text=${path} length=${100} /></h2>
+    <${Loaded} load=${load} what="the folder">${(data) => html`<${Leaves} entries=${data.entries} path=${path} />`}
+      <//>`;
 }
 
 function ServerPage({ entry }) {
   const found = entry.findings ?? {};
   return html`<h2><${Text} text=${entry.name} length=${60} /></h2>
     <dl class="facts">
-      <div><dt>state</dt><dd><${Badge} state=${entry.state} /> ${entry.detail !== entry.state && html`<bdi>${short(entry.detail, 300)}</bdi>`}</dd></div>
-      <div><dt>tools</dt><dd>${count(entry.tools)}${entry.hidden > 0 && html` <span class="dim">${count(entry.hidden)} hidden</span>`}</dd></div>
-      <div><dt>resources</dt><dd>${count(entry.resources)}</dd></div><div><dt>prompts</dt><dd>${count(entry.prompts)}</dd></div>
+      <div><dt>state</dt><dd><${Badge} state=${entry.state} /> ${entry.detail !== entry.state && html`<bdi>
+        ${short(entry.detail, 300)}</bdi>`}</dd></div>
+      <div><dt>tools</dt><dd>${count(entry.tools)}${entry.hidden > 0 && html` <span class="dim">
+        ${count(entry.hidden)} hidden</span>`}</dd></div>
+      <div><dt>resources</dt><dd>${count(entry.resources)}</dd></div><div><dt>prompts</dt><dd>
+        ${count(entry.prompts)}</dd></div>
       ${entry.protocol && html`<div><dt>protocol</dt><dd><${Text} text=${entry.protocol} length=${20} /></dd></div>`}
-      <div><dt>findings</dt><dd>${things(found.error ?? 0, "error")}, ${things(found.warning ?? 0, "warning")}, ${things(found.note ?? 0, "note")}</dd></div>
+      <div><dt>findings</dt><dd>
+        ${things(found.error ?? 0, "error")}, ${things(found.warning ?? 0, "warning")}, ${things(found.note ?? 0, "note")}</dd></div>
     </dl>
-    ${entry.description && html`<h3>Instructions</h3><${Long} value=${entry.description} label="Instructions of the server" class="prose" />`}`;
+    <p><a href=${`#/runs?server=${encodeURIComponent(entry.path.split("/")[1])}`}>Runs that called it</a></p>
+    ${entry.description && html`<h3>Instructions</h3><${Long} value=${entry.description}
+      label="Instructions of the server" class="prose" />`}`;
 }
 
 function File({ path }) {
   const load = useLoad((signal) => get("cat", { path }, signal), [path]);
   return html`<h2><${Text} text=${path} length=${100} /></h2>
     <${Loaded} load=${load} what="the file">${(data) => data.files.length
-      ? data.files.slice(0, 20).map((file) => html`<${Long} key=${file.path} value=${file.text} label=${`Text of ${short(file.path, 80)}`} />`)
+      ? data.files.slice(0, 20).map((file) => html`<${Long} key=${file.path} value=${file.text}
+        label=${`Text of ${short(file.path, 80)}`} />`)
       : html`<${Empty}><p>Nothing is at this path.</p><p>Choose another in the tree.</p><//>`}<//>`;
 }

@@ -9,10 +9,12 @@ const LONGEST_COLOURED = 200000;
 const MOST_MARKS = 8;
 
 const WORDS = {
+  __proto__: null,
   javascript: /^(?:async|await|break|case|catch|class|const|continue|default|delete|do|else|false|finally|for|from|function|if|import|in|instanceof|let|new|null|of|return|switch|this|throw|true|try|typeof|undefined|var|void|while|yield)$/,
   starlark: /^(?:and|break|continue|def|elif|else|False|for|if|in|lambda|load|None|not|or|pass|return|True|while)$/,
 };
 const TOKENS = {
+  __proto__: null,
   javascript: /(\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\[^]|[^`\\])*`?)|(\b\d[\w.]*)|([A-Za-z_$][\w$]*)/g,
   starlark: /(#[^\n]*)|("""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g,
 };
@@ -50,8 +52,10 @@ function marksByLine(marks) {
 export function Code({ code, language, marks, label }) {
   const lines = useMemo(() => colouredLines(code.replace(/\r\n/g, "\n"), language).map((parts, at) => ({ parts, number: at + 1 })), [code, language]);
   const places = useMemo(() => marksByLine(marks), [marks]);
-  return html`<${Capped} items=${lines} step=${400} noun="lines">${(some) => html`<div class="code" role="region" tabindex="0" aria-label=${label}>
-    ${some.map((line) => html`<${Line} key=${line.number} line=${line} marks=${places.get(line.number)} />`)}</div>`}<//>`;
+  return html`<${Capped} items=${lines} step=${400} noun="lines">${(some) => html`<div class="code" role="region"
+    tabindex="0" aria-label=${label}>
+    ${some.map((line) => html`<${Line} key=${line.number} line=${line} marks=${places.get(line.number)} />`)}</div>`}
+      <//>`;
 }
 
 function Line({ line, marks = [] }) {
@@ -68,8 +72,10 @@ function Line({ line, marks = [] }) {
   const left = line.parts.reduce((sum, [, text]) => sum + text.length, 0) - LONGEST_LINE;
   return html`<div class="line ${worst}">
     <span class="no">${line.number}</span>
-    <code>${pieces}${left > 0 && html`<em>… ${bytes(left)} more on this line</em>`}${calls.length > 0 && html`<span class="made">${short(callWords(calls), 60)}</span>`}</code>
-    ${said.slice(0, MOST_MARKS).map((mark) => html`<p class="said ${mark.kind}"><b>${mark.kind}</b> <bdi>${short(mark.text, 400)}</bdi></p>`)}
+    <code>${pieces}${left > 0 && html`<em>… ${bytes(left)} more on this line</em>`}${calls.length > 0 && html`<span
+      class="made">${short(callWords(calls), 60)}</span>`}</code>
+    ${said.slice(0, MOST_MARKS).map((mark) => html`<p class="said ${mark.kind}"><b>${mark.kind}</b> <bdi>
+      ${short(mark.text, 400)}</bdi></p>`)}
   </div>`;
 }
 
@@ -98,8 +104,10 @@ export function Editor({ id, code, onInput, marks, label, jump }) {
       return html`<span key=${from + at} class=${kind}>${from + at + 1}</span>`;
     })}</div></div>
     <div class="sheet">
-      <div class="behind" aria-hidden="true"><div style=${shift}>${some.map((text, at) => html`<${Behind} key=${from + at} text=${text} marks=${places.get(from + at + 1)} />`)}</div></div>
-      <textarea id=${id} ref=${area} aria-label=${label} aria-describedby=${`${id}-findings`} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off"
+      <div class="behind" aria-hidden="true"><div style=${shift}>${some.map((text, at) => html`<${Behind}
+        key=${from + at} text=${text} marks=${places.get(from + at + 1)} />`)}</div></div>
+      <textarea id=${id} ref=${area} aria-label=${label} aria-describedby=${`${id}-findings`} spellcheck=${false}
+        autocapitalize="off" autocomplete="off" wrap="off"
         value=${code} onInput=${(event) => onInput(event.target.value)}
         onScroll=${(event) => setScroll({ top: event.target.scrollTop, left: event.target.scrollLeft })}></textarea>
     </div>

@@ -1,9 +1,9 @@
 // A form made of a JSON Schema. What it does not know is written as JSON.
 
 import { html, Select, Text } from "./ui.js";
-import { count, short } from "./text.js";
+import { count, own, short } from "./text.js";
 
-const DEEPEST = 4;
+const DEEPEST = 3;
 const MOST_FIELDS = 150;
 const MOST_CHOICES = 500;
 
@@ -56,26 +56,34 @@ export function Form({ schema, values, onChange }) {
   const root = schema ?? {};
   const whole = resolved(root, root);
   const names = Object.keys(whole.properties ?? {});
-  if (!names.length) return html`<p class="dim">The tool takes no arguments${whole.additionalProperties === false ? "" : " that its schema names; write JSON to send some"}.</p>`;
+  if (!names.length) return html`<p
+    class="dim">The tool takes no arguments${whole.additionalProperties === false ? "" : " that its schema names; write JSON to send some"}.</p>`;
   return html`<${Fields} schema=${whole} root=${root} values=${values} onChange=${onChange} path="arg" depth=${0} />
-    ${names.length > MOST_FIELDS && html`<p class="note">${count(names.length - MOST_FIELDS)} more arguments: write JSON to send them.</p>`}`;
+    ${names.length > MOST_FIELDS && html`<p class="note">
+      ${count(names.length - MOST_FIELDS)} more arguments: write JSON to send them.</p>`}`;
 }
 
 const Fields = ({ schema, root, values, onChange, path, depth }) => fieldsOf(schema).map(([name, raw]) => {
   const property = resolved(raw, root);
   const set = (value) => onChange({ ...values, [name]: value });
-  return html`<${Property} key=${name} name=${name} schema=${property} root=${root} value=${values?.[name]} set=${set} id=${`${path}-${name}`.replace(/\s/g, "_")}
+  return html`<${Property} key=${name} name=${name} schema=${property} root=${root} value=${own(values, name)}
+    set=${set}
+    id=${`${path}-${name}`.replace(/\s/g, "_")}
     required=${Array.isArray(schema.required) && schema.required.includes(name)} depth=${depth} />`;
 });
 
 function Property({ name, schema, root, value, set, id, required, depth }) {
   const kind = kindOf(schema, depth);
-  const title = html`<${Text} text=${name} length=${60} /> <span class="dim">${short(kindWords(schema, kind), 60)}${required ? ", required" : ""}</span>`;
-  const note = schema.description && html`<p class="note" id=${`${id}-note`}><bdi>${short(schema.description, 400)}</bdi></p>`;
+  const title = html`<${Text} text=${name} length=${60} /> <span class="dim">
+    ${short(kindWords(schema, kind), 60)}${required ? ", required" : ""}</span>`;
+  const note = schema.description && html`<p class="note" id=${`${id}-note`}><bdi>${short(schema.description, 400)}
+    </bdi></p>`;
   if (kind === "object") {
-    return html`<fieldset><legend>${title}</legend>${note}<${Fields} schema=${schema} root=${root} values=${value ?? {}} onChange=${set} path=${id} depth=${depth + 1} /></fieldset>`;
+    return html`<fieldset><legend>${title}</legend>${note}<${Fields} schema=${schema} root=${root} values=${value ?? {}}
+      onChange=${set} path=${id} depth=${depth + 1} /></fieldset>`;
   }
-  return html`<div class="field"><label for=${id}>${title}</label><${Input} kind=${kind} schema=${schema} id=${id} value=${value} set=${set} required=${required} />${note}</div>`;
+  return html`<div class="field"><label for=${id}>${title}</label><${Input} kind=${kind} schema=${schema} id=${id}
+    value=${value} set=${set} required=${required} />${note}</div>`;
 }
 
 function kindWords(schema, kind) {
@@ -96,13 +104,16 @@ function Input({ kind, schema, id, value, set, required }) {
     const choices = kind === "boolean" ? [true, false] : schema.enum;
     const options = [["", "not set"], ...choices.map((one, place) => [String(place), typeof one === "string" ? one : JSON.stringify(one)])];
     const place = choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));
-    return html`<${Select} id=${id} value=${place < 0 ? "" : String(place)} options=${options} onChange=${(text) => set(text === "" ? undefined : choices[Number(text)])} />`;
+    return html`<${Select} id=${id} value=${place < 0 ? "" : String(place)} options=${options}
+      onChange=${(text) => set(text === "" ? undefined : choices[Number(text)])} />`;
   }
-  if (kind === "lines" || kind === "json") return html`<textarea ...${common} class="mono" rows="3" spellcheck=${false} value=${typed(value, kind)}></textarea>`;
+  if (kind === "lines" || kind === "json") return html`<textarea ...${common} class="mono" rows="3" spellcheck=${false}
+    value=${typed(value, kind)}></textarea>`;
   if (kind === "string" && (schema.maxLength > 200 || /body|text|content|query|message/i.test(id))) {
     return html`<textarea ...${common} rows="2" value=${typed(value, kind)}></textarea>`;
   }
-  return html`<input ...${common} autocomplete="off" inputmode=${kind === "integer" ? "numeric" : kind === "number" ? "decimal" : undefined} value=${typed(value, kind)} />`;
+  return html`<input ...${common} autocomplete="off"
+    inputmode=${kind === "integer" ? "numeric" : kind === "number" ? "decimal" : undefined} value=${typed(value, kind)} />`;
 }
 
 function typed(value, kind) {
@@ -121,13 +132,14 @@ export function collect(schema, values) {
 }
 
 function collectObject(schema, root, values, path, errors, depth) {
-  const made = {};
+  // Without a prototype, `__proto__` is a name as any other.
+  const made = Object.create(null);
   const known = new Set();
   for (const [name, raw] of fieldsOf(schema)) {
     known.add(name);
     const property = resolved(raw, root);
     const place = path ? `${path}.${name}` : name;
-    const one = collectOne(property, root, values?.[name], place, errors, depth);
+    const one = collectOne(property, root, own(values, name), place, errors, depth);
     if (one !== undefined) made[name] = one;
     else if (Array.isArray(schema.required) && schema.required.includes(name)) errors.push(`${place}: is required`);
   }

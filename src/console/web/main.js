@@ -79,7 +79,8 @@ function SignIn({ said, entry, enter }) {
     ${said && html`<p role="status">${short(said, 300)}</p>`}
     <${Problem} error=${entry.error} />
     <form onSubmit=${submit}>
-      <${Field} label="Token" id="token"><input id="token" type="password" autocomplete="off" spellcheck=${false} value=${token}
+      <${Field} label="Token" id="token"><input id="token" type="password" autocomplete="off" spellcheck=${false}
+        value=${token}
         onInput=${(event) => setToken(event.target.value)} /><//>
       <button type="submit" class="primary" disabled=${entry.busy}>${entry.busy ? "Signing in…" : "Sign in"}</button>
     </form>
@@ -89,7 +90,8 @@ function SignIn({ said, entry, enter }) {
   </main>`;
 }
 
-const Mark = () => html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16" rx="3.5" />
+const Mark = () => html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16"
+  rx="3.5" />
   <path d="M4 4h8v2H6.5v1.5H11v2H6.5V12H4z" /></svg>`;
 
 function Frame({ session, leave }) {
@@ -113,7 +115,10 @@ function Frame({ session, leave }) {
   useEffect(() => {
     document.title = `${VIEWS.find((view) => view.name === route.name).title} · ForgeFS console`;
     // A reader of the page goes on at the heading of the view that was opened.
-    if (!first.current) (main.current.querySelector("h1") ?? main.current).focus();
+    if (!first.current) {
+      scrollTo(0, 0);
+      (main.current.querySelector("h1") ?? main.current).focus({ preventScroll: true });
+    }
     first.current = false;
   }, [place]);
   useEffect(() => {
@@ -133,7 +138,8 @@ function Frame({ session, leave }) {
         <button type="button" class="small" onClick=${leave}>Sign out</button>
       </div>
     </header>
-    ${!session.can_act && html`<p class="band" id="read-only">This session is read-only: it shows everything, and its buttons that act are off.</p>`}
+    ${!session.can_act && html`<p class="band"
+      id="read-only">This session is read-only: it shows everything, and its buttons that act are off.</p>`}
     <main id="main" ref=${main} tabindex="-1">
       <${Guard} key=${place}>
         ${route.name === "runs" && route.rest[0]
@@ -141,12 +147,14 @@ function Frame({ session, leave }) {
           : html`<${view} route=${route} live=${live} about=${about.data} />`}
       <//>
     </main>
-    <footer>ForgeFS ${short(session.version, 30)}${about.data?.config && html` · <bdi>${short(about.data.config, 120)}</bdi>`}</footer>`;
+    <footer>ForgeFS ${short(session.version, 30)}${about.data?.config && html` · <bdi>${short(about.data.config, 120)}
+      </bdi>`}</footer>`;
 }
 
 const LINKS = { connecting: ["busy", "connecting"], live: ["good", "live"], lost: ["bad", "lost; trying again"] };
 
-const Link = ({ state }) => html`<span class="link ${LINKS[state][0]}" role="status"><span class="dot" aria-hidden="true"></span>${LINKS[state][1]}</span>`;
+const Link = ({ state }) => html`<span class="link ${LINKS[state][0]}" role="status"><span class="dot"
+  aria-hidden="true"></span>${LINKS[state][1]}</span>`;
 
 // A fault in one view leaves the others usable.
 function Guard({ children }) {

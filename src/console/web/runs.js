@@ -3,7 +3,7 @@
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get } from "./api.js";
 import { Badge, Empty, Field, html, Labels, Loading, Problem, Select, Table, Text, useAction, useLoad } from "./ui.js";
-import { count, duration, moment, money, short, things } from "./text.js";
+import { count, duration, isoTime, moment, money, short, things } from "./text.js";
 
 const FILTERS = ["client", "outcome", "server", "tool", "label", "text", "from_ms", "to_ms"];
 
@@ -24,9 +24,10 @@ export function Runs({ route, about }) {
   });
   const active = FILTERS.some((name) => filter[name]);
   return html`<div class="title"><h1 tabindex="-1">Runs</h1>
-      ${data && html`<p class="dim" role="status">${active ? `${count(data.matched)} of ${things(data.indexed, "run")}` : things(data.indexed, "run")}</p>`}
+      ${data && html`<p class="dim" role="status">
+        ${active ? `${count(data.matched)} of ${things(data.indexed, "run")}` : things(data.indexed, "run")}</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
-    <${Filter} key=${key} filter=${filter} facets=${data?.facets} active=${active} />
+    <${Filter} address=${key} filter=${filter} facets=${data?.facets} active=${active} />
     ${data?.note && html`<p class="note">${short(data.note, 400)}</p>`}
     ${load.error ? html`<${Problem} error=${load.error} retry=${load.reload} />`
       : !data ? html`<${Loading} what="runs" />`
@@ -37,8 +38,9 @@ export function Runs({ route, about }) {
       ${further.busy ? "Loading…" : `Show ${count(Math.min(100, Math.max(1, data.matched - runs.length)))} more of ${count(data.matched - runs.length)}`}</button></p>`}`;
 }
 
-function Filter({ filter, facets, active }) {
+function Filter({ address, filter, facets, active }) {
   const [draft, setDraft] = useState(filter);
+  useEffect(() => setDraft(filter), [address]);
   const apply = (next) => {
     const words = new URLSearchParams(Object.entries(next).filter(([, value]) => value !== "")).toString();
     location.hash = words ? `#/runs?${words}` : "#/runs";
@@ -51,9 +53,11 @@ function Filter({ filter, facets, active }) {
     return [["", all], ...before, ...extra, ...known];
   };
   const submit = (event) => (event.preventDefault(), apply(draft));
-  const input = (name, label) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="search" value=${draft[name]}
+  const input = (name, label) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="search"
+    value=${draft[name]}
     onInput=${(event) => set(name)(event.target.value)} /><//>`;
-  const select = (name, label, values, before) => html`<${Field} label=${label} id=${`f-${name}`}><${Select} id=${`f-${name}`} value=${draft[name]}
+  const select = (name, label, values, before) => html`<${Field} label=${label} id=${`f-${name}`}>
+    <${Select} id=${`f-${name}`} value=${draft[name]}
     options=${options(values, name, "any", before)} onChange=${choose(name)} /><//>`;
   return html`<form class="filters" role="search" aria-label="Filter runs" onSubmit=${submit}>
     ${select("client", "Client", facets?.clients)}
@@ -70,23 +74,31 @@ function Filter({ filter, facets, active }) {
 function None({ active, about }) {
   if (active) return html`<${Empty}><p>No run matches.</p><p>Clear a filter, or look for other words.</p><//>`;
   if (about && !about.journal) {
-    return html`<${Empty}><p>No runs are kept.</p><p>Set <code>[journal]</code> in forge.toml to record what scripts do.</p><//>`;
+    return html`<${Empty}><p>No runs are kept.</p>
+      <p>Set <code>[journal]</code> in forge.toml to record what scripts do.</p><//>`;
   }
-  return html`<${Empty}><p>No runs yet.</p><p>Connect a client with <code>forgefs connect</code>, or <a href="#/catalog/script">run a script here</a>.</p><//>`;
+  return html`<${Empty}><p>No runs yet.</p><p>Connect a client with <code>forgefs connect</code>, or <a
+    href="#/catalog/script">run a script here</a>.</p><//>`;
 }
 
 function List({ runs, about }) {
   const cols = [
-    { name: "When", class: "when", cell: (run) => html`<time dateTime=${new Date(run.at_ms).toISOString()}>${moment(run.at_ms)}</time>` },
-    { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client} length=${24} />` },
-    { name: "Run", class: "text", cell: (run) => html`<a class="code-line" href=${`#/runs/${encodeURIComponent(run.id)}`}>
-        <${Text} text=${run.code || run.request || run.id} length=${140} /></a>${run.dry_run && html`<${Badge} state="dry run" tone="calm" />`}
+    { name: "When", class: "when", cell: (run) => html`<time dateTime=${isoTime(run.at_ms)}>
+      ${moment(run.at_ms)}</time>` },
+    { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client}
+      length=${24} />` },
+    { name: "Run", class: "text", cell: (run) => html`<a class="code-line"
+      href=${`#/runs/${encodeURIComponent(run.id)}`}>
+        <${Text} text=${run.code || run.request || run.id} length=${140} /></a>${run.dry_run && html`<${Badge}
+          state="dry run" tone="calm" />`}
         ${run.error && html`<span class="why"><${Text} text=${run.error} length=${140} /></span>`}` },
     { name: "Outcome", class: "outcome", cell: (run) => html`<${Badge} state=${run.outcome} />` },
-    { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span class="bad sub">${count(run.refused)} refused</span>`}` },
+    { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span
+      class="bad sub">${count(run.refused)} refused</span>`}` },
     { name: "Time", class: "num", cell: (run) => duration(run.ms) },
     { name: "Cost", class: "num", cell: (run) => money(run.cost, about?.currency) },
     { name: "Labels", class: "held", cell: (run) => html`<${Labels} labels=${run.labels} />` },
   ];
-  return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs} keyOf=${(run) => run.id} />`;
+  return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs}
+    keyOf=${(run) => run.id} />`;
 }

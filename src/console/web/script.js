@@ -43,18 +43,23 @@ export function Script({ about }) {
     <div>
       <div class="buttons"><${Select} label="Language" value=${language} options=${languages} onChange=${setLanguage} />
         <${Act} busy=${run.busy} onClick=${execute(true)}>Dry run<//>
-        <${Act} class="primary" busy=${run.busy} onClick=${() => (writes.length ? setAsks(true) : execute(false)())}>${run.busy ? "Running…" : "Run"}<//></div>
-      <${Editor} id="script" code=${code} label="Script" jump=${jump} marks=${check.marks} onInput=${(text) => setCodes({ ...codes, [language]: text })} />
+        <${Act} class="primary" busy=${run.busy} onClick=${() => (writes.length ? setAsks(true) : execute(false)())}>
+          ${run.busy ? "Running…" : "Run"}<//></div>
+      <${Editor} id="script" code=${code} label="Script" jump=${jump} marks=${check.marks}
+        onInput=${(text) => setCodes({ ...codes, [language]: text })} />
       ${run.busy && html`<p class="note">It can be stopped in <a href="#/now">Now</a>.</p>`}
       <${Problem} error=${run.error} />
       ${run.done && html`<${Outcome} told=${run.done} />`}
     </div>
     <div>
-      <section aria-labelledby="check-title"><h2 id="check-title">Check</h2><${Findings} check=${check} jump=${jump} /></section>
-      ${check.data && html`<section aria-labelledby="plan-title"><h2 id="plan-title">What it may call</h2><${WholePlan} plan=${check.data.plan} /></section>`}
+      <section aria-labelledby="check-title"><h2 id="check-title">Check</h2><${Findings} check=${check} jump=${jump} />
+        </section>
+      ${check.data && html`<section aria-labelledby="plan-title"><h2 id="plan-title">What it may call</h2><${WholePlan}
+        plan=${check.data.plan} /></section>`}
     </div>
     ${asks && html`<${Confirm} title="Run this script?" act="Run it" onClose=${answered}>
-      <p>It may write: ${writes.slice(0, 6).map((step) => html`<${Text} text=${`${step.server}.${step.tool}`} length=${60} class="item" /> `)}${writes.length > 6 ? `and ${writes.length - 6} more` : ""}</p><//>`}
+      <p>It may write: ${writes.slice(0, 6).map((step) => html`<${Text} text=${`${step.server}.${step.tool}`}
+        length=${60} class="item" /> `)}${writes.length > 6 ? `and ${writes.length - 6} more` : ""}</p><//>`}
   </div>`;
 }
 
@@ -84,19 +89,25 @@ function Findings({ check, jump }) {
   return html`<div id="script-findings" role="status">
     ${!check.data ? html`<p class="dim">Checking…</p>`
       : !check.marks.length ? html`<p><${Badge} state="no mistakes" tone="good" /></p>`
-      : html`<${Capped} items=${check.marks} step=${30} noun="findings">${(some) => html`<ul class="findings">${some.map((one) => html`<li>
+      : html`<${Capped} items=${check.marks} step=${30} noun="findings">${(some) => html`<ul class="findings">
+        ${some.map((one) => html`<li>
           <p><${Badge} state=${one.kind} tone=${one.kind === "error" ? "bad" : "warn"} />
-          ${one.line ? html`<button type="button" class="small" onClick=${() => jump.current?.(one)}>line ${count(one.line)}${one.column ? `:${count(one.column)}` : ""}</button>` : ""} <span class="dim">${short(one.code, 40)}</span></p>
-          <p><bdi>${short(one.message, 500)}</bdi></p>${one.suggested_fix && html`<p class="dim"><bdi>${short(one.suggested_fix, 500)}</bdi></p>`}</li>`)}</ul>`}<//>`}</div>`;
+          ${one.line ? html`<button type="button" class="small"
+            onClick=${() => jump.current?.(one)}>line ${count(one.line)}${one.column ? `:${count(one.column)}` : ""}
+              </button>` : ""} <span class="dim">${short(one.code, 40)}</span></p>
+          <p><bdi>${short(one.message, 500)}</bdi></p>${one.suggested_fix && html`<p class="dim"><bdi>
+            ${short(one.suggested_fix, 500)}</bdi></p>`}</li>`)}</ul>`}<//>`}</div>`;
 }
 
 function WholePlan({ plan }) {
   if (!plan) return html`<p class="dim">The script has no plan.</p>`;
   const flow = (one) => (typeof one === "string" ? one : Array.isArray(one) ? one.join(" → ") : one?.from !== undefined ? `${one.from} → ${one.to}` : JSON.stringify(one));
   return html`<div class="card flush"><${Plan} steps=${plan.steps ?? []} /></div>
-    <p class="dim">${plan.most_calls === null || plan.most_calls === undefined ? "Nothing bounds its calls but the budget." : `At most ${things(plan.most_calls, "call")}.`}
+    <p class="dim">
+      ${plan.most_calls === null || plan.most_calls === undefined ? "Nothing bounds its calls but the budget." : `At most ${things(plan.most_calls, "call")}.`}
       ${plan.is_partial ? " Some calls are only known when it runs." : ""}</p>
-    ${plan.flows?.length > 0 && html`<ul class="findings">${plan.flows.slice(0, 50).map((one) => html`<li><bdi>${short(flow(one), 200)}</bdi></li>`)}</ul>`}`;
+    ${plan.flows?.length > 0 && html`<ul class="findings">${plan.flows.slice(0, 50).map((one) => html`<li><bdi>
+      ${short(flow(one), 200)}</bdi></li>`)}</ul>`}`;
 }
 
 function Outcome({ told }) {
@@ -104,5 +115,6 @@ function Outcome({ told }) {
     ${told.error?.line && html`<p class="dim">at line ${count(told.error.line)}</p>`}
     ${(told.notes ?? []).slice(0, 20).map((note) => html`<p class="note"><bdi>${short(note, 400)}</bdi></p>`)}
     ${told.output && html`<h3>Output</h3><${Long} value=${told.output} label="Output" />`}
-    ${told.calls?.length > 0 && html`<details class="fold"><summary>${things(told.calls.length, "call")}</summary><${Long} value=${told.calls} label="Calls" /></details>`}</section>`;
+    ${told.calls?.length > 0 && html`<details class="fold"><summary>${things(told.calls.length, "call")}</summary>
+      <${Long} value=${told.calls} label="Calls" /></details>`}</section>`;
 }

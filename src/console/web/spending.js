@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import uPlot from "./vendor/uplot.js";
 import { get } from "./api.js";
 import { Badge, Empty, html, Loaded, Select, Table, Text, useLoad } from "./ui.js";
-import { count, duration, moment, money, short } from "./text.js";
+import { count, duration, moment, money, own, short } from "./text.js";
 
 const SPANS = [["1", "last hour"], ["6", "6 hours"], ["24", "24 hours"], ["168", "7 days"], ["720", "30 days"]];
 const BY = [["client", "by client"], ["server", "by server"], ["tool", "by tool"]];
@@ -21,7 +21,8 @@ export function Spending({ route, about }) {
       <${Select} label="Span of time" value=${hours} options=${SPANS} onChange=${(value) => go({ hours: value })} />
       <${Select} label="Group" value=${by} options=${BY} onChange=${(value) => go({ by: value })} />
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
-    <${Loaded} load=${load} what="figures">${(data) => html`<${Figures} data=${data} by=${by} about=${about} stale=${load.loading} />`}<//>`;
+    <${Loaded} load=${load} what="figures">${(data) => html`<${Figures} data=${data} by=${by} about=${about}
+      stale=${load.loading} />`}<//>`;
 }
 
 const sum = (list) => (list ?? []).reduce((all, one) => all + (Number(one) || 0), 0);
@@ -33,23 +34,29 @@ function Figures({ data, by, about, stale }) {
   const failed = sumAll(data.failed);
   const spent = Math.round(sumAll(data.cost) * 1e6) / 1e6;
   if (!calls && !sum(data.runs) && !spent) {
-    return html`<${Empty}><p>Nothing ran in this time.</p><p>Choose a longer span, or connect a client with <code>forgefs connect</code>.</p><//>`;
+    return html`<${Empty}><p>Nothing ran in this time.</p>
+      <p>Choose a longer span, or connect a client with <code>forgefs connect</code>.</p><//>`;
   }
   const totals = [["runs", count(sum(data.runs))], ["calls", count(calls)], ["failed calls", count(failed)], ["refused calls", count(sum(data.refused))],
     ["spent", money(String(spent), about?.currency)]];
-  const each = (byKey) => keys.map((key) => ({ name: key, values: byKey?.[key] ?? [] }));
+  const each = (byKey) => keys.map((key) => ({ name: key, values: own(byKey, key) ?? [] }));
   return html`<div class=${stale ? "stale" : ""}>
     <dl class="totals">${totals.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    <p class="legend keys" aria-label=${`Colours ${by}`}>${keys.map((key, at) => html`<span class="key c${at}"><${Text} text=${key} length=${30} /></span>`)}</p>
+    <p class="legend keys" aria-label=${`Colours ${by}`}>${keys.map((key, at) => html`<span class="key c${at}">
+      <${Text} text=${key} length=${30} /></span>`)}</p>
     <div class="plots">
       <${Plot} title="Calls" data=${data} series=${each(data.calls)} />
-      <${Plot} title=${about?.currency ? `Spending in ${short(about.currency, 8)}` : "Spending"} data=${data} series=${each(data.cost)} whole=${false} />
+      <${Plot} title=${about?.currency ? `Spending in ${short(about.currency, 8)}` : "Spending"} data=${data}
+        series=${each(data.cost)} whole=${false} />
       <${Plot} title="Failed calls" data=${data} series=${each(data.failed)} />
-      <${Plot} title="Runs and refused calls" data=${data} series=${[{ name: "runs", values: data.runs, tone: "--c0" }, { name: "refused calls", values: data.refused, tone: "--bad" }]} apart />
+      <${Plot} title="Runs and refused calls" data=${data}
+        series=${[{ name: "runs", values: data.runs, tone: "--c0" }, { name: "refused calls", values: data.refused, tone: "--bad" }]} apart />
     </div>
     <div class="halves uneven">
-      <section aria-labelledby="latency-title"><h2 id="latency-title">Latency</h2><${Latency} rows=${data.latency} by=${by} /></section>
-      <section aria-labelledby="errors-title"><h2 id="errors-title">Errors by code</h2><${Errors} errors=${data.errors} /></section>
+      <section aria-labelledby="latency-title"><h2 id="latency-title">Latency</h2><${Latency} rows=${data.latency}
+        by=${by} /></section>
+      <section aria-labelledby="errors-title"><h2 id="errors-title">Errors by code</h2>
+        <${Errors} errors=${data.errors} /></section>
     </div></div>`;
 }
 
@@ -68,9 +75,11 @@ function Plot({ title, data, series, apart, whole = true }) {
   }, [data, series.length, theme]);
   const total = series.map((one) => `${short(one.name, 40)} ${count(Math.round(sum(one.values) * 100) / 100)}`).join(", ");
   return html`<section class="card plot" aria-label=${title}><h2>${title}</h2>
-    ${apart && html`<p class="legend">${series.map((one) => html`<span class="key ${one.tone === "--bad" ? "refused" : "c0"}">${one.name}</span>`)}</p>`}
+    ${apart && html`<p class="legend">${series.map((one) => html`<span
+      class="key ${one.tone === "--bad" ? "refused" : "c0"}">${one.name}</span>`)}</p>`}
     <div class="canvas" ref=${place} role="img" aria-label=${`${title} over time. In all: ${short(total, 400)}`}></div>
-    <details><summary>As a table</summary><${Values} data=${data} series=${series} steps=${steps} /></details></section>`;
+    <details><summary>As a table</summary><${Values} data=${data} series=${series} steps=${steps} /></details>
+      </section>`;
 }
 
 // Changes when the system's colours change, so that plots are drawn anew.
@@ -132,14 +141,16 @@ function Values({ data, series, steps }) {
   if (!rows.length) return html`<p class="dim">All values are 0.</p>`;
   const cols = [{ name: "From", class: "when", cell: (row) => moment(row.time * 1000) },
     ...series.map((one) => ({ name: short(one.name, 24), class: "num", cell: (row) => String(Number((Number(one.values?.[row.at]) || 0).toFixed(4))) }))];
-  return html`<${Table} caption="Values" cols=${cols} rows=${rows} />`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Values"><${Table} caption="Values" cols=${cols}
+    rows=${rows} /></div>`;
 }
 
 function Latency({ rows, by }) {
   if (!rows?.length) return html`<p class="dim">No calls.</p>`;
   const most = Math.max(...rows.map((row) => row.p99_ms ?? 0), 1);
   const at = (ms) => `${(Math.sqrt((ms ?? 0) / most) * 100).toFixed(2)}%`;
-  const range = (row) => html`<span class="range" aria-hidden="true"><span class="most" style=${{ left: at(row.p50_ms), right: `calc(100% - ${at(row.p99_ms)})` }}></span>
+  const range = (row) => html`<span class="range" aria-hidden="true"><span class="most"
+    style=${{ left: at(row.p50_ms), right: `calc(100% - ${at(row.p99_ms)})` }}></span>
     <span class="mid" style=${{ left: at(row.p50_ms), right: `calc(100% - ${at(row.p95_ms)})` }}></span></span>`;
   const cols = [
     { name: by, cell: (row) => html`<${Text} text=${row.key} length=${40} />` },
@@ -149,7 +160,8 @@ function Latency({ rows, by }) {
     { name: "p99", class: "num", cell: (row) => duration(row.p99_ms) },
     { name: "p50 to p99", class: "grow", cell: range },
   ];
-  return html`<div class="card flush"><${Table} caption="Latency" cols=${cols} rows=${rows.slice(0, 40)} keyOf=${(row) => row.key} /></div>`;
+  return html`<div class="card flush"><${Table} caption="Latency" cols=${cols} rows=${rows.slice(0, 40)}
+    keyOf=${(row) => row.key} /></div>`;
 }
 
 function Errors({ errors }) {
@@ -157,9 +169,12 @@ function Errors({ errors }) {
   if (!rows.length) return html`<p class="dim">No errors.</p>`;
   const most = rows[0][1] || 1;
   const cols = [
-    { name: "Code", cell: ([code]) => html`<a href=${`#/runs?outcome=${encodeURIComponent(code)}`}><${Badge} state=${code} /></a>` },
+    { name: "Code", cell: ([code]) => html`<a href=${`#/runs?outcome=${encodeURIComponent(code)}`}>
+      <${Badge} state=${code} /></a>` },
     { name: "Count", class: "num", cell: ([, times]) => count(times) },
-    { name: "Share", class: "grow", cell: ([, times]) => html`<span class="bar" aria-hidden="true"><span class="high" style=${{ width: `${(times / most) * 100}%` }}></span></span>` },
+    { name: "Share", class: "grow", cell: ([, times]) => html`<span class="bar" aria-hidden="true"><span class="high"
+      style=${{ width: `${(times / most) * 100}%` }}></span></span>` },
   ];
-  return html`<div class="card flush"><${Table} caption="Errors by code" cols=${cols} rows=${rows} keyOf=${([code]) => code} /></div>`;
+  return html`<div class="card flush"><${Table} caption="Errors by code" cols=${cols} rows=${rows}
+    keyOf=${([code]) => code} /></div>`;
 }

@@ -39,6 +39,9 @@ export function safeCut(text, length) {
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? length - 1 : length);
 }
 
+// What an object itself has by a hostile name, not what all objects have, such as `constructor`.
+export const own = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : undefined);
+
 // A JSON value as text: strings as they are, all else indented.
 export function valueText(value) {
   if (typeof value === "string") return value;
@@ -79,6 +82,12 @@ export function moment(ms) {
   const near = time.getFullYear() === now.getFullYear();
   const date = near ? time.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : time.toLocaleDateString("en-CA");
   return `${date} ${clock.slice(0, 5)}`;
+}
+
+// The machine's form of a time, for those that are one.
+export function isoTime(ms) {
+  const time = new Date(ms);
+  return ms && !Number.isNaN(time.getTime()) ? time.toISOString() : undefined;
 }
 
 // Time since `ms`, or until it: "3 min ago", "in 40 s".

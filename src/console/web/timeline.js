@@ -28,21 +28,24 @@ export function Timeline({ operations, onPick }) {
   const all = lanes(operations);
   if (!all.length) return html`<p class="dim">No times are recorded.</p>`;
   const bars = all.slice(0, MOST_BARS).filter((bar) => bar.lane < MOST_LANES);
-  const began = Math.min(...all.slice(0, 1).map((bar) => bar.from));
+  const began = all[0].from;
   const span = Math.max(1, bars.reduce((most, bar) => Math.max(most, bar.until), began) - began);
   const tall = bars.reduce((most, bar) => Math.max(most, bar.lane), 0) + 1;
   const left = all.length - bars.length;
   const percent = (ms) => `${Math.min(100, Math.max(0, (ms / span) * 100)).toFixed(3)}%`;
   const label = `${things(all.length, "call")} over ${duration(span)}, at most ${count(all.reduce((most, bar) => Math.max(most, bar.lane), 0) + 1)} at once. The list below has each.`;
   return html`<div class="timeline" role="img" aria-label=${label}>
-      <div class="ticks">${[0, 0.25, 0.5, 0.75].map((part) => html`<span style=${{ left: `${part * 100}%` }}>${duration(Math.round(span * part))}</span>`)}</div>
+      <div class="ticks">${[0, 0.25, 0.5, 0.75].map((part) => html`<span style=${{ left: `${part * 100}%` }}>
+        ${duration(Math.round(span * part))}</span>`)}</div>
       <div class="lanes" style=${{ height: `${tall * 22}px` }}>
-        ${bars.map(({ lane, from, until, op }) => html`<div key=${op.op} class="bar-of ${toneOf(op)}" title=${`${short(op.label, 80)}: ${duration(op.ms)}`}
+        ${bars.map(({ lane, from, until, op }) => html`<div key=${op.op} class="bar-of ${toneOf(op)}"
+          title=${`${short(op.label, 80)}: ${duration(op.ms)}`}
           style=${{ left: percent(from - began), width: percent(until - from), top: `${lane * 22}px` }} onClick=${() => onPick(op)}>
           ${(until - from) / span > 0.1 && html`<bdi>${short(op.label, 40)}</bdi>`}</div>`)}
       </div>
     </div>
-    <p class="legend"><span class="key ok">ok</span><span class="key failed">failed</span><span class="key refused">refused</span><span class="key planned">planned</span>
+    <p class="legend"><span class="key ok">ok</span><span class="key failed">failed</span>
+      <span class="key refused">refused</span><span class="key planned">planned</span>
       ${left > 0 && html` ${things(left, "more call")} in the list only.`}</p>`;
 }
 
@@ -71,23 +74,29 @@ export function Flow({ run }) {
   if (!edges.length) return html`<p class="dim">Nothing that one server answered was held when another was called.</p>`;
   const from = [...new Set(edges.map((edge) => edge.from))].slice(0, MOST_NODES);
   const to = [...new Set(edges.map((edge) => edge.to))].slice(0, MOST_NODES);
-  const height = Math.max(from.length, to.length) * 34 + 8;
-  const y = (list, name) => (height / (list.length + 1)) * (list.indexOf(name) + 1);
+  const height = Math.max(from.length, to.length) * 36 + 12;
+  const y = (list, name) => height / 2 + (list.indexOf(name) - (list.length - 1) / 2) * 36;
   const drawn = edges.filter((edge) => from.includes(edge.from) && to.includes(edge.to));
-  return html`<svg class="flow" viewBox=${`0 0 440 ${height}`} role="img" aria-label=${`Data went along ${things(edges.length, "way")}. The table below has each.`}>
+  return html`<svg class="flow" viewBox=${`0 0 456 ${height}`} role="img"
+    aria-label=${`Data went along ${things(edges.length, "way")}. The table below has each.`}>
       ${drawn.map((edge) => {
         const [a, b] = [y(from, edge.from), y(to, edge.to)];
         const all = edge.refused === edge.calls;
-        return html`<path class=${all ? "refused" : edge.refused ? "part" : ""} stroke-width=${Math.min(8, 1.5 + Math.log2(edge.calls))} d=${`M142 ${a} C220 ${a} 220 ${b} 294 ${b}`} />
-          <path class="tip ${all ? "refused" : ""}" d=${`M292 ${b - 5} L300 ${b} L292 ${b + 5} Z`} />`;
+        return html`<path class=${all ? "refused" : edge.refused ? "part" : ""}
+          stroke-width=${Math.min(8, 1.5 + Math.log2(edge.calls))} d=${`M150 ${a} C228 ${a} 228 ${b} 302 ${b}`} />
+          <path class="tip ${all ? "refused" : ""}" d=${`M300 ${b - 5} L308 ${b} L300 ${b + 5} Z`} />`;
       })}
-      ${from.map((name) => html`<${Node} x=${2} y=${y(from, name)} name=${name} />`)}
-      ${to.map((name) => html`<${Node} x=${300} y=${y(to, name)} name=${nameOf(name)} agent=${name === null} />`)}
+      ${from.map((name) => html`<${Node} x=${10} y=${y(from, name)} name=${name} />`)}
+      ${to.map((name) => html`<${Node} x=${308} y=${y(to, name)} name=${nameOf(name)} agent=${name === null} />`)}
     </svg>
-    <details><summary>As a table</summary><table class="plain"><thead><tr><th scope="col">Read from</th><th scope="col">Sent to</th><th scope="col">Calls</th><th scope="col">Refused</th></tr></thead>
-      <tbody>${edges.slice(0, 200).map((edge) => html`<tr><td><${Text} text=${edge.from} length=${40} /></td><td><${Text} text=${nameOf(edge.to)} length=${40} /></td>
-        <td>${edge.to === null ? "answer" : count(edge.calls)}</td><td>${count(edge.refused)}</td></tr>`)}</tbody></table></details>`;
+    <details><summary>As a table</summary><table class="plain"><thead><tr><th scope="col">Read from</th>
+      <th scope="col">Sent to</th><th scope="col">Calls</th><th scope="col">Refused</th></tr></thead>
+      <tbody>${edges.slice(0, 200).map((edge) => html`<tr><td><${Text} text=${edge.from} length=${40} /></td><td>
+        <${Text} text=${nameOf(edge.to)} length=${40} /></td>
+        <td>${edge.to === null ? "answer" : count(edge.calls)}</td><td>${count(edge.refused)}</td></tr>`)}</tbody>
+          </table></details>`;
 }
 
-const Node = ({ x, y, name, agent }) => html`<g class=${agent ? "agent" : ""}><rect x=${x} y=${y - 13} width="138" height="26" rx="5" />
+const Node = ({ x, y, name, agent }) => html`<g class=${agent ? "agent" : ""}><rect x=${x} y=${y - 13} width="138"
+  height="26" rx="5" />
   <text x=${x + 69} y=${y + 4} text-anchor="middle">${short(name, 18)}</text></g>`;

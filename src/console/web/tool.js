@@ -5,43 +5,50 @@ import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
 import { Code } from "./code.js";
 import { collect, Form } from "./form.js";
-import { short, things } from "./text.js";
+import { own, short, things } from "./text.js";
 
 export function Tool({ server, tool, path }) {
   const load = useLoad((signal) => get("tool", { server, tool }, signal), [server, tool]);
-  return html`<${Loaded} load=${load} what="the tool">${(data) => html`<${Whole} tool=${data} path=${path} />`}<//>`;
+  return html`<${Loaded} load=${load} what="the tool">${(data) => html`<${Whole} tool=${data} server=${server}
+    path=${path} />`}<//>`;
 }
 
-function Whole({ tool, path }) {
+function Whole({ tool, server, path }) {
   return html`
     <div class="title"><h2><${Text} text=${`${tool.server}.${tool.name}`} length=${80} /></h2>
       ${tool.effect && html`<${Badge} state=${tool.effect} tone=${tool.effect === "read-only" ? "good" : "warn"} />`}
       ${tool.state && html`<${Badge} state="quarantined" tone="bad" />`}</div>
     <p class="dim path"><${Text} text=${tool.path ?? path} length=${160} /></p>
-    ${tool.state && html`<div class="problem"><p><strong>Quarantined: </strong><bdi>${short(tool.state, 600)}</bdi></p><p>See <a href="#/catalog/drift">Drift</a> for what changed.</p></div>`}
+    ${tool.state && html`<div class="problem"><p><strong>Quarantined: </strong><bdi>${short(tool.state, 600)}</bdi></p>
+      <p>See <a href="#/catalog/drift">Drift</a> for what changed.</p></div>`}
     <${Findings} findings=${tool.findings} />
     <section aria-labelledby="stubs-title"><h3 id="stubs-title">Stubs</h3>
       <div class="side-by-side">
         <div><h4>Python</h4><${Code} code=${tool.stubs.pyi} language="starlark" label="Python stub" /></div>
         <div><h4>TypeScript</h4><${Code} code=${tool.stubs.dts} language="javascript" label="TypeScript stub" /></div>
       </div></section>
-    <${Try} tool=${tool} />
-    <details class="fold"><summary>Documentation</summary><${Long} value=${tool.stubs.md} label="Documentation" class="prose" /></details>
-    <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition} label="Definition" /></details>`;
+    <${Try} tool=${tool} server=${server} />
+    <details class="fold"><summary>Documentation</summary><${Long} value=${tool.stubs.md} label="Documentation"
+      class="prose" /></details>
+    <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition}
+      label="Definition" /></details>`;
 }
 
 const SEVERITIES = { error: "bad", warning: "warn", note: "calm" };
 
 function Findings({ findings }) {
   if (!findings?.length) return null;
-  return html`<section aria-labelledby="findings-title"><h3 id="findings-title">${things(findings.length, "finding")}</h3>
-    <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">${some.map((one) => html`<li>
-      <p><${Badge} state=${one.severity} tone=${SEVERITIES[one.severity]} /> <b>${short(one.rule, 60)}</b> <code class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
+  return html`<section aria-labelledby="findings-title"><h3 id="findings-title">${things(findings.length, "finding")}
+    </h3>
+    <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">
+      ${some.map((one) => html`<li>
+      <p><${Badge} state=${one.severity} tone=${own(SEVERITIES, one.severity)} /> <b>${short(one.rule, 60)}</b> <code
+        class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
       ${one.excerpt && html`<p class="excerpt"><bdi>${short(one.excerpt, 400)}</bdi></p>`}
       ${one.advice && html`<p>${short(one.advice, 400)}</p>`}</li>`)}</ul>`}<//></section>`;
 }
 
-function Try({ tool }) {
+function Try({ tool, server }) {
   const [values, setValues] = useState({});
   const [raw, setRaw] = useState(null);
   const [wrong, setWrong] = useState([]);
@@ -51,7 +58,7 @@ function Try({ tool }) {
     const made = raw === null ? collect(tool.schema, values) : fromJson(raw);
     setWrong(made.errors);
     if (made.errors.length) return announce(made.errors[0]);
-    const told = await call.run(() => post("call", { server: tool.server, tool: tool.ident, arguments: made.value }));
+    const told = await call.run(() => post("call", { server, tool: tool.ident, arguments: made.value }));
     if (told) announce(told.ok ? "The tool answered." : "The call failed.");
   };
   const swap = () => {
@@ -63,9 +70,12 @@ function Try({ tool }) {
   return html`<section aria-labelledby="try-title"><h3 id="try-title">Try it</h3>
     <form class="card try" onSubmit=${submit}>
       ${raw === null ? html`<${Form} schema=${tool.schema} values=${values} onChange=${setValues} />`
-        : html`<label for="try-json">Arguments as JSON</label><textarea id="try-json" class="mono" rows="8" spellcheck=${false} value=${raw} onInput=${(event) => setRaw(event.target.value)}></textarea>`}
-      ${wrong.length > 0 && html`<ul class="wrong-list" role="alert">${wrong.slice(0, 20).map((text) => html`<li>${short(text, 200)}</li>`)}</ul>`}
-      <div class="buttons"><${Act} type="submit" class="primary" busy=${call.busy}>${call.busy ? "Calling…" : "Call the tool"}<//>
+        : html`<label for="try-json">Arguments as JSON</label><textarea id="try-json" class="mono" rows="8"
+          spellcheck=${false} value=${raw} onInput=${(event) => setRaw(event.target.value)}></textarea>`}
+      ${wrong.length > 0 && html`<ul class="wrong-list" role="alert">${wrong.slice(0, 20).map((text) => html`<li>
+        ${short(text, 200)}</li>`)}</ul>`}
+      <div class="buttons"><${Act} type="submit" class="primary" busy=${call.busy}>
+        ${call.busy ? "Calling…" : "Call the tool"}<//>
         <button type="button" onClick=${swap}>${raw === null ? "Write JSON" : "Use the form"}</button></div>
       ${tool.effect !== "read-only" && html`<p class="note">The call takes effect at the server: it is a real one.</p>`}
     </form>

@@ -58,12 +58,13 @@ export function useAction() {
 }
 
 // A short hostile text on one line, apart from the direction of what stands around it.
-export const Text = ({ text, length = 120, class: name }) => html`<bdi class=${name ?? ""}>${short(text, length)}</bdi>`;
+export const Text = ({ text, length = 120, class: name }) => html`<bdi class=${name ?? ""}>
+  ${short(text, length)}</bdi>`;
 
 // A hostile text or JSON value of any size, in a frame that scrolls; long ones are cut until all is asked for.
 export function Long({ value, label, limit = CUT, class: name = "" }) {
   const [all, setAll] = useState(false);
-  const text = valueText(value);
+  const text = useMemo(() => valueText(value), [value]);
   const cut = text.length > limit;
   useEffect(() => setAll(false), [text]);
   return html`<div class="long ${name}">
@@ -119,6 +120,7 @@ export function Loaded({ load, what, children }) {
 
 const TONES = {
   __proto__: null,
+  APPROVAL_WAITS: "busy", MAYBE_DONE: "warn", CANCELLED: "calm",
   ok: "good", ready: "good", allowed: "good", used: "good", closed: "good", running: "busy", connecting: "busy",
   waits: "busy", resting: "calm", disabled: "calm", planned: "calm", expired: "calm", unfinished: "warn",
   "half-open": "warn", needs_login: "warn", offline: "bad", failed: "bad", open: "bad", denied: "bad",
@@ -126,10 +128,12 @@ const TONES = {
 
 // An outcome or a state. Its word says all; the colour only helps.
 export const Badge = ({ state, tone, title }) =>
-  html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>${short(state in TONES ? state.replaceAll("_", " ") : state, 40)}</span>`;
+  html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>
+    ${short(state in TONES && /^[a-z]/.test(state) ? state.replaceAll("_", " ") : state, 40)}</span>`;
 
 export const Labels = ({ labels }) => labels?.length
-  ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label} length=${32} /></span>`)}
+  ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label}
+    length=${32} /></span>`)}
       ${labels.length > 12 && html` and ${count(labels.length - 12)} more`}</span>`
   : html`<span class="dim">none</span>`;
 
@@ -146,13 +150,15 @@ export function Act({ onClick, busy, class: name = "", children, label, type = "
 }
 
 // A table whose rows become blocks on narrow screens; roles keep it a table then. `cols`: `{name, cell(row), class}`.
-export const Table = ({ caption, cols, rows, keyOf, class: name = "" }) => html`<table role="table" class="rows ${name}">
+export const Table = ({ caption, cols, rows, keyOf, class: name = "" }) => html`<table role="table"
+  class="rows ${name}">
   <caption class="hidden">${caption}</caption>
   <thead role="rowgroup"><tr role="row">
     ${cols.map((col) => html`<th role="columnheader" scope="col" class=${col.class ?? ""}>${col.name}</th>`)}
   </tr></thead>
   <tbody role="rowgroup">${rows.map((row, at) => html`<tr role="row" key=${keyOf ? keyOf(row) : at}>
-    ${cols.map((col) => html`<td role="cell" data-name=${col.name} class=${col.class ?? ""}><div>${col.cell(row)}</div></td>`)}
+    ${cols.map((col) => html`<td role="cell" data-name=${col.name} class=${col.class ?? ""}><div>
+      ${col.cell(row)}</div></td>`)}
   </tr>`)}</tbody>
 </table>`;
 
@@ -162,7 +168,7 @@ export function Capped({ items, step = 100, noun, children }) {
   const left = items.length - most;
   return html`${children(items.slice(0, most))}
     ${left > 0 && html`<p class="more"><button type="button" class="small" onClick=${() => setMost(most + step)}>
-      Show ${count(Math.min(step, left))} more of ${count(left)} ${noun}</button></p>`}`;
+      Show ${left > step ? `${count(step)} more of ${count(left)}` : `${count(left)} more`} ${noun}</button></p>`}`;
 }
 
 // Asks before something is done. `onClose(true)` is consent.
@@ -173,7 +179,8 @@ export function Confirm({ title, children, act, onClose, danger }) {
     dialog.current.close();
     onClose(yes);
   };
-  return html`<dialog ref=${dialog} aria-labelledby="confirm-title" onCancel=${(event) => (event.preventDefault(), answer(false))}>
+  return html`<dialog ref=${dialog} aria-labelledby="confirm-title"
+    onCancel=${(event) => (event.preventDefault(), answer(false))}>
     <h2 id="confirm-title">${title}</h2>
     ${children}
     <div class="buttons">
@@ -183,19 +190,25 @@ export function Confirm({ title, children, act, onClose, danger }) {
   </dialog>`;
 }
 
-// A button that copies `text`, and says so.
+// A button that copies `text`, and says so. Where a page may not copy, the text is shown to be copied by hand.
 export function Copy({ text, children }) {
   const [said, setSaid] = useState("");
+  const [byHand, setByHand] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSaid(""), 2500);
     return () => clearTimeout(timer);
   }, [said]);
   const copy = async () => {
-    const result = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Select it and copy by hand");
-    setSaid(result);
-    announce(result);
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+      announce("Copied");
+    } catch {
+      setByHand(true);
+    }
   };
-  return html`<button type="button" onClick=${copy}>${said || children}</button>`;
+  return html`<button type="button" onClick=${copy}>${said || children}</button>${byHand && html`<code class="copied">
+    ${shown(text)}</code>`}`;
 }
 
 // A field with its label.
@@ -204,7 +217,8 @@ export const Field = ({ label, id, children, note, class: name = "" }) => html`<
 </div>`;
 
 // A choice of one of `options`: texts or `[value, text]`.
-export const Select = ({ id, value, options, onChange, label }) => html`<select id=${id} aria-label=${label} value=${value}
+export const Select = ({ id, value, options, onChange, label }) => html`<select id=${id} aria-label=${label}
+  value=${value}
   onChange=${(event) => onChange(event.target.value)}>
   ${options.map((option) => {
     const [key, text] = Array.isArray(option) ? option : [option, option];

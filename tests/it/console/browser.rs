@@ -23,6 +23,15 @@ const TOOLS: &str = "2000";
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}evil\u{2066}\u{200b}</pre>{{7*7}}${alert(3)}\
                        javascript:alert(4) [x](javascript:alert(5)) \u{1b}[31mred\u{7}";
 
+/// A text as JSON in ASCII, which Rust and TOML write alike.
+fn ascii(text: &str) -> String {
+    let escaped = |c: char| match c {
+        ' '..='~' if !"\"\\".contains(c) => c.to_string(),
+        c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
+}
+
 /// Chromium, if it is installed.
 fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
@@ -81,13 +90,13 @@ impl Seeded {
             samples().replace("[servers.tickets]\n", "[servers.tickets]\napproval = \"writes\"\ncost = 0.25\n"),
             python("policy", "policy.py", &["policy", "/dev/null"])? + "deny = [\"hidden\"]\n",
             python("large", "many.py", &[TOOLS])?,
-            python("hostile", "hostile_words.py", &[&Value::from(HOSTILE).to_string()])?,
+            python("hostile", "hostile_words.py", &[&ascii(HOSTILE).replace("${", "$${")])?,
             python("shifting", "shifting.py", &[&path(&list), &path(&log)])?,
         ];
         fs::create_dir(fence.work().join("scripts")).expect("a folder");
         let config = format!(
             "[manifest]\npin_first_use = true\n[approvals]\nwait = \"1h\"\n[scripts]\npath = \"scripts\"\n\
-             [budgets]\nday = 1000000\n[sandbox.limits]\nwall = \"30m\"\ncalls = 100000\n[[flows]]\nfrom = \"people\"\nto = \"policy\"\naction = \"deny\"\n{DAEMON}{}",
+             [budgets]\nday = 1000000\n[sandbox.limits]\nwall = \"30m\"\ncalls = 10000\n[[flows]]\nfrom = \"people\"\nto = \"policy\"\naction = \"deny\"\n{DAEMON}{}",
             servers.join("\n")
         );
         fence.write("forge.toml", &config.replace("idle_exit = \"20s\"", "idle_exit = \"120s\""));
@@ -125,7 +134,7 @@ impl Seeded {
         client.call("execute", json!({"language": "javascript", "code": "const all = await Promise.all([1, 2, 3].map((id) => tickets.get_ticket({ id })));\nreturn all.map((t) => t.title)"})).await;
         drop(client);
         // Without a user to ask, they wait.
-        for title in ["Refund order 4711", HOSTILE] {
+        for title in ["Refund order 4711", HOSTILE, "Ship order 4712", "Close the shop"] {
             let file = self.fence.write(
                 "park.js",
                 &format!("const made = await tickets.create_ticket({{ title: {} }});\nreturn made", Value::from(title)),
@@ -183,7 +192,17 @@ impl Seeded {
         command.args(args).current_dir(root.join("tests/browser"));
         command.env("FORGEFS_CONSOLE_URL", pages[0].url()).env("FORGEFS_CONSOLE_READONLY_URL", pages[1].url());
         command.env("FORGEFS_BROWSER_MODULES", root.join(modules)).env("CHROMIUM", chromium);
-        command.env("FORGEFS_BROWSER_TIMEOUT_MS", "60000").env("FORGEFS_TOOL", "/tickets/list_tickets.pyi");
+        let runs = RUNS.to_string();
+        command.envs([
+            ("FORGEFS_BROWSER_TIMEOUT_MS", "60000"),
+            // What it takes depends on the machine: see the measurement below.
+            ("FORGEFS_FIRST_VIEW_MS", "60000"),
+            ("FORGEFS_RUNS", runs.as_str()),
+            ("FORGEFS_TOOL", "/tickets/list_tickets.pyi"),
+            ("FORGEFS_LARGE_SERVER", "large"),
+            ("FORGEFS_MEGABYTE_TOOL", "large/tool00002"),
+            ("FORGEFS_MEGABYTE_ARGUMENTS", "{\"text\": \"x\", \"times\": 1048576}"),
+        ]);
         (command, pages)
     }
 }
