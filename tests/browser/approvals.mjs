@@ -4,11 +4,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { api, clean, open } from "./harness.mjs";
 
+// What fewer calls offer comes first.
 const DECISIONS = [
+  { button: "Allow the plan", allow: true, scope: "plan" },
+  { button: "Allow for the run", allow: true, scope: "run" },
   { button: "Deny…", allow: false, scope: "once", reason: "Not <b>today</b>: ask me tomorrow." },
   { button: "Allow once", allow: true, scope: "once" },
-  { button: "Allow for the run", allow: true, scope: "run" },
-  { button: "Allow the plan", allow: true, scope: "plan" },
 ];
 
 test("each decision is made with its button, as far as calls wait", async (t) => {
