@@ -2,6 +2,7 @@
 //! each page.
 
 mod blocks;
+mod commands;
 mod links;
 mod page;
 
@@ -13,6 +14,7 @@ use std::sync::Mutex;
 use crate::client::Fence;
 use crate::docs::WRITE;
 use blocks::{Block, blocks};
+use commands::Helps;
 use page::{Done, Page};
 
 /// Reasons for a block that is not run. A test that covers it is one as well: `see tests/it/NAME.rs`.
@@ -123,7 +125,10 @@ fn check(path: &Path) -> (Counts, Vec<String>) {
         for (block, shown) in written.iter().rev() {
             lines.splice(block.line..block.line + block.text.lines().count(), shown.lines());
         }
-        fs::write(root().join(path), lines.join("\n") + "\n").expect("the page can be written");
+        let current = lines.join("\n") + "\n";
+        if current != text {
+            fs::write(root().join(path), current).expect("the page can be written");
+        }
     }
     (counts, wrong)
 }
@@ -162,6 +167,40 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(count > 150 && wrong.is_empty(), "{count} links\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_command_in_a_sentence_is_there() {
+    let (mut helps, mut count, mut wrong) = (Helps::new(), 0, Vec::new());
+    for page in pages() {
+        for span in links::code(&read(&page)) {
+            let Some(words) = span.strip_prefix("forgefs ") else { continue };
+            count += 1;
+            if !helps.know(words) {
+                wrong.push(format!("{}: `{span}`", page.display()));
+            }
+        }
+    }
+    assert!(count > 100 && wrong.is_empty(), "{count} commands, not there:\n{}", wrong.join("\n"));
+}
+
+/// mdBook and GitHub drop tags that they do not know, and the text in them looks empty.
+#[test]
+fn no_page_has_tags_by_mistake() {
+    const KNOWN: [&str; 5] = ["picture", "/picture", "source", "img", "!--"];
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = links::without_code(&read(&page));
+        for (at, _) in text.match_indices('<') {
+            let (before, tag) = (&text[..at], &text[at + 1..]);
+            let is_tag = tag.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!'));
+            let is_link = tag.starts_with("http");
+            if is_tag && !is_link && !before.ends_with('\\') && !KNOWN.iter().any(|known| tag.starts_with(known)) {
+                wrong.push(format!("{}: <{}", page.display(), tag.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

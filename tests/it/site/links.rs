@@ -85,15 +85,22 @@ fn outside_fences(page: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The text without fenced blocks and code between backquotes.
-fn without_code(page: &str) -> String {
+pub(super) fn without_code(page: &str) -> String {
     let text = outside_fences(page).collect::<Vec<_>>().join("\n");
     text.split('`').step_by(2).collect::<Vec<_>>().join("")
+}
+
+/// Code between backquotes, outside of fenced blocks, each on one line.
+pub(super) fn code(page: &str) -> Vec<String> {
+    let text = outside_fences(page).collect::<Vec<_>>().join(" ");
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 #[test]
 fn links_and_anchors_are_found() {
     let page = "# A `b`: c\n[x](y.md#z) `[no](code)`\n```\n[no](fence)\n```\n<img src=\"p.png\">\n## Again\n## Again\n";
     assert_eq!(links(page), ["y.md#z", "p.png"]);
+    assert_eq!(code(page), ["b", "[no](code)"]);
     assert!(["a-b-c", "again", "again-1"].iter().all(|anchor| anchors(page).contains(*anchor)));
     let missing = follow(Path::new("/"), Path::new("docs/a.md"), "../README.md").expect_err("it leaves docs/");
     assert!(missing.contains(REPOSITORY), "{missing}");

@@ -126,18 +126,15 @@ impl Page {
             let command = self.ids.iter().fold(step.command.clone(), |text, (shown, real)| text.replace(shown, real));
             let output = self.shell(&format!("{{ {command}\n}} 2>&1"), &[]);
             let printed = self.anonymous(&output.stdout);
-            let fails = step.output.lines().any(|line| line.starts_with("error")) || (block.has("fails") && at == last);
-            let differs = self.compare(&step.output, &printed).err();
-            let code = (output.code == Some(0)) == fails;
-            if std::env::var_os(super::WRITE).is_none() {
-                if let Some(differs) = differs {
+            if let Err(differs) = self.compare(&step.output, &printed) {
+                if std::env::var_os(super::WRITE).is_none() {
                     return Err(format!("$ {}\n{differs}", step.command));
                 }
-                if code {
-                    return Err(format!("$ {}\nends with {:?}\n{printed}", step.command, output.code));
-                }
-            } else if differs.is_some() {
-                step.output = printed;
+                step.output = self.ids.iter().fold(printed.clone(), |text, (shown, real)| text.replace(real, shown));
+            }
+            let fails = step.output.lines().any(|line| line.starts_with("error")) || (block.has("fails") && at == last);
+            if (output.code == Some(0)) == fails {
+                return Err(format!("$ {}\nends with {:?}\n{printed}", step.command, output.code));
             }
             shown.push_str(&step.typed);
             shown.push_str(&step.output);
