@@ -80,6 +80,7 @@ mod servers;
 mod shapes;
 mod sharing;
 mod signatures;
+#[cfg(unix)]
 mod site;
 mod skills;
 mod soak;

@@ -18,16 +18,13 @@ use commands::Helps;
 use page::{Done, Page};
 
 /// Reasons for a block that is not run. A test that covers it is one as well: `see tests/it/NAME.rs`.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 8] = [
     "needs a browser",
     "needs a container engine",
     "needs a release",
-    "needs a store",
-    "needs other servers",
     "needs the network",
     "takes minutes",
     "is of another program",
-    "is a part of a script",
     "is a picture",
     "is for a person to paste",
 ];
