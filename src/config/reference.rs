@@ -8,10 +8,14 @@ use super::schema::EXAMPLE;
 #[must_use]
 pub fn reference() -> String {
     let mut page = Page::default();
-    // The first paragraph is about the file with comments.
-    EXAMPLE.lines().skip_while(|line| *line != "#").for_each(|line| page.line(line));
+    keys().for_each(|line| page.line(line));
     page.paragraph();
     include_str!("../../templates/configuration.md").to_owned() + &page.text
+}
+
+/// The lines with every key: without the first paragraph, which is about the file, and without entries to copy.
+fn keys() -> impl Iterator<Item = &'static str> {
+    EXAMPLE.lines().skip_while(|line| *line != "#").take_while(|line| !line.starts_with("# --- Well-known servers"))
 }
 
 #[derive(Default)]
@@ -82,10 +86,10 @@ impl Page {
     fn comment_of(&mut self, name: &'static str) -> String {
         let own = linked(&self.comment.join(" "));
         self.comment.clear();
-        let own = match (own == "As above.", self.above.get(name)) {
-            (false, _) => own,
-            (true, Some(of_name)) => of_name.clone(),
-            (true, None) => self.last.clone(),
+        let own = match (own.as_str(), self.above.get(name)) {
+            ("As above." | "", Some(of_name)) => of_name.clone(),
+            ("As above.", None) => self.last.clone(),
+            _ => own,
         };
         self.above.insert(name, own.clone());
         self.last.clone_from(&own);
@@ -107,4 +111,24 @@ fn linked(text: &str) -> String {
         }
     };
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_key_and_table() {
+        let page = reference();
+        let settings = keys().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.starts_with(' '));
+        let (mut keys, mut tables) = (0, 0);
+        for setting in settings.filter(|setting| !setting.is_empty()) {
+            match setting.starts_with('[') {
+                true => tables += 1,
+                false => keys += 1,
+            }
+        }
+        assert_eq!(page.matches("\n### `[").count(), tables);
+        assert_eq!(page.matches("\n| `").count(), keys);
+    }
 }
