@@ -92,7 +92,8 @@ fn every_block_of_a_page_runs_or_says_why_not() {
     let whole: usize = all.map(|(_, count)| count).sum();
     eprintln!("{run} of {whole} blocks are run or checked");
     let wrong = wrong.into_inner().expect("no thread panics");
-    assert!(wrong.is_empty(), "{} mistakes\n\n{}", wrong.len(), wrong.join("\n\n"));
+    let hint = "`cargo xtask docs` writes the outputs of commands";
+    assert!(wrong.is_empty(), "{} mistakes; {hint}\n\n{}", wrong.len(), wrong.join("\n\n"));
     assert!(only.is_some() || run > 100, "only {run} blocks are run");
 }
 
