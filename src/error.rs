@@ -164,15 +164,15 @@ impl Behaviour {
                 row(false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said")
             }
             ErrorCode::MaybeDone => {
-                let means = "a resumed run meets a call that an earlier one sent, and whose answer is not known";
-                row(false, false, 1, means, "find out by a call that reads; calling again makes the call")
+                let means = "an earlier run sent this call, and it is not known whether it was done";
+                row(false, false, 1, means, "find out with a call that only reads; calling again makes the call")
             }
             ErrorCode::Cancelled => row(true, false, 1, "the run was cancelled", "run it again"),
             ErrorCode::SyntaxError => {
                 let fix = "change the marked place and run it again: nothing of it ran";
                 row(false, false, 1, "the script is not valid in its language", fix)
             }
-            ErrorCode::ScriptError => row(false, false, 1, "the script failed by itself", "change the marked line"),
+            ErrorCode::ScriptError => row(false, false, 1, "the script itself failed", "change the marked line"),
             ErrorCode::LimitExceeded => {
                 let means =
                     "the script met a limit of the sandbox, or an input takes more work or memory than its limit";

@@ -12,7 +12,7 @@ use super::{auth, confinement, daemon, oauth, policy, profiles, sandbox, scripts
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
 
-const EXAMPLE: &str = include_str!("../../forge.toml.example");
+pub(super) const EXAMPLE: &str = include_str!("../../forge.toml.example");
 
 /// Text that begins a reference, in a regular expression. The value of a reference is checked when it is read.
 const REFERENCE: &str = r"\$\{";

@@ -8,13 +8,14 @@ use forgefs_measure::count;
 use crate::client::Fence;
 
 /// Set by `cargo xtask docs`, which writes the pages instead of comparing them.
-const WRITE: &str = "FORGEFS_WRITE_DOCS";
+pub(crate) const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
 fn the_pages_are_what_the_tables_say() {
     is_current("docs/errors.md", &forgefs::error::documentation());
     is_current("docs/limits.md", &forgefs::limits::documentation());
     is_current("docs/forge.schema.json", &forgefs::config::schema());
+    is_current("docs/configuration.md", &forgefs::config::reference());
 }
 
 #[test]

@@ -111,37 +111,6 @@ fn a_failed_run_is_resumed_after_an_edit_and_repeats_no_call() {
     assert_eq!(bank.paid(), [1, 2, 3, 4, 1]);
 }
 
-/// The story of the README, with its script and its terminal.
-#[test]
-fn the_readme_tells_what_a_failed_run_and_its_continuation_print() {
-    let readme = include_str!("../../README.md");
-    let story = readme.split("## A script that fails goes on").nth(1).expect("the section");
-    let block = |language: &str| {
-        let begin = format!("```{language}\n");
-        story.split(&begin).nth(1).and_then(|rest| rest.split("```").next()).expect("a block").to_owned()
-    };
-    let (script, terminal) = (block("js"), block("text"));
-    let fence = Fence::new();
-    fence.write("forge.toml", &super::faulty::samples());
-    fence.write("remind.js", &script);
-    let failed = fence.run(["run", "remind.js"]);
-    let run =
-        failed.stderr.split("--resume ").nth(1).and_then(|rest| rest.split('`').next()).expect("an id").to_owned();
-    let told = terminal.split("--resume ").nth(1).and_then(|rest| rest.split('`').next()).expect("an id");
-    let said =
-        |line: &&str| line.starts_with("error:") || line.trim().starts_with("at line") || line.starts_with("resume:");
-    // The engines agree about the line, and not about which part of an expression fails.
-    let place = |line: &str| line.split(", column").next().unwrap_or(line).to_owned();
-    let shown: Vec<String> = terminal.lines().filter(said).map(place).collect();
-    let stderr = failed.stderr.replace(&run, told);
-    assert!(shown.len() == 3 && shown.iter().all(|line| stderr.contains(line)), "{shown:?}\n{stderr}");
-    fence.write("remind.js", &script.replace("titel", "title"));
-    let output = fence.run(["run", "--resume", &run, "remind.js"]).success();
-    assert_eq!(Some(output.stdout.trim()), terminal.lines().last());
-    let shown = fence.run(["runs", "show", "last"]).success().stdout;
-    assert_eq!(shown.matches(&format!("of run {run})")).count(), 4, "{shown}");
-}
-
 #[test]
 fn a_resumed_run_has_the_script_of_its_run() {
     let Some(bank) = Bank::new("") else { return };

@@ -82,6 +82,8 @@ mod servers;
 mod shapes;
 mod sharing;
 mod signatures;
+#[cfg(unix)]
+mod site;
 mod skills;
 mod soak;
 mod spending;

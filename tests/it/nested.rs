@@ -4,7 +4,6 @@ mod attacks;
 
 use serde_json::{Value, json};
 
-use super::client::Fence;
 use super::journal::Bank;
 
 /// A bank with a folder of scripts.
@@ -250,33 +249,6 @@ fn discovery_of_a_locked_script_is_not_its_runs() {
         let (code, message) =
             shelf.run(&format!("return await scripts.read({{ path: '{path}' }})")).expect_err("it is closed");
         assert_eq!(code, "TOOL_DENIED", "{path}: {message}");
-    }
-}
-
-/// The story of the README: each of its commands prints what it shows.
-#[test]
-fn the_readme_tells_what_saving_locking_and_calling_a_script_print() {
-    let readme = include_str!("../../README.md");
-    let section = |heading: &str| readme.split(heading).nth(1).expect("the section").to_owned();
-    let block = |text: &str, language: &str| {
-        let begin = format!("```{language}\n");
-        text.split(&begin).nth(1).and_then(|rest| rest.split("```").next()).expect("a block").to_owned()
-    };
-    let script = block(&section("## A script that fails goes on"), "js").replace("t.titel.toUpperCase()", "t.title");
-    let terminal = block(&section("## A script becomes a tool"), "text");
-    let fence = Fence::new();
-    fence.write("forge.toml", &format!("{}[scripts]\npath = \"scripts/\"\n", super::faulty::samples()));
-    fence.write("remind.js", &script);
-    std::fs::create_dir(fence.work().join("scripts")).expect("a folder");
-    for step in terminal.split("$ forgefs ").skip(1) {
-        let (command, shown) = step.split_once('\n').expect("a command and what it prints");
-        let (plain, quoted) = command.split_once(" '").unwrap_or((command, ""));
-        let args = plain.split(' ').chain(quoted.strip_suffix('\''));
-        let output = fence.run(args).success();
-        for line in shown.lines() {
-            let is_there = output.stdout.lines().chain(output.stderr.lines()).any(|printed| printed == line);
-            assert!(is_there, "{command}: {line}\n{output:?}");
-        }
     }
 }
 

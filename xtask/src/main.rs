@@ -49,6 +49,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Trial { step } => trial::run(&step),
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
+        Task::Book => workspace.book(),
         Task::Package { executables, out } => workspace.package(&executables, out.as_deref()),
     }
 }
@@ -83,7 +84,7 @@ enum Task {
     },
     /// Formatting and lints, warnings denied
     Check,
-    /// What CI runs: check, docs, then test with both engines, then eval and check-stubs
+    /// What CI runs: check, docs, the site, then test with both engines, then eval and check-stubs
     Ci,
     /// Generate stubs from the corpus and the real catalogs, and run every type checker and formatter over them
     ///
@@ -132,8 +133,11 @@ enum Task {
     V8,
     /// Install the pinned real MCP servers only, and print where they are
     Real,
-    /// Write the pages of docs/ that are made from tables of the code, and the tokens that the demo shows
+    /// Write the pages of docs/ that are made from tables of the code, the outputs in all pages, and the tokens that the demo
+    /// shows
     Docs,
+    /// Build the documentation site in target/book with mdBook, which is installed into target/real if there is none
+    Book,
     /// Make the files of a release from built executables: npm packages, wheels, archives, checksums
     ///
     /// Each executable is of another platform, which is read from it. The same executables give the same bytes on every

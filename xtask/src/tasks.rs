@@ -55,7 +55,7 @@ const WITHOUT_ENGINE: &str = "package(forgefs-confine) | package(forgefs-stubgen
     admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|container|daemon|\
     docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\
     identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|\
-    redaction_corpus|relay|reload|reviewed|servers|sharing|spending|telemetry|terminal)::/))";
+    redaction_corpus|relay|reload|reviewed|servers|sharing|site|spending|telemetry|terminal)::/))";
 
 /// Duration of randomised requests in seconds: short by default, one minute in CI.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
@@ -112,6 +112,11 @@ impl Workspace {
         let mut docs = Build::QuickJs.cargo(&["doc", "--workspace", "--no-deps"]);
         step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
         step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
+        match real::install_book(&self.root) {
+            Ok(Some(mdbook)) => self.build_book(&mdbook)?,
+            Ok(None) => {}
+            Err(error) => say::skipped("the site", format_args!("{error:#}")),
+        }
         self.test_with(&builds, &[])?;
         self.measure("eval", &[])?;
         // Before the table of the stubs, so that the log ends with its counts.
@@ -167,8 +172,26 @@ impl Workspace {
 
     /// The test that compares the pages writes them on request.
     pub(crate) fn write_docs(&self) -> anyhow::Result<()> {
-        let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", "docs::"]);
+        let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", "docs::", "site::"]);
         step::run(command.env("FORGEFS_WRITE_DOCS", "1").current_dir(&self.root))?;
+        Ok(())
+    }
+
+    /// Builds the site in target/book, with an installed mdBook or the pinned one.
+    pub(crate) fn book(&self) -> anyhow::Result<()> {
+        if step::probe("mdbook", &["--version"]).is_some() {
+            return self.build_book(Path::new("mdbook"));
+        }
+        match real::install_book(&self.root)? {
+            Some(mdbook) => self.build_book(&mdbook),
+            None => bail!(
+                "mdbook is not installed, and there is no Python to install it with: `cargo install --locked mdbook`"
+            ),
+        }
+    }
+
+    fn build_book(&self, mdbook: &Path) -> anyhow::Result<()> {
+        step::run(Command::new(mdbook).args(["build", "docs"]).current_dir(&self.root))?;
         Ok(())
     }
 
