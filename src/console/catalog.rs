@@ -21,8 +21,7 @@ impl Console {
     /// A folder, as `forgefs ls --json` shows it.
     pub(super) async fn ls(&self, path: &str) -> Result<Value> {
         let path = if path.is_empty() { "/" } else { path };
-        // For its errors and limits.
-        self.gateway.ls(&self.session, path, None).await?;
+        limits::PATH.check(path.len())?;
         let catalog = self.gateway.catalog();
         task::work_on(task::LONG, || objects::entries(&catalog, path))
     }
