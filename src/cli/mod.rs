@@ -22,6 +22,7 @@ mod records;
 mod reload;
 mod remote;
 mod replay;
+mod reports;
 mod run;
 mod runs;
 mod scripts;
@@ -205,7 +206,12 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
         Err(error) => return ui.usage(&error),
     };
     let json = cli.command.as_ref().is_some_and(Command::prints_json);
-    let fail = |failure: &Failure| if json { shapes::failure(failure, ui) } else { ui.failure(failure) };
+    let annotates = cli.command.as_ref().is_some_and(Command::annotates);
+    let fail = |failure: &Failure| match (json, annotates) {
+        (true, _) => shapes::failure(failure, ui),
+        (false, true) => reports::failure(failure, ui),
+        (false, false) => ui.failure(failure),
+    };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
@@ -254,8 +260,8 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Runs(args) => args.json(),
             Self::Replay(args) => args.format.json,
-            Self::Test(args) => args.format.json,
-            Self::Check(args) => args.json(),
+            Self::Test(args) => args.report.json(),
+            Self::Check(args) => args.report.json(),
             Self::Scripts(args) => args.json(),
             Self::Call(args) => args.format.json,
             Self::Connect(args) => args.format.json,
@@ -263,6 +269,17 @@ impl Command {
             Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
             #[cfg(unix)]
             Self::Daemon(args) => args.json(),
+            _ => false,
+        }
+    }
+
+    /// True if it prints annotations of GitHub workflows: its errors are such too then.
+    fn annotates(&self) -> bool {
+        match self {
+            Self::Check(args) => args.report.annotates(),
+            Self::Scripts(args) => args.annotates(),
+            Self::Stubs(args) => args.annotates(),
+            Self::Test(args) => args.report.annotates(),
             _ => false,
         }
     }
