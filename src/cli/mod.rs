@@ -19,6 +19,7 @@ pub mod init;
 mod junit;
 mod newest;
 mod records;
+mod registry;
 mod reload;
 mod remote;
 mod replay;
@@ -111,6 +112,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Try a server, and write it into the configuration
     Add(servers::AddArgs),
+    /// Find servers in the official registry of MCP servers, and add them
+    Registry(registry::RegistryArgs),
     /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
     Connect(connect::ConnectArgs),
     /// List the servers of the configuration
@@ -265,7 +268,8 @@ impl Command {
             Self::Scripts(args) => args.json(),
             Self::Call(args) => args.format.json,
             Self::Connect(args) => args.format.json,
-            Self::Add(args) => args.format.json,
+            Self::Add(args) => args.how.format.json,
+            Self::Registry(args) => args.json(),
             Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
             #[cfg(unix)]
             Self::Daemon(args) => args.json(),
@@ -323,6 +327,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Clients(args) => tokens::clients(global, &args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Add(args) => servers::add(global, args, ui).await,
+        Command::Registry(args) => registry::registry(global, args, ui).await,
         Command::Remove(args) => servers::remove(global, &args, ui),
         Command::Enable(args) => servers::switch(global, &args, true, ui),
         Command::Disable(args) => servers::switch(global, &args, false, ui),
