@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
 use crate::fetch::{self, Fault, Fetched};
 use crate::{json, limits};
-use cache::{Cache, Kept};
+use cache::Cache;
 
 pub(crate) use entry::{Entry, Kind, Status, is_name};
 pub(crate) use start::{Choice, Start};
@@ -69,8 +70,8 @@ enum Use {
 }
 
 /// An answer, and how old it is if the registry is away.
-struct Answer {
-    body: Vec<u8>,
+struct Answer<T> {
+    value: T,
     away: Option<(String, Duration)>,
 }
 
@@ -109,9 +110,13 @@ impl Registry {
             if let Some(cursor) = &cursor {
                 url.query_pairs_mut().append_pair("cursor", cursor);
             }
-            let Some(answer) = self.answer(&url, Use::Kept).await? else { return Err(no_api(&url)) };
-            found.away = found.away.max_by_age(answer.away);
-            let page: Page = json::parse(&answer.body, MAX_VALUES).map_err(|_| no_api(&url))?;
+            let Some(Answer { value: page, away }) = self.answer::<Page>(&url, Use::Kept).await? else {
+                return Err(Fault {
+                    what: format!("{url} answered 404 Not Found: no registry is there"),
+                    is_away: false,
+                });
+            };
+            found.away = older(found.away, away);
             for value in page.servers {
                 match Entry::parse(value) {
                     Ok(entry) if entry.status == Status::Deleted => {}
@@ -144,8 +149,7 @@ impl Registry {
     pub(crate) async fn entry(&self, name: &str, version: &str) -> Result<Option<Entry>, Fault> {
         let mut url = self.place(&[name, "versions", version]);
         url.query_pairs_mut().append_pair("include_deleted", "true");
-        let Some(answer) = self.answer(&url, Use::Confirmed).await? else { return Ok(None) };
-        let value: Value = json::parse(&answer.body, MAX_VALUES).map_err(|_| no_api(&url))?;
+        let Some(Answer { value, .. }) = self.answer::<Value>(&url, Use::Confirmed).await? else { return Ok(None) };
         let wrong = |what: String| Fault { what: format!("the answer of {url} is not valid: {what}"), is_away: false };
         let entry = Entry::parse(value).map_err(wrong)?;
         let is_other = entry.name != name || (version != LATEST && entry.version != version);
@@ -164,28 +168,31 @@ impl Registry {
         url
     }
 
-    /// The answer at a URL; `None` for a missing document.
-    async fn answer(&self, url: &Url, uses: Use) -> Result<Option<Answer>, Fault> {
-        let kept = self.cache.load(url);
-        if uses == Use::Kept
-            && let Some(kept) = kept.as_ref().filter(|kept| kept.is_fresh())
-        {
-            return Ok(Some(Answer { body: kept.body.clone().into_bytes(), away: None }));
-        }
-        let tag = kept.as_ref().and_then(|kept| kept.tag.as_deref());
+    /// The answer at a URL; `None` for a missing document. Only one that is of the API is kept.
+    async fn answer<T: DeserializeOwned>(&self, url: &Url, uses: Use) -> Result<Option<Answer<T>>, Fault> {
+        let read = |body: &[u8]| json::parse::<T>(body, MAX_VALUES).ok();
+        let kept = self.cache.load(url).and_then(|kept| Some((read(kept.body.as_bytes())?, kept)));
+        let kept = match kept {
+            Some((value, kept)) if uses == Use::Kept && kept.is_fresh() => {
+                return Ok(Some(Answer { value, away: None }));
+            }
+            kept => kept,
+        };
+        let tag = kept.as_ref().and_then(|(_, kept)| kept.tag.as_deref());
         match (fetch::document(url, tag, &limits::REGISTRY_ANSWER, REQUEST_LIMIT).await, kept) {
             (Ok(Fetched::Document { body, tag }), _) => {
+                let what = || Fault { what: format!("the answer of {url} is not one of a registry"), is_away: false };
+                let value = read(&body).ok_or_else(what)?;
                 self.cache.store(url, &body, tag);
-                Ok(Some(Answer { body, away: None }))
+                Ok(Some(Answer { value, away: None }))
             }
-            (Ok(Fetched::Unchanged), Some(kept)) => {
+            (Ok(Fetched::Unchanged), Some((value, kept))) => {
                 self.cache.store(url, kept.body.as_bytes(), kept.tag);
-                Ok(Some(Answer { body: kept.body.into_bytes(), away: None }))
+                Ok(Some(Answer { value, away: None }))
             }
             (Ok(Fetched::Unchanged | Fetched::Missing), _) => Ok(None),
-            (Err(fault), Some(kept)) if fault.is_away && uses == Use::Kept => {
-                let age = Kept::age(&kept);
-                Ok(Some(Answer { body: kept.body.into_bytes(), away: Some((fault.what, age)) }))
+            (Err(fault), Some((value, kept))) if fault.is_away && uses == Use::Kept => {
+                Ok(Some(Answer { value, away: Some((fault.what, kept.age())) }))
             }
             (Err(fault), _) => Err(fault),
         }
@@ -195,19 +202,10 @@ impl Registry {
 /// The version that the registry calls so is the newest one.
 pub(crate) const LATEST: &str = "latest";
 
-fn no_api(url: &Url) -> Fault {
-    Fault { what: format!("the answer of {url} is no list of servers"), is_away: false }
-}
-
-trait Older {
-    fn max_by_age(self, other: Self) -> Self;
-}
-
-impl Older for Option<(String, Duration)> {
-    fn max_by_age(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(one), Some(other)) => Some(if other.1 > one.1 { other } else { one }),
-            (one, other) => one.or(other),
-        }
+/// The older of two kept answers.
+fn older(one: Option<(String, Duration)>, other: Option<(String, Duration)>) -> Option<(String, Duration)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.1 > one.1 { other } else { one }),
+        (one, other) => one.or(other),
     }
 }

@@ -53,8 +53,8 @@ fn repository() -> Option<Fence> {
     let runs = object(&fence.run(["runs", "list", "--json"]).success());
     let run = runs["runs"][0]["run"].as_str().expect("a run");
     fence.run(["journal", "export", run, "-o", "tasks/triage.cassette.json"]).success();
-    fence.run(["stubs", "generate", "--out", "stubs"]).success();
     fence.run(["scripts", "lock"]).success();
+    fence.run(["stubs", "generate", "--out", "stubs"]).success();
     git(&fence, &["init", "--quiet", "--initial-branch", "main"]);
     git(&fence, &["add", "--all"]);
     git(
@@ -140,6 +140,8 @@ fn the_action_annotates_what_is_wrong_where_it_is() {
         ran.places(),
         [
             "error stubs/mail/send.pyi:7:1 breaking",
+            "warning stubs/scripts/wrong.pyi:: widening",
+            "warning stubs/scripts/teams.pyi:2:1 text-only",
             "error stubs/mail/send.json:: secrecy",
             "error tasks/count.js:2:7 TOOL_NOT_FOUND",
             "error scripts/wrong.js:3:23 TOOL_NOT_FOUND",
@@ -151,9 +153,9 @@ fn the_action_annotates_what_is_wrong_where_it_is() {
         ran.log
     );
     assert!(ran.annotations[0].message.contains("breaking: parameter `to`: `str` became `int`"), "{ran:?}");
-    assert!(ran.annotations[2].message.contains("has no tool `list_tickts`"), "{ran:?}");
+    assert!(ran.annotations[4].message.contains("has no tool `list_tickts`"), "{ran:?}");
     let count = |check: &str| sarif(&fence, &format!("{check}.sarif")).len();
-    assert_eq!(["stubs", "check", "scripts", "test"].map(count), [2, 1, 3, 1]);
+    assert_eq!(["stubs", "check", "scripts", "test"].map(count), [4, 1, 3, 1]);
     let mistake = &sarif(&fence, "scripts.sarif")[0]["locations"][0]["physicalLocation"];
     assert_eq!(mistake["artifactLocation"]["uri"], "scripts/wrong.js");
     assert_eq!(mistake["region"], json!({"startLine": 3, "startColumn": 23}));
@@ -163,7 +165,7 @@ fn the_action_annotates_what_is_wrong_where_it_is() {
     // Texts of servers are in the log and in the summary, and are neither commands nor Markdown there.
     assert!(ran.summary.lines().all(|line| line.is_empty() || line.starts_with("### ") || line.starts_with("| ")));
     let stubs = Runner { fence: &fence, env: Vec::new() }.run(&[ALL[0], ALL[1], ("fail-on", "never")]);
-    assert_eq!((stubs.code, stubs.annotations.len()), (1, 2), "drift fails whatever findings do: {stubs:?}");
+    assert_eq!((stubs.code, stubs.annotations.len()), (1, 4), "drift fails whatever findings do: {stubs:?}");
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn inputs_are_values_and_never_code() {
     fence.write("a.js", "return 1\n");
     let runner = Runner { fence: &fence, env: Vec::new() };
     let cases: &[(&[(&str, &str)], i32, &str)] = &[
-        (&[("check", "$(touch planted)\n`touch planted`; touch planted\n\"; touch planted #")], 2, "No such file"),
+        (&[("check", "$(touch planted).js\n`touch planted`; touch planted\n\"; touch planted #")], 2, "No such file"),
         (&[("check", "--config=/etc/passwd")], 2, "No such file"),
         (&[("stubs", "--from=a.js")], 2, "--from=a.js"),
         (&[("test", "-x\n--update")], 2, "-x"),
@@ -267,7 +269,8 @@ fn a_release_is_installed_by_its_version_and_its_digest() {
         (_, machine) => format!("{machine}-unknown-linux-gnu"),
     };
     let name = format!("forgefs-{version}-{target}");
-    let release = fence.work().join("../releases").join(format!("v{version}"));
+    let releases = fence.work().with_file_name("releases");
+    let release = releases.join(format!("v{version}"));
     fs::create_dir_all(release.join(&name)).expect("a folder");
     let program = release.join(&name).join("forgefs");
     fs::write(&program, format!("#!/bin/sh\nexec {FORGEFS} \"$@\"\n")).expect("written");
@@ -286,7 +289,7 @@ fn a_release_is_installed_by_its_version_and_its_digest() {
     let digest = summed.stdout.trim();
     fs::write(release.join("SHA256SUMS"), format!("{}  other\n{digest}  {archive}\n", "0".repeat(64)))
         .expect("written");
-    let releases = Releases::of(&release.join(".."));
+    let releases = Releases::of(&releases);
     let cert = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/cert.pem");
     let runner = Runner { fence: &fence, env: vec![("CURL_CA_BUNDLE", cert.display().to_string())] };
     fence.write("forge.toml", &samples());
@@ -365,5 +368,43 @@ fn the_hooks_of_pre_commit_find_what_is_wrong() {
         ["tasks/count.js:2:7: error: TOOL_NOT_FOUND", "scripts/wrong.js:3:23: error", "parameter `to`: `str` became"]
     {
         assert!(failed.stdout.contains(says), "no {says:?} in {}", failed.stdout);
+    }
+}
+
+/// Fenced blocks of a page.
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
+    let opening = format!("```{language}\n");
+    let blocks = page.split(&opening).skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_page_shows_what_runs() {
+    let Some(fence) = repository() else { return };
+    let page = source("docs/ci.md");
+    let yaml_blocks: Vec<Value> = blocks(&page, "yaml").iter().map(|block| yaml(block)).collect();
+    let [action, hooks] = yaml_blocks.as_slice() else { panic!("two examples: {yaml_blocks:?}") };
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    let steps = action["jobs"]["forgefs"]["steps"].as_array().expect("steps");
+    let step = steps.iter().find(|step| step["uses"] == format!("forgefs/forgefs@{version}")).expect("the action");
+    let mut inputs = vec![("executable", FORGEFS)];
+    inputs.extend(
+        step["with"].as_object().expect("inputs").iter().map(|(name, value)| (&**name, value.as_str().expect("text"))),
+    );
+    let ran = Runner { fence: &fence, env: Vec::new() }.run(&inputs);
+    assert_eq!((ran.code, ran.summary.matches(": passed").count()), (0, 4), "{ran:?}");
+    assert_eq!(hooks["repos"][0]["rev"], version);
+    let offered = yaml(&source(".pre-commit-hooks.yaml"));
+    let ids = |list: &Value| list.as_array().expect("hooks").iter().map(|hook| hook["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&hooks["repos"][0]["hooks"]), ids(&offered));
+    let declared = yaml(&source("action.yml"));
+    for input in declared["inputs"].as_object().expect("inputs").keys() {
+        assert!(page.contains(&format!("| `{input}` |")), "docs/ci.md has no row for {input}");
+    }
+    let [commands] = &blocks(&page, "sh")[..] else { panic!("one block of commands") };
+    for line in commands.lines() {
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        let output = fence.run(&words).success();
+        assert!(!output.stdout.contains("::error"), "{line}: {output:?}");
     }
 }

@@ -102,7 +102,11 @@ impl Typed {
     /// Notes variables that the entry refers to and that are not set; true if there are any.
     pub(in crate::cli) fn lacks(&mut self, names: &[String], env: Env<'_>) -> bool {
         let missing: Vec<&String> = names.iter().filter(|name| env(name).is_none()).collect();
-        self.entry.unset.extend(missing.iter().map(|name| (*name).clone()));
+        for name in &missing {
+            if !self.entry.unset.contains(name) {
+                self.entry.unset.push((*name).clone());
+            }
+        }
         !missing.is_empty()
     }
 

@@ -168,9 +168,10 @@ fn drifted(changed: &[Change]) -> Vec<Drifted> {
     tools
 }
 
-/// First line of the written file that differs.
+/// First line of the written file that differs; its head, which has a digest of it all, only if nothing else does.
 fn first_line(change: &Change) -> Option<u32> {
     let (before, after) = (change.before.as_deref()?, change.after.as_deref().unwrap_or_default());
-    let same = before.lines().zip(after.lines()).take_while(|(before, after)| before == after).count();
-    u32::try_from(same + 1).ok()
+    let same = before.lines().zip(after.lines()).skip(1).take_while(|(before, after)| before == after).count();
+    let is_head = before.lines().skip(1).eq(after.lines().skip(1));
+    u32::try_from(if is_head { 1 } else { same + 2 }).ok()
 }
