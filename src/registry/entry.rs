@@ -128,6 +128,13 @@ pub(super) struct Package {
     pub(super) environment_variables: Option<Vec<Input>>,
 }
 
+impl Package {
+    /// True if it speaks on stdin and stdout, as those without a word on it do.
+    pub(super) fn is_stdio(&self) -> bool {
+        self.transport.as_ref().is_none_or(|transport| transport.kind == "stdio")
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct Transport {
     #[serde(rename = "type")]

@@ -105,7 +105,8 @@ impl Start {
         match kind {
             Kind::Remote => start.remote(entry, choice)?,
             Kind::Npm | Kind::Pypi => {
-                let package = entry.packages.iter().find(|package| package.registry_type == kind.word());
+                let of_kind = || entry.packages.iter().filter(|package| package.registry_type == kind.word());
+                let package = of_kind().find(|package| package.is_stdio()).or_else(|| of_kind().next());
                 start.package(package.ok_or("it is gone")?, kind, choice)?;
             }
         }
@@ -117,7 +118,7 @@ impl Start {
     }
 
     fn package(&mut self, package: &Package, kind: Kind, choice: &Choice<'_>) -> Result<(), String> {
-        if let Some(transport) = package.transport.as_ref().filter(|transport| transport.kind != "stdio") {
+        if let Some(transport) = package.transport.as_ref().filter(|_| !package.is_stdio()) {
             return Err(format!(
                 "its package speaks {}: start it yourself, then `forgefs add NAME URL`",
                 shown(&transport.kind)

@@ -139,9 +139,9 @@ fn the_action_annotates_what_is_wrong_where_it_is() {
     assert_eq!(
         ran.places(),
         [
-            "error stubs/mail/send.pyi:7:1 breaking",
+            "error stubs/mail/send.pyi:4:1 breaking",
+            "error stubs/scripts/teams.pyi:2:1 annotation-risk",
             "warning stubs/scripts/wrong.pyi:: widening",
-            "warning stubs/scripts/teams.pyi:2:1 text-only",
             "error stubs/mail/send.json:: secrecy",
             "error tasks/count.js:2:7 TOOL_NOT_FOUND",
             "error scripts/wrong.js:3:23 TOOL_NOT_FOUND",
@@ -188,7 +188,7 @@ fn inputs_are_values_and_never_code() {
     let runner = Runner { fence: &fence, env: Vec::new() };
     let cases: &[(&[(&str, &str)], i32, &str)] = &[
         (&[("check", "$(touch planted).js\n`touch planted`; touch planted\n\"; touch planted #")], 2, "No such file"),
-        (&[("check", "--config=/etc/passwd")], 2, "No such file"),
+        (&[("check", "--config=/etc/passwd")], 2, "the language of --config=/etc/passwd"),
         (&[("stubs", "--from=a.js")], 2, "--from=a.js"),
         (&[("test", "-x\n--update")], 2, "-x"),
         (&[("stubs", "stubs"), ("fail-on", "never --from a.js")], 2, "fail-on"),

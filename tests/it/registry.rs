@@ -176,10 +176,10 @@ fn a_search_follows_pages_up_to_its_limit() {
         );
         assert_eq!(found.stderr.contains("there are more"), count < 250, "{limit}: {found:?}");
     }
-    for (mode, asks) in [("circle", 2), ("endless", 10)] {
+    for (mode, query, asks) in [("circle", "s24", 2), ("endless", "s23", 10)] {
         registry.behaves(mode);
         let before = registry.asked().len();
-        let found = registry.search(&["s", "--limit", "99"]).success();
+        let found = registry.search(&[query, "--limit", "99"]).success();
         assert_eq!(registry.asked().len() - before, asks, "{mode}: {found:?}");
     }
 }
@@ -387,7 +387,11 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
                 "-H",
                 "X-Tenant: t",
             ],
-            &["[servers.mine]\nurl", "headers.authorization = \"Bearer ${MY_TOKEN:-x}\"", "headers.X-Tenant = \"t\""],
+            &[
+                "[servers.mine]\nenabled = false\nurl",
+                "headers.authorization = \"Bearer ${MY_TOKEN}\"",
+                "headers.X-Tenant = \"t\"",
+            ],
             "mine is at https://web.example.com",
         ),
         (
@@ -568,6 +572,25 @@ fn nothing_foreign_is_started_without_consent() {
     let home = registry.fence.work().with_file_name("home");
     assert_eq!(fs::read_to_string(home.join("called")).expect("it was called"), "-y desk@1.2.3\n");
     assert!(registry.config().contains("args = [\"-y\", \"desk@1.2.3\"]"), "{}", registry.config());
+    // `script` gives the command a terminal of its own.
+    if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return crate::real::skipped("no `script` of util-linux to ask on a terminal");
+    }
+    let asked = |answers: &str, name: &str| {
+        let program = env!("CARGO_BIN_EXE_forgefs");
+        let line = format!("{program} registry add a.b/desk --name-as {name} --registry {}", registry.url);
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]);
+        registry.fence.enclose(&mut script);
+        script.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap_or_default()));
+        crate::client::finish(&mut script, answers)
+    };
+    let no = asked("n\n", "no");
+    assert!(no.code == Some(1) && no.stdout.contains("nothing was started, and nothing written"), "{no:?}");
+    assert_eq!(fs::read_to_string(home.join("called")).expect("as before").lines().count(), 1, "{no:?}");
+    let yes = asked("y\ny\n", "yes");
+    assert!(yes.code == Some(0) && yes.stdout.contains("Download and start it, with your rights? [y/N]"), "{yes:?}");
+    assert!(registry.config().contains("[servers.yes]") && !registry.config().contains("[servers.no]"));
 }
 
 #[test]
