@@ -180,13 +180,16 @@ fn places_are_those_of_the_repository_from_any_folder() {
     assert_eq!(place, "service/a%20b/odd%2Cname.js");
 }
 
+/// Names and values.
+type Inputs<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn inputs_are_values_and_never_code() {
     let Some(fence) = has_python(SHIFTING) else { return };
     fence.write("forge.toml", &samples());
     fence.write("a.js", "return 1\n");
     let runner = Runner { fence: &fence, env: Vec::new() };
-    let cases: &[(&[(&str, &str)], i32, &str)] = &[
+    let cases: &[(Inputs<'_>, i32, &str)] = &[
         (&[("check", "$(touch planted).js\n`touch planted`; touch planted\n\"; touch planted #")], 2, "No such file"),
         (&[("check", "--config=/etc/passwd")], 2, "the language of --config=/etc/passwd"),
         (&[("stubs", "--from=a.js")], 2, "--from=a.js"),

@@ -83,10 +83,11 @@ pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCo
     }
     tell(&entry, &server, &start, ui);
     let is_missing = start.refers.iter().any(|name| crate::config::process_env(name).is_none());
-    if !args.how.no_check && !is_missing {
-        if let Some(ended) = consent(&args, &start, ui)? {
-            return Ok(ended);
-        }
+    if !args.how.no_check
+        && !is_missing
+        && let Some(ended) = consent(&args, &start, ui)?
+    {
+        return Ok(ended);
     }
     let comment = format!("{} {} of {}", entry.name, people::line(&entry.version), registry.url());
     let Start { command, url, sse, env, headers, refers, .. } = start;
