@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::limits;
+use crate::text::brief;
 
 /// Key of the registry's own metadata.
 const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
@@ -203,7 +204,9 @@ impl Entry {
     /// # Errors
     /// What is not valid in it.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
-        let response: Response = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        // The crate's messages quote what they were given.
+        let wrong = |error: serde_json::Error| brief(&error.to_string()).into_owned();
+        let response: Response = serde_json::from_value(value).map_err(wrong)?;
         let Response { server: Detail { name, version, description, repository, packages, remotes, status }, meta } =
             response;
         if !is_name(&name) {
