@@ -106,6 +106,21 @@ impl Reach {
         literal(url).is_none_or(|address| self.takes(class(address)))
     }
 
+    /// Checks a URL, and the addresses that its name leads to. A name that leads nowhere is left to the connection.
+    ///
+    /// # Errors
+    /// One that is not allowed.
+    pub(crate) async fn check(&self, url: &Url) -> io::Result<()> {
+        if !self.allows(url) {
+            return Err(refusal(url.as_str()));
+        }
+        let (Some(Host::Domain(name)), Some(port)) = (url.host(), url.port_or_known_default()) else { return Ok(()) };
+        match tokio::net::lookup_host((name, port)).await {
+            Ok(found) => self.filter(name, found).map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
     fn takes(&self, class: Class) -> bool {
         match class {
             Class::Public => true,

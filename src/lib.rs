@@ -20,6 +20,7 @@ mod daemon;
 pub mod discovery;
 pub mod error;
 pub mod execution;
+mod fetch;
 mod files;
 pub mod findings;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -46,6 +47,7 @@ mod program;
 pub mod proposals;
 mod random;
 pub mod redact;
+mod registry;
 pub mod reload;
 pub mod replay;
 pub mod router;

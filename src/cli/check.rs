@@ -4,21 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
+use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
-use super::shapes;
 use super::ui::Ui;
-use super::workflow::{data, property};
-use super::{Failure, Global};
+use super::{Failure, Global, reports, shapes};
 use crate::broker::{Judgement as Checked, Mistake};
 use crate::error::code_name;
 use crate::manifest::ServerEntry;
 use crate::redact::{Outgoing as _, Results, Surface};
-
-/// Address of the format's schema.
-const SARIF: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 #[derive(Args)]
 pub(super) struct CheckArgs {
@@ -28,31 +24,8 @@ pub(super) struct CheckArgs {
     /// Language [default: by each file's extension: .js, .mjs, .ts, .star or .py]
     #[arg(long, value_enum)]
     lang: Option<Lang>,
-    /// Format of findings
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
-}
-
-impl CheckArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        self.json || self.format == Format::Json
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people, with the plan of each script
-    Text,
-    /// One object, errors too
-    Json,
-    /// Annotations of GitHub workflows
-    Github,
-    /// SARIF 2.1.0
-    Sarif,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
 /// Exits with 1 if any script has a mistake, with 3 if none has and a server whose tools are not known is called.
@@ -85,22 +58,31 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
         false if !unknown.is_empty() => 3,
         false => 0,
     };
-    match args.format {
-        _ if args.json() => {
+    let report = Report { command: "check", problems: found.iter().flat_map(problems).collect(), passed: exit == 0 };
+    match args.report.format() {
+        Format::Json => {
             let files: Vec<Value> = found.iter().map(|(file, checked)| as_json(file, checked)).collect();
             shapes::print(json!({ "passed": exit == 0, "files": files, "unknown": unknown }), ui);
         }
-        Format::Github => found.iter().for_each(|(file, checked)| github(file, checked, ui)),
-        Format::Sarif => ui.json(&sarif(&found).to_string()),
-        Format::Text | Format::Json => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
+        Format::Github => report.annotate(ui),
+        Format::Sarif => ui.json(&report.sarif().to_string()),
+        Format::Text => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
     }
+    report.write(&args.report, ui)?;
     Ok(ExitCode::from(exit))
 }
 
-/// Findings with their level, as SARIF and GitHub name it.
+/// Findings with their level.
 fn findings(checked: &Checked) -> impl Iterator<Item = (&'static str, &Mistake)> {
     let errors = checked.mistakes.iter().map(|mistake| ("error", mistake));
     errors.chain(checked.warnings.iter().map(|mistake| ("warning", mistake)))
+}
+
+fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
+    let file = place(file);
+    let problem = |level, mistake| reports::mistake(level, Some(file.clone()), mistake);
+    let errors = checked.mistakes.iter().map(|mistake| problem(Level::Error, mistake));
+    errors.chain(checked.warnings.iter().map(|mistake| problem(Level::Warning, mistake))).collect()
 }
 
 fn text(file: &Path, checked: &Checked, ui: Ui) {
@@ -118,36 +100,5 @@ fn as_json(file: &Path, checked: &Checked) -> Value {
         "mistakes": checked.mistakes,
         "warnings": checked.warnings,
         "plan": checked.plan,
-    })
-}
-
-fn github(file: &Path, checked: &Checked, ui: Ui) {
-    let file = property(&file.display().to_string());
-    for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
-        let said = data(&format!("{}: {message}; {suggested_fix}", code_name(*code)));
-        ui.out(&format!("::{level} file={file},line={line},col={column}::{said}"));
-    }
-}
-
-fn sarif(found: &[(&Path, Checked)]) -> Value {
-    let result = |file: &Path, level: &str, mistake: &Mistake| {
-        json!({
-            "ruleId": code_name(mistake.code),
-            "level": level,
-            "message": { "text": format!("{}; {}", mistake.message, mistake.suggested_fix) },
-            "locations": [{ "physicalLocation": {
-                "artifactLocation": { "uri": file.display().to_string() },
-                "region": { "startLine": mistake.line.max(1), "startColumn": mistake.column.max(1) },
-            } }],
-        })
-    };
-    let results = found.iter().flat_map(|(file, checked)| findings(checked).map(|(level, m)| result(file, level, m)));
-    json!({
-        "$schema": SARIF,
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": { "name": "forgefs", "version": env!("CARGO_PKG_VERSION") } },
-            "results": results.collect::<Vec<_>>(),
-        }],
     })
 }

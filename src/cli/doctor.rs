@@ -10,7 +10,7 @@ use super::findings;
 use super::newest::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
-use super::{Failure, Global, about};
+use super::{Failure, Global, about, reports};
 use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::exposures;
@@ -108,8 +108,8 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
 fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> Result<(), Failure> {
     let found = findings::all(catalog);
     if let Some(path) = &args.sarif {
-        findings::write_sarif(path, &found, |found| format!("{}.json", found.server.ident))?;
-        findings::wrote(path, &found, report.ui);
+        let problems = findings::problems(&found, |found| format!("{}.json", found.server.ident));
+        reports::Report { command: "doctor", problems, passed: true }.write_sarif(path, report.ui)?;
     }
     match &mut report.found {
         Some(object) => drop(object.insert("findings".to_owned(), findings::json(&found))),

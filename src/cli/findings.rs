@@ -1,14 +1,11 @@
-//! Findings as lines, JSON and SARIF, for `doctor` and `stubs check`.
-
-use std::path::Path;
+//! Findings as lines, as JSON and as problems, for `doctor` and `stubs check`.
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::ui::Ui;
-use super::{Failure, about};
+use super::reports::{Level, Problem};
 use crate::catalog::Catalog;
-use crate::findings::{Finding, Item, RULES, Severity};
+use crate::findings::{Finding, Item, Severity};
 use crate::manifest::ServerEntry;
 use crate::redact::{self, Surface};
 
@@ -77,65 +74,24 @@ pub(super) fn json(found: &[Found<'_>]) -> Value {
     found.iter().map(|found| found.finding.json(&found.server.name)).collect()
 }
 
-/// Writes the findings as SARIF 2.1.0. `artifact` names the file in which a finding is reported.
-pub(super) fn write_sarif(
-    path: &Path,
-    found: &[Found<'_>],
-    artifact: impl Fn(&Found<'_>) -> String,
-) -> Result<(), Failure> {
-    let mut text = sarif(found, artifact).to_string();
-    text.push('\n');
-    std::fs::write(path, text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
-}
-
-/// Tells of the file, for people.
-pub(super) fn wrote(path: &Path, found: &[Found<'_>], ui: Ui) {
-    ui.note(&format!("{} findings are in {}", found.len(), path.display()));
-}
-
-fn sarif(found: &[Found<'_>], artifact: impl Fn(&Found<'_>) -> String) -> Value {
-    let rule = |rule: &&crate::findings::Rule| {
-        json!({
-            "id": rule.id,
-            "shortDescription": { "text": rule.what },
-            "help": { "text": rule.advice },
-            "helpUri": format!("{}/blob/main/docs/findings.md", about::REPOSITORY),
-            "defaultConfiguration": { "level": rule.worst.as_str() },
-        })
-    };
-    let rules: Vec<Value> = RULES.iter().map(rule).collect();
-    let result = |found: &Found<'_>| {
+/// All findings as problems. `artifact` names the file in which a finding is reported.
+pub(super) fn problems(found: &[Found<'_>], artifact: impl Fn(&Found<'_>) -> String) -> Vec<Problem> {
+    let problem = |found: &Found<'_>| {
         let Finding { rule, severity, place, excerpt } = found.finding;
-        let index = RULES.iter().position(|known| known.id == rule.id);
+        let level = match severity {
+            Severity::Error => Level::Error,
+            Severity::Warning => Level::Warning,
+            Severity::Note => Level::Note,
+        };
         let name = format!("{}/{}", found.server.name, place.item);
-        let text = redact::text(Surface::Log, &format!("{}: {excerpt}. Do: {}.", rule.what, rule.advice)).into_owned();
-        let fingerprint = stubgen::digest(&format!("{name} {} {} {excerpt}", place.pointer, rule.id));
-        json!({
-            "ruleId": rule.id,
-            "ruleIndex": index,
-            "level": severity.as_str(),
-            "message": { "text": text },
-            "locations": [{
-                "physicalLocation": { "artifactLocation": { "uri": uri(&artifact(found)) }, "region": { "startLine": 1 } },
-                "logicalLocations": [{ "fullyQualifiedName": format!("{name}#{}", place.pointer), "kind": kind(&place.item) }],
-            }],
-            "partialFingerprints": { "forgefs/v1": fingerprint },
-        })
+        let message = format!("{}: {}; {}", found.server.name, line(found.finding), rule.advice);
+        let digest = stubgen::digest(&format!("{name} {} {} {excerpt}", place.pointer, rule.id));
+        let mut problem = Problem::new(level, rule.id, Some(artifact(found)), message);
+        problem.definition = Some((format!("{name}#{}", place.pointer), kind(&place.item)));
+        problem.fingerprint = Some(digest);
+        problem
     };
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "forgefs",
-                "version": about::VERSION,
-                "informationUri": about::REPOSITORY,
-                "rules": rules,
-            } },
-            "columnKind": "unicodeCodePoints",
-            "results": found.iter().map(result).collect::<Vec<Value>>(),
-        }],
-    })
+    found.iter().map(problem).collect()
 }
 
 fn kind(item: &Item) -> &'static str {
@@ -144,10 +100,4 @@ fn kind(item: &Item) -> &'static str {
         Item::Resource(_) | Item::Template(_) => "resource",
         Item::Instructions | Item::Answer => "module",
     }
-}
-
-/// A path as a relative URI reference.
-fn uri(path: &str) -> String {
-    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b'~');
-    path.bytes().map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

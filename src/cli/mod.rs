@@ -20,9 +20,11 @@ pub mod init;
 mod junit;
 mod newest;
 mod records;
+mod registry;
 mod reload;
 mod remote;
 mod replay;
+mod reports;
 mod run;
 mod runs;
 mod scripts;
@@ -111,6 +113,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Try a server, and write it into the configuration
     Add(servers::AddArgs),
+    /// Find servers in the official registry of MCP servers, and add them
+    Registry(registry::RegistryArgs),
     /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
     Connect(connect::ConnectArgs),
     /// List the servers of the configuration
@@ -209,7 +213,12 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
         Err(error) => return ui.usage(&error),
     };
     let json = cli.command.as_ref().is_some_and(Command::prints_json);
-    let fail = |failure: &Failure| if json { shapes::failure(failure, ui) } else { ui.failure(failure) };
+    let annotates = cli.command.as_ref().is_some_and(Command::annotates);
+    let fail = |failure: &Failure| match (json, annotates) {
+        (true, _) => shapes::failure(failure, ui),
+        (false, true) => reports::failure(failure, ui),
+        (false, false) => ui.failure(failure),
+    };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
@@ -259,15 +268,27 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Runs(args) => args.json(),
             Self::Replay(args) => args.format.json,
-            Self::Test(args) => args.format.json,
-            Self::Check(args) => args.json(),
+            Self::Test(args) => args.report.json(),
+            Self::Check(args) => args.report.json(),
             Self::Scripts(args) => args.json(),
             Self::Call(args) => args.format.json,
             Self::Connect(args) => args.format.json,
-            Self::Add(args) => args.format.json,
+            Self::Add(args) => args.how.format.json,
+            Self::Registry(args) => args.json(),
             Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
             #[cfg(unix)]
             Self::Daemon(args) => args.json(),
+            _ => false,
+        }
+    }
+
+    /// True if it prints annotations of GitHub workflows: its errors are such too then.
+    fn annotates(&self) -> bool {
+        match self {
+            Self::Check(args) => args.report.annotates(),
+            Self::Scripts(args) => args.annotates(),
+            Self::Stubs(args) => args.annotates(),
+            Self::Test(args) => args.report.annotates(),
             _ => false,
         }
     }
@@ -312,6 +333,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Console(args) => console::console(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Add(args) => servers::add(global, args, ui).await,
+        Command::Registry(args) => registry::registry(global, args, ui).await,
         Command::Remove(args) => servers::remove(global, &args, ui),
         Command::Enable(args) => servers::switch(global, &args, true, ui),
         Command::Disable(args) => servers::switch(global, &args, false, ui),

@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use stubgen::{ServerStubs, ToolStub};
 
 use super::findings::{self, FailOn};
+use super::reports::ReportArgs;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
@@ -49,21 +50,24 @@ enum StubsCommand {
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE")]
         from: Vec<PathBuf>,
-        /// Format of differences
-        #[arg(long, value_enum, default_value = "text")]
-        format: report::Format,
         /// Least severity of a finding in the current definitions that makes the exit code 1
         #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
         fail_on: FailOn,
-        /// Write the findings to FILE, as SARIF 2.1.0
-        #[arg(long, value_name = "FILE")]
-        sarif: Option<PathBuf>,
+        #[command(flatten)]
+        report: ReportArgs,
     },
     /// Accept what servers list now, with `pin_first_use`
     Accept {
         /// Servers; without one, all
         servers: Vec<String>,
     },
+}
+
+impl StubsArgs {
+    /// True if it prints annotations.
+    pub(super) fn annotates(&self) -> bool {
+        matches!(&self.command, StubsCommand::Check { report, .. } if report.annotates())
+    }
 }
 
 pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -78,7 +82,7 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             }
             Ok(ExitCode::SUCCESS)
         }
-        StubsCommand::Check { dir, from, format, fail_on, sarif } => {
+        StubsCommand::Check { dir, from, fail_on, report } => {
             let (observed, text) = tree::observed(&dir)?;
             let catalog = current(global, from, ui).await?;
             let mut files = files(&catalog, &observed);
@@ -86,11 +90,8 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             let drift = tree::compare(&dir, &files)?;
             let found = findings::all(&catalog);
             let fails = fail_on.fails(&found);
-            report::print(&dir, &drift, &report::Findings { catalog: &catalog, found: &found, fails }, format, ui)?;
-            if let Some(path) = sarif {
-                findings::write_sarif(&path, &found, |found| report::artifact(&dir, found))?;
-                findings::wrote(&path, &found, ui);
-            }
+            let findings = report::Findings { catalog: &catalog, found: &found, fails };
+            report::print(&dir, &drift, &findings, &report, ui)?;
             Ok(ExitCode::from(u8::from(!drift.is_empty() || fails)))
         }
         StubsCommand::Accept { servers } => accept::accept(global, &servers, ui).await,

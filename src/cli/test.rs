@@ -12,10 +12,10 @@ use wire::Language;
 
 use super::junit::{self, Case};
 use super::replay::{offline, play, write};
+use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
-use super::shapes::{self, Format};
 use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, shapes};
 use crate::broker::ExecutionContext;
 use crate::config::Config;
 use crate::error::ErrorCode;
@@ -49,7 +49,7 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) format: Format,
+    pub(super) report: ReportArgs,
 }
 
 /// Result of one script.
@@ -78,7 +78,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
         let (script, outcome) = timed(&gateway, definitions.as_ref(), cassette, args.update).await;
-        if !args.format.json {
+        if args.report.format() == Format::Text {
             let verdict = match (outcome.differences.is_empty(), outcome.is_updated) {
                 (_, true) => "updated",
                 (true, false) => "ok",
@@ -92,10 +92,14 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
         write(file, &junit::document(&outcomes.iter().map(case).collect::<Vec<_>>()))?;
     }
     let failed = outcomes.iter().filter(|outcome| !outcome.differences.is_empty()).count();
-    match args.format.json {
-        true => shapes::print(report(&outcomes, failed, definitions.is_some()), ui),
-        false => tell(&outcomes, failed, definitions.is_some(), ui),
+    let found = Report { command: "test", problems: problems(&outcomes), passed: failed == 0 };
+    match args.report.format() {
+        Format::Json => shapes::print(report(&outcomes, failed, definitions.is_some()), ui),
+        Format::Github => found.annotate(ui),
+        Format::Sarif => ui.json(&found.sarif().to_string()),
+        Format::Text => tell(&outcomes, failed, definitions.is_some(), ui),
     }
+    found.write(&args.report, ui)?;
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
@@ -111,6 +115,11 @@ impl Below {
     /// As JSON.
     pub(super) fn report(&self) -> Value {
         report(&self.outcomes, self.failed, self.has_definitions)
+    }
+
+    /// What failed.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        problems(&self.outcomes)
     }
 
     /// Prints what failed, and how many.
@@ -350,6 +359,17 @@ async fn fits(
         }
     }
     (unchecked, differences)
+}
+
+fn problems(outcomes: &[Outcome]) -> Vec<Problem> {
+    let of = |outcome: &Outcome| {
+        let file = place(&outcome.script);
+        let problem = move |Difference { what, text }: &Difference| {
+            Problem::new(Level::Error, "test", Some(file.clone()), format!("{what}: {text}"))
+        };
+        outcome.differences.iter().map(problem).collect::<Vec<_>>()
+    };
+    outcomes.iter().flat_map(of).collect()
 }
 
 fn details(outcome: &Outcome) -> String {

@@ -891,6 +891,12 @@ impl Default for Audit {
     }
 }
 
+/// Folder for what can be fetched again; `None` without a home folder.
+#[must_use]
+pub fn cache_folder(env: Env<'_>) -> Option<PathBuf> {
+    values::own_folder(env, "XDG_CACHE_HOME", ".cache")
+}
+
 /// The `[manifest]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {

@@ -260,6 +260,14 @@ pub const LOGIN_ANSWER: Limit =
     Limit::new("answer of an authorization server", 1 << 20, Unit::Bytes, "logins to servers");
 /// The registry's list of releases.
 pub const RELEASES: Limit = Limit::new("list of releases", 8 << 20, Unit::Bytes, "`doctor --online`");
+/// An answer of a registry of servers.
+pub const REGISTRY_ANSWER: Limit = Limit::new("answer of a registry", 4 << 20, Unit::Bytes, "`registry`");
+/// Pages of one search.
+pub const REGISTRY_PAGES: Limit = Limit::new("pages of a search in a registry", 10, Unit::Items, "`registry search`");
+/// Each list of a registry's entry.
+pub const REGISTRY_LIST: Limit = Limit::new("list in an entry of a registry", 64, Unit::Items, "`registry`");
+/// Answers of registries that are kept; the oldest go.
+pub const REGISTRY_KEPT: Limit = Limit::new("answers of registries that are kept", 64, Unit::Items, "`registry`");
 /// Redirect of a browser.
 pub const LOGIN_REDIRECT: Limit =
     Limit::new("request that ends a login", 16 << 10, Unit::Bytes, "the address that a browser is sent back to");
@@ -558,6 +566,10 @@ pub(super) const ALL: &[&Limit] = &[
     &LOGIN_REQUESTS,
     &LOGIN_ANSWER,
     &RELEASES,
+    &REGISTRY_ANSWER,
+    &REGISTRY_PAGES,
+    &REGISTRY_LIST,
+    &REGISTRY_KEPT,
     &LOGIN_REDIRECT,
     &LOGIN_HEADERS,
     &LOGIN_CONNECTIONS,

@@ -318,7 +318,7 @@ fn formats_are_those_that_tools_read() {
     }
     assert_eq!(check("text", &["fine.star"]).code, Some(0));
     let github = check("github", &["a,b.js"]).stdout;
-    assert!(github.starts_with("::error file=a%2Cb.js,line=1,col=7::TOOL_NOT_FOUND: server"), "{github}");
+    assert!(github.starts_with("::error file=a%2Cb.js,line=1,col=7,title=TOOL_NOT_FOUND::server"), "{github}");
     let sarif: Value = serde_json::from_str(&check("sarif", &["a,b.js", "broken.js"]).stdout).expect("JSON");
     let results = sarif["runs"][0]["results"].as_array().expect("a list");
     let rules: Vec<&Value> = results.iter().map(|result| &result["ruleId"]).collect();

@@ -506,5 +506,5 @@ fn a_parameter_adds_no_command_to_a_workflow() {
     fence.write("mail.json", "[{\"name\": \"send\"}]");
     let odd = odd.display().to_string();
     let output = fence.run(["stubs", "check", &odd, "--from", "mail.json", "--format", "github"]);
-    assert!(output.stdout.contains("a%2Cb%3Ac%25%0Ad/mail/send.pyi,title="), "{output:?}");
+    assert!(output.stdout.contains("a%2Cb%3Ac%25%0Ad/mail/send.pyi,line="), "{output:?}");
 }

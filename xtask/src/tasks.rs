@@ -55,7 +55,7 @@ const WITHOUT_ENGINE: &str = "package(forgefs-confine) | package(forgefs-stubgen
     admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|container|daemon|\
     docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\
     identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|\
-    redaction_corpus|relay|reload|reviewed|servers|sharing|site|spending|telemetry|terminal)::/))";
+    redaction_corpus|registry|relay|reload|reviewed|servers|sharing|site|spending|telemetry|terminal)::/))";
 
 /// Duration of randomised requests in seconds: short by default, one minute in CI.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";

@@ -99,6 +99,17 @@ impl Typed {
         &self.entry.unset
     }
 
+    /// Notes variables that the entry refers to and that are not set; true if there are any.
+    pub(in crate::cli) fn lacks(&mut self, names: &[String], env: Env<'_>) -> bool {
+        let missing: Vec<&String> = names.iter().filter(|name| env(name).is_none()).collect();
+        for name in &missing {
+            if !self.entry.unset.contains(name) {
+                self.entry.unset.push((*name).clone());
+            }
+        }
+        !missing.is_empty()
+    }
+
     /// Variables that hold credentials and that the entry refers to.
     pub(in crate::cli) fn references(&self) -> Vec<String> {
         let text = self.pairs().join("\n");

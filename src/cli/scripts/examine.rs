@@ -32,6 +32,8 @@ pub(super) struct Examined {
 pub(super) struct Refusal {
     /// Line and column.
     pub(super) at: Option<(u32, u32)>,
+    /// Error code, or a name.
+    pub(super) rule: String,
     pub(super) message: String,
     pub(super) fix: String,
     /// True if a server did not answer.
@@ -40,7 +42,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(at: Option<(u32, u32)>, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { at, message: message.into(), fix: fix.into(), is_unknown: false }
+        Self { at, rule: "not-lockable".to_owned(), message: message.into(), fix: fix.into(), is_unknown: false }
     }
 }
 
@@ -142,7 +144,9 @@ const HEAD: &str = "name each tool in the first lines: `// calls: shop.refund_or
 
 fn wrong(mistake: &Mistake) -> Refusal {
     let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
-    Refusal::new(Some((*line, *column)), format!("{}: {message}", code_name(*code)), suggested_fix.clone())
+    let rule = code_name(*code);
+    let message = format!("{rule}: {message}");
+    Refusal { rule, ..Refusal::new(Some((*line, *column)), message, suggested_fix.clone()) }
 }
 
 /// The refusal of a script that has no signature.

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::reports::{self, Report, ReportArgs};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, test};
@@ -50,21 +51,31 @@ enum Command {
     /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
     Check {
         #[command(flatten)]
-        format: Format,
+        report: ReportArgs,
     },
 }
 
 impl ScriptsArgs {
     /// True if it prints JSON.
     pub(super) fn json(&self) -> bool {
+        if let Command::Check { report } = &self.command {
+            return report.json();
+        }
         let (Command::List { format }
         | Command::Lock { format }
-        | Command::Check { format }
         | Command::Proposals(proposals::ProposalsArgs { format, .. })
         | Command::Accept(accept::AcceptArgs { format, .. })
         | Command::Reject(accept::RejectArgs { format, .. })
-        | Command::Save(save::SaveArgs { format, .. })) = &self.command;
+        | Command::Save(save::SaveArgs { format, .. })) = &self.command
+        else {
+            return false;
+        };
         format.json
+    }
+
+    /// True if it prints annotations.
+    pub(super) fn annotates(&self) -> bool {
+        matches!(&self.command, Command::Check { report } if report.annotates())
     }
 }
 
@@ -117,7 +128,7 @@ pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Resul
         Command::Reject(args) => accept::reject(global, &args, ui),
         Command::List { format } => list(&Place::of(global)?, format, ui),
         Command::Lock { format } => lock(global, Place::of(global)?, format, ui).await,
-        Command::Check { format } => check(global, Place::of(global)?, format, ui).await,
+        Command::Check { report } => check(global, Place::of(global)?, &report, ui).await,
     }
 }
 
@@ -182,7 +193,7 @@ async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<E
     Ok(ExitCode::from(exit(&examined, false)))
 }
 
-async fn check(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let before = place.lock()?;
     let examined = examine::all(global, &place, ui).await?;
     let changed = differences(&before.clone().unwrap_or_default(), &examine::lock_of(&examined));
@@ -191,27 +202,38 @@ async fn check(global: &Global, place: Place, format: Format, ui: Ui) -> Result<
     if tests.as_ref().is_some_and(|tests| tests.failed > 0) {
         code = 1;
     }
-    if format.json {
-        let scripts = told::as_json(&place.path, &examined, &changed);
-        let tests = tests.map_or(Value::Null, |tests| tests.report());
-        shapes::print(json!({ "passed": code == 0, "scripts": scripts, "tests": tests }), ui);
-        return Ok(ExitCode::from(code));
+    let report = Report {
+        command: "scripts check",
+        problems: told::problems(&place, &examined, before.is_some(), &changed, tests.as_ref()),
+        passed: code == 0,
+    };
+    match args.format() {
+        reports::Format::Json => {
+            let scripts = told::as_json(&place.path, &examined, &changed);
+            let tests = tests.map_or(Value::Null, |tests| tests.report());
+            shapes::print(json!({ "passed": code == 0, "scripts": scripts, "tests": tests }), ui);
+        }
+        reports::Format::Github => report.annotate(ui),
+        reports::Format::Sarif => ui.json(&report.sarif().to_string()),
+        reports::Format::Text => {
+            examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
+            told::changes(&changed, ui);
+            if before.is_none() {
+                ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
+            }
+            match tests {
+                Some(tests) => tests.tell(ui),
+                None => ui.note("no tests: no NAME.cassette.json is beside a script"),
+            }
+            let count = told::counted(examined.len(), "script");
+            ui.out(&match code {
+                0 => format!("{count}: as {FILE} says"),
+                3 => format!("{count}: not all was compared"),
+                _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
+            });
+        }
     }
-    examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
-    told::changes(&changed, ui);
-    if before.is_none() {
-        ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
-    }
-    match tests {
-        Some(tests) => tests.tell(ui),
-        None => ui.note("no tests: no NAME.cassette.json is beside a script"),
-    }
-    let count = told::counted(examined.len(), "script");
-    ui.out(&match code {
-        0 => format!("{count}: as {FILE} says"),
-        3 => format!("{count}: not all was compared"),
-        _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
-    });
+    report.write(args, ui)?;
     Ok(ExitCode::from(code))
 }
 

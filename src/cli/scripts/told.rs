@@ -5,11 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::Place;
 use super::examine::{Examined, Refusal};
+use crate::cli::reports::{self, Level, Problem};
+use crate::cli::test::Below;
 use crate::cli::ui::Ui;
 use crate::error::code_name;
 use crate::people;
-use crate::scripts::Source;
+use crate::scripts::{FILE, Source};
 
 /// The file of a script as people know it: below the folder's name.
 pub(super) fn file(folder: &Path, source: &Source) -> String {
@@ -40,6 +43,41 @@ pub(super) fn changes(changed: &BTreeMap<String, Vec<String>>, ui: Ui) {
         ui.out(&format!("{script}:"));
         differences.iter().for_each(|difference| ui.out(&people::line(&format!("  {difference}"))));
     }
+}
+
+/// What is wrong, as problems of files.
+pub(super) fn problems(
+    place: &Place,
+    examined: &[Examined],
+    is_locked: bool,
+    changed: &BTreeMap<String, Vec<String>>,
+    tests: Option<&Below>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if !is_locked {
+        let message = format!("there is no {FILE}: `forgefs scripts lock` writes it");
+        problems.push(Problem::new(Level::Error, "no-lock", None, message));
+    }
+    for examined in examined {
+        let file = || Some(reports::place(&examined.source.path));
+        let refused = examined.refused.iter().map(|Refusal { at, rule, message, fix, .. }| {
+            let message = message.strip_prefix(&format!("{rule}: ")).unwrap_or(message);
+            Problem::new(Level::Error, rule, file(), format!("{message}; {fix}")).at(*at)
+        });
+        problems.extend(refused);
+        let warnings = examined.warnings.iter();
+        problems.extend(warnings.map(|warning| reports::mistake(Level::Warning, file(), warning)));
+    }
+    let path_of = |script: &String| {
+        let found = examined.iter().find(|examined| examined.source.name == *script);
+        found.map_or(&place.config.scripts.lock, |examined| &examined.source.path)
+    };
+    for (script, differences) in changed.iter().filter(|_| is_locked) {
+        let message = format!("{script} is not as {FILE} says: {}", differences.join("; "));
+        problems.push(Problem::new(Level::Error, "lock", Some(reports::place(path_of(script))), message));
+    }
+    problems.extend(tests.into_iter().flat_map(Below::problems));
+    problems
 }
 
 /// The scripts as JSON, with those that are only in the lock.

@@ -18,25 +18,43 @@ use crate::config::{Config, Edit, InGroup, NewServer, process_env, secret_variab
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(in crate::cli) struct AddArgs {
     /// Name of the server: its tools appear under /NAME/
-    name: String,
+    pub(in crate::cli) name: String,
     /// URL of a server on HTTP
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
-    url: Option<String>,
+    #[arg(required_unless_present = "command", conflicts_with_all = ["command", "sandbox"])]
+    pub(in crate::cli) url: Option<String>,
     /// Program that is the server, with its arguments
     #[arg(last = true)]
-    command: Vec<String>,
-    /// Variable of the program; NAME alone refers to the one of this environment; may be repeated
-    #[arg(long, short, value_name = "NAME[=VALUE]")]
-    env: Vec<String>,
-    /// Header of every request; may be repeated
-    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
-    header: Vec<String>,
+    pub(in crate::cli) command: Vec<String>,
     /// Working directory of the program
     #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    pub(in crate::cli) cwd: Option<PathBuf>,
     /// Speak HTTP+SSE, the transport before Streamable HTTP
     #[arg(long)]
-    sse: bool,
+    pub(in crate::cli) sse: bool,
+    #[command(flatten)]
+    pub(in crate::cli) how: How,
+    #[arg(skip)]
+    pub(in crate::cli) origin: Origin,
+}
+
+/// Where the words come from, if no person typed them.
+#[derive(Clone, Default)]
+pub(in crate::cli) struct Origin {
+    /// Comment above the entry.
+    pub(in crate::cli) comment: Option<String>,
+    /// Variables that must be set; without one of them it is not tried, and written as disabled.
+    pub(in crate::cli) refers: Vec<String>,
+}
+
+/// How a server is added.
+#[derive(Args)]
+pub(in crate::cli) struct How {
+    /// Variable of the program; NAME alone refers to the one of this environment; may be repeated
+    #[arg(long, short, value_name = "NAME[=VALUE]")]
+    pub(in crate::cli) env: Vec<String>,
+    /// Header of every request; may be repeated
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub(in crate::cli) header: Vec<String>,
     /// One line for `ls /`, in place of the server's own description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -47,17 +65,17 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_enum)]
     approval: Option<When>,
     /// What its process may do, by a preset (docs/sandbox.md); it is tried so
-    #[arg(long, value_enum, conflicts_with = "url")]
+    #[arg(long, value_enum)]
     sandbox: Option<Preset>,
     /// Write it without trying it
     #[arg(long)]
-    no_check: bool,
+    pub(in crate::cli) no_check: bool,
     /// Write credentials as they are, in place of references to variables
     #[arg(long)]
     in_clear: bool,
     /// Ask nothing, on a terminal too
     #[arg(long, short)]
-    yes: bool,
+    pub(in crate::cli) yes: bool,
     #[command(flatten)]
     pub(in crate::cli) format: Format,
 }
@@ -115,23 +133,24 @@ not answer is not. A credential becomes a reference such as ${GITHUB_TOKEN} to a
 
 pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let target = Target::any(global);
-    let typed = typed(&args, &target)?;
+    let mut typed = typed(&args, &target)?;
+    let is_missing = typed.lacks(&args.origin.refers, &process_env);
     let mut pairs = typed.pairs();
-    pairs.extend(args.approval.map(|when| format!("approval = \"{}\"", when.word())));
-    let sandbox = args.sandbox.map(Preset::pair);
+    pairs.extend(args.how.approval.map(|when| format!("approval = \"{}\"", when.word())));
+    let sandbox = args.how.sandbox.map(Preset::pair);
     pairs.extend(sandbox.clone());
-    let comments = typed.comments();
-    let group_key = args.group.as_deref().map(key).unwrap_or_default();
-    let group = args.group.as_deref().map(|name| InGroup { name, key: &group_key });
+    let comments: Vec<String> = args.origin.comment.clone().into_iter().chain(typed.comments()).collect();
+    let group_key = args.how.group.as_deref().map(key).unwrap_or_default();
+    let group = args.how.group.as_deref().map(|name| InGroup { name, key: &group_key });
     let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs, group };
     // First, so that nothing is started for a file that cannot be edited.
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
     drop(edit.with(&new)?);
     let names = Names::of(&edit, &args.name);
-    let config = alone(&typed, &target, sandbox.as_deref(), args.no_check)?;
-    let json = args.format.json;
-    let is_asked = ui.is_interactive() && !args.yes && !json;
+    let config = alone(&typed, &target, sandbox.as_deref(), args.how.no_check || is_missing)?;
+    let json = args.how.format.json;
+    let is_asked = ui.is_interactive() && !args.how.yes && !json;
     let mut state = None;
     if let Some(config) = config {
         if ui.is_interactive() {
@@ -210,18 +229,18 @@ fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {
         name: &args.name,
         command: &args.command,
         url: args.url.as_deref(),
-        env: &args.env,
-        headers: &args.header,
+        env: &args.how.env,
+        headers: &args.how.header,
         cwd: args.cwd.as_deref(),
         sse: args.sse,
-        description: args.description.as_deref(),
+        description: args.how.description.as_deref(),
     };
     let around = Surroundings {
         env: &process_env,
         secrets: &secret_variables(),
         cwd: &std::env::current_dir().unwrap_or_default(),
         target: target.path(),
-        in_clear: args.in_clear,
+        in_clear: args.how.in_clear,
     };
     Typed::new(&words, &around).map_err(Failure::usage)
 }

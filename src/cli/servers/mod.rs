@@ -15,7 +15,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 pub(super) use target::{RELOAD, Target, tell_backup};
 
-pub(super) use add::{AddArgs, add};
+pub(super) use add::{AddArgs, How, Origin, add};
 pub(super) use list::{ListArgs, list};
 
 #[derive(Args)]

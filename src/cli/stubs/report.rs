@@ -9,21 +9,10 @@ use super::tree::Change;
 use super::{Failure, Ui};
 use crate::catalog::Catalog;
 use crate::cli::findings::{self, Found};
-use crate::cli::workflow::{data, property};
-use crate::findings::{Finding, Item, Severity};
+use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
+use crate::findings::Item;
 use crate::manifest::OFFERS;
 use crate::text::push_visible;
-
-/// Format of drift.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(super) enum Format {
-    /// The changes in words, then unified diffs
-    Text,
-    /// One JSON object
-    Json,
-    /// Annotations for GitHub Actions
-    Github,
-}
 
 /// A tool that differs from its review.
 #[derive(Serialize)]
@@ -34,6 +23,9 @@ struct Drifted {
     class: Class,
     /// All changes, worst first.
     changes: Vec<Difference>,
+    /// First line of its stub that differs.
+    #[serde(skip)]
+    line: Option<u32>,
 }
 
 /// Findings in the current definitions.
@@ -55,7 +47,7 @@ pub(super) fn artifact(dir: &Path, found: &Found<'_>) -> String {
         Some(tool) => Catalog::stub_path(server, tool).trim_start_matches('/').replace(".pyi", ".json"),
         None => format!("{}/{OFFERS}", server.ident),
     };
-    dir.join(path).display().to_string()
+    place(&dir.join(path))
 }
 
 /// Prints the differences and findings, or a confirmation.
@@ -63,11 +55,18 @@ pub(super) fn print(
     dir: &Path,
     changes: &[Change],
     findings: &Findings<'_>,
-    format: Format,
+    args: &ReportArgs,
     ui: Ui,
 ) -> Result<(), Failure> {
     let tools = drifted(changes);
-    match format {
+    let mut problems: Vec<Problem> = tools.iter().map(|tool| problem(dir, tool)).collect();
+    if tools.is_empty() && !changes.is_empty() {
+        let message = format!("{} files differ; regenerate the tree", changes.len());
+        problems.push(Problem::new(Level::Warning, "stubs", None, message));
+    }
+    problems.extend(findings::problems(findings.found, |found| artifact(dir, found)));
+    let report = Report { command: "stubs check", problems, passed: changes.is_empty() && !findings.fails };
+    match args.format() {
         Format::Json => {
             let diffs: Vec<&str> = changes.iter().map(|change| change.diff.as_str()).collect();
             let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
@@ -80,25 +79,8 @@ pub(super) fn print(
             });
             ui.json(&report.to_string());
         }
-        Format::Github => {
-            for tool in &tools {
-                let level = if tool.class <= Class::AnnotationRisk { "error" } else { "warning" };
-                let file = property(&dir.join(&tool.path).display().to_string());
-                let what: Vec<String> = tool.changes.iter().map(in_words).collect();
-                let message = data(&what.join("\n"));
-                ui.out(&format!("::{level} file={file},title={}::{message}", tool.class.as_str()));
-            }
-            for found in findings.found {
-                let Finding { rule, severity, .. } = found.finding;
-                let level = if *severity == Severity::Note { "notice" } else { severity.as_str() };
-                let file = property(&artifact(dir, found));
-                let message = data(&format!("{}: {}", found.server.name, findings::line(found.finding)));
-                ui.out(&format!("::{level} file={file},title={}::{message}", rule.id));
-            }
-            if tools.is_empty() && !changes.is_empty() {
-                ui.out(&format!("::warning title=stubs::{} files differ; regenerate the tree", changes.len()));
-            }
-        }
+        Format::Github => report.annotate(ui),
+        Format::Sarif => ui.json(&report.sarif().to_string()),
         Format::Text => {
             for tool in &tools {
                 ui.out(&on_one_line(&tool.path));
@@ -117,7 +99,7 @@ pub(super) fn print(
             }
         }
     }
-    match (changes.len(), format) {
+    match (changes.len(), args.format()) {
         (0, Format::Text) => ui.out(&format!("{} is up to date", dir.display())),
         (0, _) => {}
         (many, _) => ui.note(&format!(
@@ -126,7 +108,15 @@ pub(super) fn print(
             dir.display()
         )),
     }
-    Ok(())
+    report.write(args, ui)
+}
+
+/// The problem that a tool differs, at the first line of its stub that does.
+fn problem(dir: &Path, tool: &Drifted) -> Problem {
+    let level = if tool.class <= Class::AnnotationRisk { Level::Error } else { Level::Warning };
+    let what: Vec<String> = tool.changes.iter().map(in_words).collect();
+    let file = place(&dir.join(&tool.path));
+    Problem::new(level, tool.class.as_str(), Some(file), what.join("\n")).at(tool.line.map(|line| (line, 1)))
 }
 
 fn in_words(finding: &Difference) -> String {
@@ -142,9 +132,9 @@ fn on_one_line(text: &str) -> String {
 
 /// The tools among the changed files: each has one `.json` with its definition. A stub edited by hand has an unchanged
 /// definition, and is found too.
-fn drifted(changes: &[Change]) -> Vec<Drifted> {
+fn drifted(changed: &[Change]) -> Vec<Drifted> {
     let mut tools: Vec<Drifted> = Vec::new();
-    for change in changes.iter().filter(|change| change.path.ends_with(".json")) {
+    for change in changed.iter().filter(|change| change.path.ends_with(".json")) {
         let parsed = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let changes = match (parsed(&change.before), parsed(&change.after)) {
             (Some(before), Some(after)) if change.path.ends_with(OFFERS) => drift::between_offers(&before, &after),
@@ -159,19 +149,29 @@ fn drifted(changes: &[Change]) -> Vec<Drifted> {
         let is_offers = change.path.ends_with(OFFERS);
         let path = if is_offers { change.path.clone() } else { change.path.replace(".json", ".pyi") };
         if let Some(class) = changes.first().map(|first| first.class) {
-            tools.push(Drifted { path, class, changes });
+            let line = changed.iter().find(|change| change.path == path).and_then(first_line);
+            tools.push(Drifted { path, class, changes, line });
         }
     }
     for change in
-        changes.iter().filter(|change| change.path.ends_with(".pyi") && !change.path.ends_with("__init__.pyi"))
+        changed.iter().filter(|change| change.path.ends_with(".pyi") && !change.path.ends_with("__init__.pyi"))
     {
         let is_known = tools.iter().any(|tool| tool.path == change.path) || !change.path.contains('/');
         if !is_known {
             let what = "the stub differs although the tool is the same: it was edited, or made by another version";
             let changes = vec![Difference { class: Class::TextOnly, what: what.to_owned() }];
-            tools.push(Drifted { path: change.path.clone(), class: Class::TextOnly, changes });
+            let line = first_line(change);
+            tools.push(Drifted { path: change.path.clone(), class: Class::TextOnly, changes, line });
         }
     }
     tools.sort_by(|a, b| (a.class, &a.path).cmp(&(b.class, &b.path)));
     tools
+}
+
+/// First line of the written file that differs; its head, which has a digest of it all, only if nothing else does.
+fn first_line(change: &Change) -> Option<u32> {
+    let (before, after) = (change.before.as_deref()?, change.after.as_deref().unwrap_or_default());
+    let same = before.lines().zip(after.lines()).skip(1).take_while(|(before, after)| before == after).count();
+    let is_head = before.lines().skip(1).eq(after.lines().skip(1));
+    u32::try_from(if is_head { 1 } else { same + 2 }).ok()
 }

@@ -1,0 +1,92 @@
+//! `forgefs registry`: servers of the official registry, or of another one with the same API.
+
+mod add;
+mod search;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::config::{Config, cache_folder, process_env};
+use crate::fetch::Fault;
+use crate::people;
+use crate::registry::{OFFICIAL, Registry};
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RegistryArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find servers by a part of their names
+    Search(search::SearchArgs),
+    /// Write a server into the configuration, pinned to its version
+    Add(add::AddArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forgefs registry search filesystem
+  forgefs registry add io.github.acme/weather
+  forgefs registry add io.github.acme/files -- ~/documents     arguments that the entry leaves open";
+
+/// The registry to ask.
+#[derive(Args)]
+struct Place {
+    /// Base URL of another registry with the same API; https, or http on this machine
+    #[arg(long, value_name = "URL", default_value = OFFICIAL)]
+    registry: String,
+}
+
+impl Place {
+    /// The registry, with the folder in which its answers are kept.
+    fn open(&self, global: &Global) -> Result<Registry, Failure> {
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let found = Config::find(global.config.as_deref(), &process_env, &cwd).ok().flatten();
+        let cache = match found.and_then(|path| Config::load(&path, &process_env).ok()) {
+            Some(config) => config.manifest.cache,
+            None => cache_folder(&process_env),
+        };
+        let folder = cache.map(|cache| cache.join("registry"));
+        Registry::new(&self.registry, folder).map_err(|error| Failure::usage(format!("--registry: {error}")))
+    }
+}
+
+impl RegistryArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        match &self.command {
+            Command::Search(args) => args.json(),
+            Command::Add(args) => args.json(),
+        }
+    }
+}
+
+pub(super) async fn registry(global: &Global, args: RegistryArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    match args.command {
+        Command::Search(args) => search::search(global, &args, ui).await,
+        Command::Add(args) => add::add(global, args, ui).await,
+    }
+}
+
+fn failed(fault: Fault) -> Failure {
+    let failure = Failure { exit: 3, ..Failure::usage(people::line(&fault.what).into_owned()) };
+    if fault.is_away { failure.hint("try again later, or name another registry with --registry") } else { failure }
+}
+
+/// `3 hours`.
+fn in_words(age: Duration) -> String {
+    let minutes = age.as_secs() / 60;
+    let (count, unit) = match minutes {
+        0..60 => (minutes, "minute"),
+        60..1440 => (minutes / 60, "hour"),
+        _ => (minutes / 1440, "day"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}

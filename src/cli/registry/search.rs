@@ -1,0 +1,97 @@
+//! `forgefs registry search`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Place, failed, in_words};
+use crate::cli::shapes::{self, Format};
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global};
+use crate::limits;
+use crate::people;
+use crate::registry::{Entry, Status};
+use crate::text::head;
+
+/// Most bytes of a description.
+const DESCRIPTION: usize = 100;
+
+#[derive(Args)]
+pub(super) struct SearchArgs {
+    /// A part of the name
+    query: String,
+    /// Most servers
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl SearchArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    limits::QUERY.check(args.query.len()).map_err(|error| Failure { exit: 2, ..error.into() })?;
+    let registry = args.place.open(global)?;
+    let found = registry.search(&args.query, usize::from(args.limit)).await.map_err(failed)?;
+    if let Some((why, age)) = &found.away {
+        let why = people::line(why);
+        ui.note(&format!("note: the registry is away ({why}); this is its answer of {} ago", in_words(*age)));
+    }
+    if found.invalid > 0 {
+        ui.note(&format!("note: {} entries are not valid, and left out", found.invalid));
+    }
+    if args.format.json {
+        let servers: Vec<Value> = found.entries.iter().map(as_json).collect();
+        let age = found.away.as_ref().map(|(_, age)| age.as_secs());
+        let url = registry.url().as_str();
+        let object = json!({
+            "registry": url, "servers": servers, "more": found.more, "invalid": found.invalid, "kept_secs": age,
+        });
+        shapes::print(object, ui);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = |of: fn(&Entry) -> usize| found.entries.iter().map(of).max().unwrap_or_default();
+    let names = width(|entry| entry.name.len()).min(60);
+    let versions = width(|entry| people::line(&entry.version).chars().count()).min(16);
+    for entry in &found.entries {
+        ui.out(&line(entry, names, versions));
+    }
+    match (found.entries.is_empty(), found.more) {
+        (true, _) => ui.note(&format!("no server's name has {} in it", people::quoted(&args.query))),
+        (false, true) => ui.note("there are more: --limit N, or a longer part of the name"),
+        (false, false) => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(entry: &Entry, names: usize, versions: usize) -> String {
+    let version = people::line(&entry.version);
+    let kinds = people::line(head(&entry.kinds().join(","), 40)).into_owned();
+    let status = match &entry.status {
+        Status::Active => String::new(),
+        other => format!("[{}] ", people::line(head(other.as_str(), 40))),
+    };
+    let cut = head(&entry.description, DESCRIPTION);
+    let more = if cut.len() < entry.description.len() { "…" } else { "" };
+    let name = &entry.name;
+    format!("{name:<names$}  {version:<versions$}  {kinds:<11}  {status}{}{more}", people::line(cut))
+}
+
+fn as_json(entry: &Entry) -> Value {
+    json!({
+        "name": entry.name,
+        "version": entry.version,
+        "status": entry.status.as_str(),
+        "kinds": entry.kinds(),
+        "description": entry.description,
+        "repository": entry.repository,
+    })
+}
