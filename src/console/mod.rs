@@ -56,6 +56,8 @@ pub struct Console {
     /// Session in which its scripts and calls run.
     session: Arc<Session>,
     index: index::Runs,
+    /// Estimated tokens of what every client is shown at first: the four tools and the instructions.
+    shown_tokens: usize,
     /// Places of pages that are live.
     streams: Arc<Semaphore>,
 }
@@ -71,13 +73,14 @@ struct Asked {
 }
 
 impl Console {
-    /// The console of a gateway, for those whom `access` lets in.
+    /// The console of a gateway, for those whom `access` lets in. `shown_tokens` is what its clients are shown at first, in
+    /// estimated tokens.
     #[must_use]
-    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>) -> Arc<Self> {
+    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize) -> Arc<Self> {
         let session = gateway.open_session(Principal::local());
         session.met("forgefs console".to_owned());
         let streams = Arc::new(Semaphore::new(limits::CONSOLE_STREAMS.max));
-        Arc::new(Self { index: index::Runs::default(), streams, gateway, access, session })
+        Arc::new(Self { index: index::Runs::default(), shown_tokens, streams, gateway, access, session })
     }
 
     /// True for a path that the console answers.
@@ -186,7 +189,6 @@ impl Console {
             "approvals": self.gateway.waiting_approvals().is_some_and(|approvals| approvals.wait().is_some()),
             "pinned": config.manifest.pin.is_some(),
             "scripts": config.scripts.path.is_some(),
-            "currency": null,
             "limits": { "calls": limits.calls, "wall_ms": limits.wall.as_millis() as u64 },
         })
     }

@@ -106,7 +106,7 @@ impl Console {
             object.insert(key.to_owned(), if list.is_null() { json!([]) } else { list });
         }
         let definitions = self.gateway.catalog().definition_bytes() / BYTES_PER_TOKEN;
-        object.insert("tokens".to_owned(), json!({ "plain_list": definitions }));
+        object.insert("tokens".to_owned(), json!({ "plain_list": definitions, "four_tools": self.shown_tokens }));
         Ok(object)
     }
 

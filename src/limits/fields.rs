@@ -47,7 +47,7 @@ pub const PIN_FILE: Limit = Limit::new("reviewed file", 64 << 20, Unit::Bytes, "
 pub const PIN_TREE: Limit = Limit::new("reviewed tree", 256 << 20, Unit::Bytes, "the folder of `manifest.pin`");
 /// What is kept of a server's first list.
 pub const FIRST_USE: Limit =
-    Limit::new("digests of a first list", 256 << 10, Unit::Bytes, "servers, with `manifest.pin_first_use`");
+    Limit::new("digests of a first list", 1 << 20, Unit::Bytes, "servers, with `manifest.pin_first_use`");
 /// Definitions of a server that are examined for findings.
 pub const EXAMINED_LIST: Limit =
     Limit::new("definitions examined for findings", 16 << 20, Unit::Bytes, "the lists of servers");

@@ -23,7 +23,7 @@ const FORMAT: u32 = 1;
 /// Digits of a record's id.
 const ID: usize = 12;
 /// Memory that the values of a record may take.
-const MAX_TREE: usize = 64 * limits::FIRST_USE.max;
+const MAX_TREE: usize = 32 * limits::FIRST_USE.max;
 /// Attempts to replace a record that others replace too.
 const ATTEMPTS: usize = 4;
 

@@ -134,7 +134,7 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         issuers: Issuers::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
-        console: Console::new(Arc::clone(&gateway), Arc::default()),
+        console: Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens()),
         mark: Mark::new(&gateway),
     });
     if let Some(settings) = &gateway.config().http.oauth {

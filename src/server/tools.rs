@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::{Execution, Started, Wanted};
 use crate::limits;
 use crate::redact::{self, Surface};
-use crate::text::brief;
+use crate::text::{BYTES_PER_TOKEN, brief};
 use crate::upstream::Caller;
 
 /// Every request uses them, and deriving the schemas costs more than most answers.
@@ -212,6 +212,12 @@ pub fn definitions(servers: &[String], proposals: bool) -> Vec<Tool> {
         search.description = Some(format!("Find tools{} by purpose. {SEARCH}", of(servers)).into());
     }
     tools
+}
+
+/// Estimated tokens of the four tools and the instructions, without names of servers.
+pub(super) fn shown_tokens() -> usize {
+    let tools = serde_json::to_string(&definitions(&[], false)).map_or(0, |text| text.len());
+    (tools + render_instructions(&[]).len()) / BYTES_PER_TOKEN
 }
 
 /// Names of servers, as many as fit. Generic descriptions make models reach for a shell instead.

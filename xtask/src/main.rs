@@ -50,6 +50,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
         Task::Book => workspace.book(),
+        Task::Screenshots => workspace.screenshots(),
         Task::Package { executables, out } => workspace.package(&executables, out.as_deref()),
     }
 }
@@ -138,6 +139,8 @@ enum Task {
     Docs,
     /// Build the documentation site in target/book with mdBook, which is installed into target/real if there is none
     Book,
+    /// Take the pictures of docs/images in Chromium: the console over a gateway with sample data
+    Screenshots,
     /// Make the files of a release from built executables: npm packages, wheels, archives, checksums
     ///
     /// Each executable is of another platform, which is read from it. The same executables give the same bytes on every

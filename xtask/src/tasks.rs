@@ -52,7 +52,7 @@ impl Build {
 /// Tests without a JavaScript engine: one build runs them.
 const WITHOUT_ENGINE: &str = "package(forgefs-confine) | package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | \
     package(xtask) | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|\
-    admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|container|daemon|\
+    admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|console|container|daemon|\
     docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\
     identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|\
     redaction_corpus|registry|relay|reload|reviewed|servers|sharing|site|spending|telemetry|terminal)::/))";
@@ -192,6 +192,14 @@ impl Workspace {
 
     fn build_book(&self, mdbook: &Path) -> anyhow::Result<()> {
         step::run(Command::new(mdbook).args(["build", "docs"]).current_dir(&self.root))?;
+        Ok(())
+    }
+
+    /// The test that seeds a gateway for the browser takes its pictures on request.
+    pub(crate) fn screenshots(&self) -> anyhow::Result<()> {
+        let checkers = real::install_checkers(&self.root);
+        let exact = ["test", "--workspace", "--test", "it", "--", "--ignored", "--exact", "console::browser::screenshots"];
+        step::run(Build::QuickJs.cargo(&exact).envs(checkers.variables()).current_dir(&self.root))?;
         Ok(())
     }
 

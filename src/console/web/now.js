@@ -5,7 +5,7 @@ import { post } from "./api.js";
 import { Act, announce, Badge, Capped, Confirm, Empty, html, Labels, Loading, Long, Problem, Table, Text, useAction } from "./ui.js";
 import { count, duration, money, short, things } from "./text.js";
 
-export function Now({ live, about }) {
+export function Now({ live }) {
   const { state, offset } = live;
   const [, tick] = useState(0);
   const running = state?.runs.length > 0;
@@ -23,7 +23,7 @@ export function Now({ live, about }) {
   }
   const now = live.link === "live" ? Date.now() + offset : state.at_ms;
   return html`<div class="title"><h1 tabindex="-1">Now</h1></div>
-    <${Totals} state=${state} about=${about} />
+    <${Totals} state=${state} />
     <div class="halves now ${live.link === "live" ? "" : "stale"}">
       <section aria-labelledby="running-title">
         <h2 id="running-title">Running scripts</h2>
@@ -40,7 +40,7 @@ export function Now({ live, about }) {
     </div>`;
 }
 
-function Totals({ state, about }) {
+function Totals({ state }) {
   const { workers, today } = state;
   const items = [
     ["running", count(state.runs.length + state.runs_left_out)],
@@ -48,7 +48,7 @@ function Totals({ state, about }) {
     ["queued", html`${count(workers.queued)}<small> of ${count(workers.queue_max)}</small>`],
     ["approvals waiting", state.approvals ? html`<a href="#/approvals">${count(state.approvals)}</a>` : "0"],
     ["sessions open", count(state.clients)],
-    ["spent today", html`${money(today.spent, about?.currency)}${today.limit && html`<small> of ${money(today.limit, about?.currency)}</small>`}`],
+    ["spent today", html`${money(today.spent)}${today.limit && html`<small> of ${money(today.limit)}</small>`}`],
   ];
   return html`<dl class="totals">${items.map(([name, value]) => html`<div><dt>${name}</dt><dd>
     ${value}</dd></div>`)}</dl>`;

@@ -7,7 +7,7 @@ import { Code } from "./code.js";
 import { Flow, Timeline, toneOf } from "./timeline.js";
 import { bytes, count, duration, isoTime, moment, money, short, things } from "./text.js";
 
-export function Run({ id, about }) {
+export function Run({ id }) {
   const load = useLoad((signal) => get(`runs/${encodeURIComponent(id)}`, {}, signal), [id]);
   const running = load.data?.outcome === "running";
   useEffect(() => {
@@ -18,11 +18,11 @@ export function Run({ id, about }) {
   return html`<p class="crumbs"><a href="#/runs">Runs</a> <span aria-hidden="true">/</span> <${Text} text=${id}
     length=${48} /></p>
     ${!load.data && html`<h1 tabindex="-1">Run</h1>`}
-    <${Loaded} load=${load} what="the run">${(run) => html`<${Whole} run=${run} about=${about}
+    <${Loaded} load=${load} what="the run">${(run) => html`<${Whole} run=${run}
       reload=${load.reload} />`}<//>`;
 }
 
-function Whole({ run, about }) {
+function Whole({ run }) {
   const refused = run.operations.filter((op) => op.refused);
   const [picked, setPicked] = useState(null);
   return html`
@@ -30,7 +30,7 @@ function Whole({ run, about }) {
       length=${40} />: ${run.kind === "script" ? "script" : html`<${Text} text=${run.request ?? "request"}
         length=${40} />`}</h1>
       <${Badge} state=${run.outcome} />${run.dry_run && html`<${Badge} state="dry run" tone="calm" />`}</div>
-    <${Facts} run=${run} about=${about} />
+    <${Facts} run=${run} />
     <${Doing} run=${run} />
     <div class=${run.explained && refused.length ? "halves" : ""}>
       ${run.explained && html`<section aria-labelledby="why-title">
@@ -55,7 +55,7 @@ function Whole({ run, about }) {
       <div>
         <section aria-labelledby="time-title"><h2 id="time-title">Timeline</h2><${Timeline} operations=${run.operations}
           onPick=${(op) => setPicked({ op: op.op })} /></section>
-        <section aria-labelledby="calls-title"><h2 id="calls-title">Calls</h2><${Operations} run=${run} about=${about}
+        <section aria-labelledby="calls-title"><h2 id="calls-title">Calls</h2><${Operations} run=${run}
           picked=${picked} /></section>
         <section aria-labelledby="flow-title"><h2 id="flow-title">Where data went</h2><${Flow} run=${run} /></section>
         <${Tokens} tokens=${run.tokens} />
@@ -68,14 +68,14 @@ function noScript(run) {
   return run.journal === "off" ? "The script is not kept: [journal] is off in forge.toml." : "The script is not kept any more.";
 }
 
-function Facts({ run, about }) {
+function Facts({ run }) {
   const link = (id) => html`<a href=${`#/runs/${encodeURIComponent(id)}`}><${Text} text=${id} length=${20} /></a>`;
   const facts = [
     ["began", html`<time dateTime=${isoTime(run.at_ms)}>${moment(run.at_ms)}</time>`],
     ["took", duration(run.ms)],
     ["calls", html`${count(run.calls)}${run.refused > 0 && html` <span class="bad">
       ${count(run.refused)} refused</span>`}`],
-    ["cost", money(run.cost, about?.currency)],
+    ["cost", money(run.cost)],
     ["client", html`<${Text} text=${run.client} length=${40} />`],
     ["holds data of", html`<${Labels} labels=${run.labels} />`],
     run.language && ["language", short(run.language, 20)],
@@ -147,7 +147,7 @@ const Refusal = ({ op }) => html`<div class="card refusal">
   ${op.approval && html`<p><a href="#/approvals">Approval <${Text} text=${op.approval} length=${24} /></a></p>`}
 </div>`;
 
-function Operations({ run, about, picked }) {
+function Operations({ run, picked }) {
   const [pinned, setPinned] = useState(null);
   useEffect(() => {
     if (!picked) return;
@@ -158,10 +158,10 @@ function Operations({ run, about, picked }) {
     class="dim">It made no calls${run.journal === "gone" ? " that are still kept" : ""}.</p>`;
   return html`<${Capped} items=${run.operations} step=${100} noun="calls">${(some) => html`<div class="ops">
     ${some.map((op) =>
-    html`<${Operation} key=${op.op} op=${op} about=${about} pinned=${pinned === op.op && picked} />`)}</div>`}<//>`;
+    html`<${Operation} key=${op.op} op=${op} pinned=${pinned === op.op && picked} />`)}</div>`}<//>`;
 }
 
-function Operation({ op, about, pinned }) {
+function Operation({ op, pinned }) {
   const [open, setOpen] = useState(false);
   useEffect(() => {
     if (pinned) setOpen(true);
@@ -186,7 +186,7 @@ function Operation({ op, about, pinned }) {
           limit=${1500} />` : html`<p class="dim">not kept</p>`}
       ${op.left_out_bytes > 0 && html`<p class="note">${bytes(op.left_out_bytes)} of the answer are not kept.</p>`}
       <dl class="facts">${op.at_ms && html`<div><dt>began</dt><dd>${moment(op.at_ms)}</dd></div>`}<div><dt>cost</dt><dd>
-        ${money(op.cost, about?.currency)}</dd></div>
+        ${money(op.cost)}</dd></div>
         <div><dt>held data of</dt><dd><${Labels} labels=${op.labels} /></dd></div>
         ${op.inherited && html`<div><dt>taken from</dt><dd><a href=${`#/runs/${encodeURIComponent(op.inherited.run)}`}>
           <${Text} text=${op.inherited.run} length=${20} /></a>, call ${count(op.inherited.op)}</dd></div>`}

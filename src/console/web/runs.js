@@ -32,7 +32,7 @@ export function Runs({ route, about }) {
     ${load.error ? html`<${Problem} error=${load.error} retry=${load.reload} />`
       : !data ? html`<${Loading} what="runs" />`
       : !runs.length ? html`<${None} active=${active} about=${about} />`
-      : html`<div class="card flush ${load.loading ? "stale" : ""}"><${List} runs=${runs} about=${about} /></div>`}
+      : html`<div class="card flush ${load.loading ? "stale" : ""}"><${List} runs=${runs} /></div>`}
     <${Problem} error=${further.error} retry=${add} />
     ${next && runs.length > 0 && html`<p class="more"><button type="button" disabled=${further.busy} onClick=${add}>
       ${further.busy ? "Loading…" : `Show ${count(Math.min(100, Math.max(1, data.matched - runs.length)))} more of ${count(data.matched - runs.length)}`}</button></p>`}`;
@@ -81,7 +81,7 @@ function None({ active, about }) {
     href="#/catalog/script">run a script here</a>.</p><//>`;
 }
 
-function List({ runs, about }) {
+function List({ runs }) {
   const cols = [
     { name: "When", class: "when", cell: (run) => html`<time dateTime=${isoTime(run.at_ms)}>
       ${moment(run.at_ms)}</time>` },
@@ -96,7 +96,7 @@ function List({ runs, about }) {
     { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span
       class="bad sub">${count(run.refused)} refused</span>`}` },
     { name: "Time", class: "num", cell: (run) => duration(run.ms) },
-    { name: "Cost", class: "num", cell: (run) => money(run.cost, about?.currency) },
+    { name: "Cost", class: "num", cell: (run) => money(run.cost) },
     { name: "Labels", class: "held", cell: (run) => html`<${Labels} labels=${run.labels} />` },
   ];
   return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs}

@@ -12,7 +12,7 @@ const HEIGHT = 168;
 // Distances between ticks of what is counted.
 const COUNTS = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].flatMap((one) => [one, 2 * one, 5 * one]);
 
-export function Spending({ route, about }) {
+export function Spending({ route }) {
   const hours = SPANS.some(([key]) => key === route.query.hours) ? route.query.hours : "24";
   const by = BY.some(([key]) => key === route.query.by) ? route.query.by : "client";
   const load = useLoad((signal) => get("series", { hours, by }, signal), [hours, by]);
@@ -21,14 +21,14 @@ export function Spending({ route, about }) {
       <${Select} label="Span of time" value=${hours} options=${SPANS} onChange=${(value) => go({ hours: value })} />
       <${Select} label="Group" value=${by} options=${BY} onChange=${(value) => go({ by: value })} />
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
-    <${Loaded} load=${load} what="figures">${(data) => html`<${Figures} data=${data} by=${by} about=${about}
+    <${Loaded} load=${load} what="figures">${(data) => html`<${Figures} data=${data} by=${by}
       stale=${load.loading} />`}<//>`;
 }
 
 const sum = (list) => (list ?? []).reduce((all, one) => all + (Number(one) || 0), 0);
 const sumAll = (byKey) => Object.values(byKey ?? {}).reduce((all, list) => all + sum(list), 0);
 
-function Figures({ data, by, about, stale }) {
+function Figures({ data, by, stale }) {
   const keys = useMemo(() => [...new Set([...data.keys, ...Object.keys(data.calls), ...Object.keys(data.cost ?? {})])].slice(0, 9), [data]);
   const calls = sumAll(data.calls);
   const failed = sumAll(data.failed);
@@ -38,7 +38,7 @@ function Figures({ data, by, about, stale }) {
       <p>Choose a longer span, or connect a client with <code>forgefs connect</code>.</p><//>`;
   }
   const totals = [["runs", count(sum(data.runs))], ["calls", count(calls)], ["failed calls", count(failed)], ["refused calls", count(sum(data.refused))],
-    ["spent", money(String(spent), about?.currency)]];
+    ["spent", money(String(spent))]];
   const each = (byKey) => keys.map((key) => ({ name: key, values: own(byKey, key) ?? [] }));
   return html`<div class=${stale ? "stale" : ""}>
     <dl class="totals">${totals.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
@@ -46,7 +46,7 @@ function Figures({ data, by, about, stale }) {
       <${Text} text=${key} length=${30} /></span>`)}</p>
     <div class="plots">
       <${Plot} title="Calls" data=${data} series=${each(data.calls)} />
-      <${Plot} title=${about?.currency ? `Spending in ${short(about.currency, 8)}` : "Spending"} data=${data}
+      <${Plot} title="Spending" data=${data}
         series=${each(data.cost)} whole=${false} />
       <${Plot} title="Failed calls" data=${data} series=${each(data.failed)} />
       <${Plot} title="Runs and refused calls" data=${data}

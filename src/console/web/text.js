@@ -103,9 +103,9 @@ export function relative(ms, now = Date.now()) {
   return ms < now ? `${words} ago` : `in ${words}`;
 }
 
-// A cost with its currency, "0" as a dash.
-export function money(cost, currency) {
+// A cost, "0" as a dash.
+export function money(cost) {
   const text = short(String(cost ?? "0"), 24);
   if (!Number(text)) return "–";
-  return currency ? `${text} ${short(currency, 8)}` : text;
+  return text;
 }

@@ -63,7 +63,7 @@ impl Opening {
         let access = Arc::new(Access::default());
         let token = access.once(people::user(), Rights { may_act: !self.read_only });
         let url = format!("http://{address}{}/#{token}", crate::console::PAGE);
-        let console = Console::new(Arc::clone(gateway), access);
+        let console = Console::new(Arc::clone(gateway), access, super::super::tools::shown_tokens());
         let own = Own { gateway: Arc::clone(gateway), console, places: Arc::default() };
         Ok(Open { listener, own, url })
     }
