@@ -47,6 +47,12 @@ pub struct Approval {
     /// The call that used it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<Used>,
+    /// Of a decision that covers further calls: the approval that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Of a decision for a plan: digest of the script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
 }
 
 /// The run that asks.

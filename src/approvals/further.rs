@@ -47,50 +47,100 @@ impl Further {
 }
 
 impl Approvals {
-    /// Allows a call that waits, and further ones of its run; those among them that wait too are decided with it.
+    /// Allows a call that waits, and every further one of its tool in its run; those that wait too are decided with it.
     ///
     /// # Errors
-    /// As of [`Approvals::decide`]; `LIMIT_EXCEEDED` when they are too many.
-    pub async fn allow_further(&self, id: &str, scope: Scope, by: &str, calls: Vec<Further>) -> Result<Approval> {
+    /// As of [`Approvals::decide`].
+    pub async fn allow_run(&self, id: &str, by: &str) -> Result<Approval> {
+        let first = self.settle(id, Scope::Run, by).await?;
+        let further = Further::like(&first);
         let choice = Choice { is_allowed: true, by, reason: None };
-        let first = self.decide(id, choice).await?;
-        let listed = self.list().await?;
-        let mut spent: Vec<&Approval> = listed.iter().filter(|other| !other.call.args_hash.is_empty()).collect();
-        for other in listed.iter().filter(|other| other.id != first.id && other.standing(now()) == Standing::Waits) {
-            let covers = |further: &Further| {
-                other.is_like(&further.call) && other.reasons.iter().all(|reason| further.reasons.contains(reason))
-            };
-            if calls.iter().any(covers) {
+        for other in self.list().await? {
+            let is_covered = other.is_like(&further.call)
+                && other.standing(now()) == Standing::Waits
+                && other.reasons.iter().all(|reason| further.reasons.contains(reason));
+            if is_covered {
                 self.decide(&other.id, choice).await?;
             }
         }
+        self.add(&first, Scope::Run, by, further, None).await?;
+        Ok(first)
+    }
+
+    /// Allows a call that waits, and the calls that the text of its script shows, as often as it shows them, for this
+    /// script alone, by its digest.
+    ///
+    /// # Errors
+    /// As of [`Approvals::decide`]; `INVALID_ARGS` when it was decided meanwhile, `LIMIT_EXCEEDED` when the calls are too
+    /// many.
+    pub async fn allow_plan(&self, id: &str, by: &str, calls: Vec<Further>, script: &str) -> Result<Approval> {
+        let first = self.settle(id, Scope::Plan, by).await?;
+        let listed = self.list().await?;
+        // A place in the text is spent by this call, by one that was allowed or made, and by an earlier decision.
+        let is_spent = |other: &&Approval| {
+            other.id == first.id || matches!(other.standing(now()), Standing::Allowed | Standing::Used)
+        };
+        let mut spent: Vec<&Approval> = listed.iter().filter(is_spent).collect();
         for further in calls {
-            // A place in the text whose call waits, or was made, is spent.
-            let is_spent = |other: &&Approval| {
-                other.is_like(&further.call) && !matches!(other.standing(now()), Standing::Denied | Standing::Expired)
-            };
-            if scope == Scope::Plan
-                && !further.repeats
-                && let Some(position) = spent.iter().position(is_spent)
-            {
+            if let Some(position) = spent.iter().position(|other| other.is_like(&further.call)) {
                 spent.remove(position);
-                continue;
+                if !further.repeats {
+                    continue;
+                }
             }
-            self.add(&first, scope, by, further).await?;
+            self.add(&first, Scope::Plan, by, further, Some(script)).await?;
         }
-        self.change(id, |approval| {
-            if let Some(decision) = &mut approval.decision {
-                decision.scope = scope;
+        Ok(first)
+    }
+
+    /// Decides about the call that a decision for more is made for: once, while it waits.
+    async fn settle(&self, id: &str, scope: Scope, by: &str) -> Result<Approval> {
+        self.change(id, |approval| match approval.standing(now()) {
+            Standing::Waits => {
+                let (at_ms, by) = (now(), by.to_owned());
+                approval.decision = Some(Decision { is_allowed: true, at_ms, by, scope, reason: None });
+                Ok(())
             }
-            Ok(())
+            standing => {
+                let what = format!("approval {} does not wait any more: {}", approval.id, standing.word());
+                Err(Error::new(ErrorCode::InvalidArgs, what).hint("look at the list again"))
+            }
         })
         .await
     }
 
-    async fn add(&self, first: &Approval, scope: Scope, by: &str, further: Further) -> Result<()> {
+    /// Takes back what a decision allowed beside its own call.
+    pub(super) async fn revoke_further(&self, parent: &Approval, by: &str) -> Result<()> {
+        if parent.decision.as_ref().is_none_or(|decision| decision.scope == Scope::Once) {
+            return Ok(());
+        }
+        for other in self.list().await? {
+            if other.parent.as_ref() != Some(&parent.id) {
+                continue;
+            }
+            self.change(&other.id, |approval| {
+                if approval.standing(now()) == Standing::Allowed {
+                    let (at_ms, by, scope) = (now(), by.to_owned(), Scope::Once);
+                    approval.decision = Some(Decision { is_allowed: false, at_ms, by, scope, reason: None });
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn add(
+        &self,
+        first: &Approval,
+        scope: Scope,
+        by: &str,
+        further: Further,
+        script: Option<&str>,
+    ) -> Result<()> {
         let Further { call, label, reasons, repeats } = further;
-        let scope = if repeats { Scope::Run } else { scope };
         let words = if repeats { "any number of calls in this run" } else { "one more call in this run" };
+        let scope = if repeats { Scope::Run } else { scope };
         let at_ms = now();
         let decision = Decision { is_allowed: true, at_ms, by: by.to_owned(), scope, reason: None };
         for number in 0..=limits::APPROVALS_KEPT.max {
@@ -110,6 +160,8 @@ impl Approvals {
                 told: None,
                 decision: Some(decision.clone()),
                 used: None,
+                parent: Some(first.id.clone()),
+                script: script.map(str::to_owned),
             };
             if self.swap(&approval.id, None, Some(&approval)).await? {
                 return Ok(());
@@ -118,12 +170,14 @@ impl Approvals {
         Err(limits::APPROVALS_KEPT.exceeded(ErrorCode::LimitExceeded, limits::APPROVALS_KEPT.max + 1))
     }
 
-    /// The decision that covers a call beside its own.
-    pub(super) async fn further(&self, call: &Call, reasons: &[String]) -> Result<Option<Approval>> {
+    /// The decision that covers a call of a script, by the script's digest, beside the call's own.
+    pub(super) async fn further(&self, call: &Call, reasons: &[String], script: &str) -> Result<Option<Approval>> {
         let any = Call { args_hash: String::new(), ..call.clone() };
         for number in 0..=limits::APPROVALS_KEPT.max {
             let Some(approval) = self.find(&id(&any, number)).await? else { return Ok(None) };
-            let is_same = approval.call == any && reasons.iter().all(|reason| approval.reasons.contains(reason));
+            let is_same = approval.call == any
+                && approval.script.as_ref().is_none_or(|known| known == script)
+                && reasons.iter().all(|reason| approval.reasons.contains(reason));
             if is_same && approval.standing(now()) == Standing::Allowed {
                 return Ok(Some(approval));
             }

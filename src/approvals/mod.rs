@@ -85,14 +85,15 @@ impl Approvals {
         self.wait
     }
 
-    /// What is known of a call. One that was allowed, or waits, for other reasons than these is another question.
+    /// What is known of a call of a script, by the script's digest. One that was allowed, or waits, for other reasons than
+    /// these is another question.
     ///
     /// # Errors
     /// `INTERNAL` when an approval cannot be read.
-    pub async fn known(&self, call: &Call, reasons: &[String]) -> Result<Known> {
+    pub async fn known(&self, call: &Call, reasons: &[String], script: &str) -> Result<Known> {
         match self.known_alone(call, reasons).await? {
             known @ (Known::Nothing(_) | Known::Waits(_)) => {
-                let further = self.further(call, reasons).await?;
+                let further = self.further(call, reasons, script).await?;
                 Ok(further.map_or(known, |approval| Known::Allowed(Box::new(approval))))
             }
             known => Ok(known),
@@ -154,6 +155,9 @@ impl Approvals {
     pub async fn decide(&self, id: &str, choice: Choice<'_>) -> Result<Approval> {
         let Choice { is_allowed, by, reason } = choice;
         limits::DENIAL.check(reason.map_or(0, str::len))?;
+        if !is_allowed {
+            self.revoke_further(&self.get(id).await?, by).await?;
+        }
         self.change(id, |approval| {
             let now = now();
             let is_late = now > approval.until_ms;

@@ -54,6 +54,8 @@ async fn asked(approvals: &Approvals, call: Call) -> Approval {
         told: None,
         decision: None,
         used: None,
+        parent: None,
+        script: None,
     };
     approvals.ask(approval).await.expect("kept")
 }
@@ -90,7 +92,7 @@ async fn of_many_that_ask_the_same_one_question_is_kept() {
     let ids: Vec<String> = join_all(asking).await.into_iter().map(|asked| asked.expect("no panic")).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     let here = store(folder.path());
-    assert!(matches!(here.known(&call("a"), &[]).await, Ok(Known::Waits(_))));
+    assert!(matches!(here.known(&call("a"), &[], SCRIPT).await, Ok(Known::Waits(_))));
     assert_eq!(here.list().await.expect("listed").len(), 1);
 }
 
@@ -120,7 +122,7 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
     let newer = whole.replacen("\"version\":1", "\"version\":2", 1);
     for text in ["", "{", "[]", &whole[..whole.len() / 2], &newer, &whole.replacen("\"id\":\"", "\"id\":\"0", 1)] {
         std::fs::write(&file, text).expect("written");
-        let error = here.known(&call("a"), &[]).await.expect_err("damaged");
+        let error = here.known(&call("a"), &[], SCRIPT).await.expect_err("damaged");
         assert!(error.message.contains(&approval.id) && error.code == ErrorCode::Internal, "{error}");
         assert!(here.decide(&approval.id, choice(true)).await.is_err());
     }
@@ -134,33 +136,63 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
     }
 }
 
+/// The script that asks.
+const SCRIPT: &str = "s";
+
+async fn is_allowed(approvals: &Approvals, args: &str) -> bool {
+    matches!(approvals.known(&call(args), &[], SCRIPT).await, Ok(Known::Allowed(_)))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_for_the_run_covers_its_other_calls_and_one_for_the_plan_as_many_as_it_shows() {
+async fn a_decision_for_a_plan_covers_as_many_calls_as_it_shows_of_one_script() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = store(folder.path());
-    let first = asked(&here, call("a")).await;
-    let second = asked(&here, call("b")).await;
-    let further = |repeats| Further { call: call(""), label: "bank.pay".to_owned(), reasons: Vec::new(), repeats };
-    let is_allowed = async |args: &str| matches!(here.known(&call(args), &[]).await, Ok(Known::Allowed(_)));
-    assert!(!is_allowed("c").await);
-    // Two places in the text, of which one waits.
+    let (first, second) = (asked(&here, call("a")).await, asked(&here, call("b")).await);
+    let further = || Further { call: call(""), label: "bank.pay".to_owned(), reasons: Vec::new(), repeats: false };
+    assert!(!is_allowed(&here, "c").await);
     here.decide(&second.id, choice(false)).await.expect("it waits");
-    let places = vec![further(false), further(false)];
-    let allowed = here.allow_further(&first.id, Scope::Plan, "a person", places).await.expect("it waits");
+    let waits = asked(&here, call("w")).await;
+    // Two places in the text, of which one waits.
+    let places = || vec![further(), further()];
+    let allowed = here.allow_plan(&first.id, "a person", places(), SCRIPT).await.expect("it waits");
     assert_eq!(allowed.decision.map(|decision| decision.scope), Some(Scope::Plan));
-    assert!(is_allowed("a").await && is_allowed("c").await, "the one that waited, and the other place");
-    assert!(!is_allowed("b").await, "what was denied stays so");
-    let Ok(Known::Allowed(place)) = here.known(&call("c"), &[]).await else { panic!("allowed") };
+    assert!(here.allow_plan(&first.id, "another", places(), SCRIPT).await.is_err(), "it is decided once");
+    assert!(is_allowed(&here, "a").await && is_allowed(&here, "c").await, "the one that waited, and the other place");
+    assert!(!is_allowed(&here, "b").await, "what was denied stays so");
+    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now()), Standing::Waits, "nobody saw it");
+    let edited = here.known(&call("c"), &[], "edited").await;
+    assert!(matches!(edited, Ok(Known::Nothing(_))), "another script asks anew");
+    let Ok(Known::Allowed(place)) = here.known(&call("c"), &[], SCRIPT).await else { panic!("allowed") };
     here.use_up(&place.id, RUN, 2).await.expect("once");
-    assert!(!is_allowed("d").await, "the plan shows no third call");
-    let third = asked(&here, call("e")).await;
-    let other = ["another rule".to_owned()];
-    here.allow_further(&third.id, Scope::Run, "a person", vec![further(true)]).await.expect("it waits");
+    assert!(!is_allowed(&here, "d").await, "the plan shows no third call");
+    // A further decision gives no place twice.
+    let more = asked(&here, call("e")).await;
+    here.allow_plan(&more.id, "a person", places(), SCRIPT).await.expect("it waits");
+    assert!(is_allowed(&here, "e").await && !is_allowed(&here, "f").await, "both places are spent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = store(folder.path());
+    let (first, waits) = (asked(&here, call("a")).await, asked(&here, call("b")).await);
+    here.allow_run(&first.id, "a person").await.expect("it waits");
+    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now()), Standing::Allowed, "it waited as well");
     for args in ["d", "f"] {
-        let Ok(Known::Allowed(all)) = here.known(&call(args), &[]).await else { panic!("allowed") };
+        let Ok(Known::Allowed(all)) = here.known(&call(args), &[], SCRIPT).await else { panic!("allowed") };
         here.use_up(&all.id, RUN, 3).await.expect("any number of times");
     }
-    assert!(matches!(here.known(&call("d"), &other).await, Ok(Known::Nothing(_))), "another rule asks anew");
-    let strange = Call { chain: "000000000009".to_owned(), ..call("d") };
-    assert!(matches!(here.known(&strange, &[]).await, Ok(Known::Nothing(_))), "another run asks anew");
+    let other = ["another rule".to_owned()];
+    assert!(matches!(here.known(&call("d"), &other, SCRIPT).await, Ok(Known::Nothing(_))), "another rule asks anew");
+    for strange in [
+        Call { chain: "000000000009".to_owned(), ..call("d") },
+        Call { client: "other".to_owned(), ..call("d") },
+        Call { definition: "d2".to_owned(), ..call("d") },
+        Call { origin: "o2".to_owned(), ..call("d") },
+    ] {
+        let known = here.known(&strange, &[], SCRIPT).await;
+        assert!(matches!(known, Ok(Known::Nothing(_))), "{strange:?} asks anew");
+    }
+    here.decide(&first.id, choice(false)).await.expect("it was not used");
+    assert!(!is_allowed(&here, "d").await, "a denial takes back the rest");
 }

@@ -1,12 +1,15 @@
 //! Reads a log: the records, runs that never ended, and all that a session had read before a record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use super::file;
+use crate::limits;
+use crate::lines::{self, Line};
 
 /// Outcome of a run without an end on record: it is still running, or its gateway was killed.
 pub const UNFINISHED: &str = "unfinished";
@@ -25,7 +28,9 @@ pub fn records(path: &Path) -> io::Result<Vec<Value>> {
 /// # Errors
 /// As of [`records`].
 pub fn record(path: &Path, id: &str) -> io::Result<Option<Value>> {
-    let mentioned = lines(path, |line| line.contains(id))?;
+    // As the recorder writes it: quotes in other texts are escaped.
+    let (own, sent) = (format!("\"id\":\"{id}\""), format!("\"run\":\"{id}\""));
+    let mentioned = lines(path, |line| line.contains(&own) || line.contains(&sent))?;
     Ok(records_of(mentioned).into_iter().rev().find(|record| text(record, "id") == id))
 }
 
@@ -82,7 +87,9 @@ pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
     let mut parts: BTreeMap<u64, BTreeMap<String, Value>> = BTreeMap::new();
     let own = record.get("read_part").and_then(Value::as_u64).unwrap_or_default();
     let session = text(record, "session");
-    let lines = if own > 0 { lines(path, |line| line.contains(session)).unwrap_or_default() } else { Vec::new() };
+    let mark = format!("\"session\":\"{session}\"");
+    let reads = |line: &str| line.contains(&mark) && line.contains("\"read_part\"");
+    let lines = if own > 0 { lines(path, reads).unwrap_or_default() } else { Vec::new() };
     let of_session = lines.iter().filter(|line| text(line, "session") == text(record, "session"));
     for line in of_session.chain([record]) {
         let part = line.get("read_part").and_then(Value::as_u64).unwrap_or_default();
@@ -101,9 +108,9 @@ pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
     (read, missing)
 }
 
-/// Lines that may matter, as a look at their text says.
+/// Lines that may matter, as a look at their text says. One file, and one line, at a time: of the others nothing is kept.
 fn lines(path: &Path, may_matter: impl Fn(&str) -> bool) -> io::Result<Vec<Value>> {
-    let mut lines = Vec::new();
+    let mut found = Vec::new();
     let mut rotated: Vec<PathBuf> =
         (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
     rotated.reverse();
@@ -111,13 +118,16 @@ fn lines(path: &Path, may_matter: impl Fn(&str) -> bool) -> io::Result<Vec<Value
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
-        let bytes = std::fs::read(path)?;
-        let text = String::from_utf8_lossy(&bytes);
-        // A full disk leaves half a record, which may end inside a character.
-        let may_matter = |line: &&str| may_matter(line);
-        lines.extend(text.lines().filter(may_matter).filter_map(|line| serde_json::from_str(line).ok()));
+        lines::read(BufReader::new(File::open(path)?), limits::AUDIT_LINE.max, |line| {
+            if let Line::Whole(line) = line {
+                // A full disk leaves half a record, which may end inside a character.
+                let text = String::from_utf8_lossy(&line);
+                found.extend(may_matter(&text).then(|| serde_json::from_str::<Value>(&text).ok()).flatten());
+            }
+            Some(())
+        })?;
     }
-    Ok(lines)
+    Ok(found)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -52,7 +52,7 @@ impl Broker {
             args_hash,
         };
         let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let known = approvals.known(&call, &reasons).await?;
+        let known = approvals.known(&call, &reasons, self.recorder.script()).await?;
         Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
     }
 
@@ -113,6 +113,8 @@ impl Broker {
             told: None,
             decision: None,
             used: None,
+            parent: None,
+            script: None,
         }
     }
 

@@ -102,6 +102,14 @@ impl Recorder {
         Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read }
     }
 
+    /// Digest of the script; empty for another request.
+    pub(super) fn script(&self) -> &str {
+        match &self.subject {
+            Subject::Script { code_hash, .. } => code_hash,
+            Subject::Request { .. } => "",
+        }
+    }
+
     /// Records a call before it is sent.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::approvals::{Approval, Approvals, Choice, Further, Scope, Standing, rfc3339};
+use crate::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
 use crate::journal::unix_ms;
 use crate::people;
 use crate::principal::LOCAL;
@@ -93,10 +93,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
         Command::Allow { which, run } => {
             let by = people::user();
             let approval = match run {
-                true => {
-                    let like = vec![Further::like(&approvals.get(&which.id).await?)];
-                    approvals.allow_further(&which.id, Scope::Run, &by, like).await?
-                }
+                true => approvals.allow_run(&which.id, &by).await?,
                 false => approvals.decide(&which.id, Choice { is_allowed: true, by: &by, reason: None }).await?,
             };
             (which, approval)

@@ -1,11 +1,13 @@
 //! `forgefs console`: a web page of what agents do, and the people who may open it on HTTP.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
@@ -110,7 +112,7 @@ async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Resu
     ui.note(
         "note: no daemon runs, so this gateway has servers of its own; it lists the runs of all, and what runs here",
     );
-    tell(&open.url, no_open, ui);
+    let _page = tell(&open.url, no_open, ui);
     tokio::select! {
         () = open.serve(end.asked()) => {}
         () = serve::kept_current(&gateway) => {}
@@ -119,13 +121,22 @@ async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the link, and opens it in a browser.
-fn tell(url: &str, no_open: bool, ui: Ui) {
+/// Tells the link, and opens it in a browser. The browser gets it in a private file, which goes with the command: the
+/// command lines of programs are for every user of the machine.
+fn tell(url: &str, no_open: bool, ui: Ui) -> Option<NamedTempFile> {
     ui.out(url);
     ui.note("the link signs in once, within ten minutes; Ctrl-C ends the console");
-    if !no_open && let Err(error) = open::that_detached(url) {
-        ui.note(&format!("no browser could be opened: {error}"));
+    if no_open {
+        return None;
     }
+    let opened = || {
+        let mut file = tempfile::Builder::new().prefix("forgefs-console-").suffix(".html").tempfile()?;
+        write!(file, "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0; url={url}\">")?;
+        file.flush()?;
+        open::that_detached(file.path())?;
+        Ok::<_, std::io::Error>(file)
+    };
+    opened().inspect_err(|error| ui.note(&format!("no browser could be opened: {error}"))).ok()
 }
 
 fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> Result<(), Failure> {

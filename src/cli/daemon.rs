@@ -405,7 +405,7 @@ pub(super) async fn console(
     config: &Config,
     opening: &Opening,
     end: &mut signals::Watch,
-    tell: impl FnOnce(&str),
+    tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
 ) -> Result<Option<ExitCode>, Failure> {
     let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
     let Ok(place) = place(path) else { return Ok(None) };
@@ -421,7 +421,7 @@ pub(super) async fn console(
         Some(Err((what, hint))) => return Err(Failure::usage(what).hint(&hint)),
         Some(Ok(opened)) => opened,
     };
-    tell(&url);
+    let _page = tell(&url);
     tokio::select! {
         () = end.asked() => Ok(Some(ExitCode::SUCCESS)),
         () = gone => Err(Failure::internal("the daemon has ended".to_owned()).hint("run `forgefs console` again")),

@@ -19,8 +19,8 @@ use crate::random;
 const ONCE: Duration = Duration::from_secs(10 * 60);
 /// Longest session.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
-/// Most sessions; one more ends the oldest.
-const SESSIONS: usize = 64;
+/// Most sessions of a person; one more ends the person's oldest.
+const SESSIONS: usize = 16;
 /// Most one-time tokens that wait; one more drops the oldest.
 const WAITING: usize = 16;
 
@@ -114,10 +114,12 @@ impl Access {
         tracing::info!(target: "forgefs::console", by = person.name, can_act, "signed in");
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| session.person.until > now);
-        if sessions.len() >= SESSIONS
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, session)| session.person.until).map(|(key, _)| *key)
-        {
-            sessions.remove(&oldest);
+        // Of the person's own: nobody ends the sessions of others.
+        let own = |session: &&Session| session.entry == entry && session.person.name == person.name;
+        if sessions.values().filter(own).count() >= SESSIONS {
+            let own = sessions.iter().filter(|(_, session)| own(session));
+            let oldest = own.min_by_key(|(_, session)| session.person.until).map(|(key, _)| *key);
+            oldest.map(|key| sessions.remove(&key));
         }
         sessions.insert(key, Session { person, entry });
         let expires_ms = crate::sandbox::now_ms() + SESSION.as_millis() as u64;

@@ -16,7 +16,7 @@ use crate::principal::Principal;
 /// Most decided approvals of a list.
 const DECIDED: usize = 50;
 /// Most that wait whose plan is read from their scripts.
-const PLANS: usize = 50;
+const PLANS: usize = 10;
 
 /// A decision.
 #[derive(Debug, Deserialize)]
@@ -27,6 +27,21 @@ pub(super) struct Decide {
     scope: Scope,
     #[serde(default)]
     reason: Option<String>,
+    /// Digest of the plan as it was shown.
+    #[serde(default)]
+    plan: Option<String>,
+}
+
+/// The plan of a script whose call waits.
+struct Planned {
+    /// Its steps.
+    steps: Value,
+    /// Its calls that need approval.
+    calls: Vec<Further>,
+    /// Digest of the script.
+    script: String,
+    /// Digest of all that a decision for it covers.
+    digest: String,
 }
 
 impl Console {
@@ -46,7 +61,7 @@ impl Console {
             all.iter().partition(|approval| approval.standing(now) == Standing::Waits);
         let mut shown = Vec::with_capacity(waiting.len());
         for (number, approval) in waiting.into_iter().enumerate() {
-            let plan = if number < PLANS { self.plan_of(approval).await.map(|(plan, _)| plan) } else { None };
+            let plan = if number < PLANS { self.plan_of(approval).await } else { None };
             shown.push(object(approval, now, plan.as_ref()));
         }
         let decided = decided.into_iter().rev().take(DECIDED).map(|approval| object(approval, now, None));
@@ -69,19 +84,17 @@ impl Console {
                 let reason = decide.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
                 approvals.decide(id, Choice { is_allowed: decide.allow, by: &by, reason }).await?
             }
-            (true, Scope::Run) => {
-                let like = vec![Further::like(&approvals.get(id).await?)];
-                approvals.allow_further(id, Scope::Run, &by, like).await?
-            }
+            (true, Scope::Run) => approvals.allow_run(id, &by).await?,
             (true, Scope::Plan) => {
+                let wrong = |what: String| Error::new(ErrorCode::InvalidArgs, what).hint("look at the list again");
                 let approval = approvals.get(id).await?;
-                let Some((_, calls)) = self.plan_of(&approval).await else {
-                    let what = format!("the plan of run {} is not known", approval.asker.run);
-                    return Err(
-                        Error::new(ErrorCode::InvalidArgs, what).hint("allow the call, or all of its tool in the run")
-                    );
+                let Some(plan) = self.plan_of(&approval).await else {
+                    return Err(wrong(format!("the plan of run {} is not known", approval.asker.run)));
                 };
-                approvals.allow_further(id, Scope::Plan, &by, calls).await?
+                if decide.plan.as_ref() != Some(&plan.digest) {
+                    return Err(wrong("the plan is not the one that was shown".to_owned()));
+                }
+                approvals.allow_plan(id, &by, plan.calls, &plan.script).await?
             }
         };
         tracing::info!(target: "forgefs::console", approval = id, by, allowed = decide.allow, "an approval was decided");
@@ -90,7 +103,7 @@ impl Console {
 
     /// The plan of the script whose call waits, and the calls of it that need approval; `None` if the journal of its run
     /// is gone, or the text does not show all calls that need approval.
-    async fn plan_of(&self, approval: &Approval) -> Option<(Value, Vec<Further>)> {
+    async fn plan_of(&self, approval: &Approval) -> Option<Planned> {
         let (run, _) = self.journal(&approval.asker.run).await.ok()??;
         let profile = self.gateway.profile_of(&Principal::of(&approval.call.client));
         let principal = Principal { profile: profile.map(Into::into), ..Principal::of(&approval.call.client) };
@@ -114,12 +127,19 @@ impl Console {
                 repeats: asks.repeats,
             })
             .collect();
-        let is_shown = calls.iter().any(|further| further.call.tool == approval.call.tool);
-        is_shown.then(|| (json!(judged.plan.steps), calls))
+        let own = Call { args_hash: String::new(), ..approval.call.clone() };
+        if !calls.iter().any(|further| further.call == own) {
+            return None;
+        }
+        let script = stubgen::digest(&run.head.code);
+        let covered: Vec<Value> =
+            calls.iter().map(|further| json!([further.call, further.reasons, further.repeats])).collect();
+        let digest = stubgen::digest(&stubgen::canonical_json(&json!([script, covered])));
+        Some(Planned { steps: json!(judged.plan.steps), calls, script, digest })
     }
 }
 
-fn object(approval: &Approval, now: u64, plan: Option<&Value>) -> Value {
+fn object(approval: &Approval, now: u64, plan: Option<&Planned>) -> Value {
     let Approval { id, asker, call, label, reasons, labels, arguments, question, decision, used, .. } = approval;
     json!({
         "id": id,
@@ -137,7 +157,8 @@ fn object(approval: &Approval, now: u64, plan: Option<&Value>) -> Value {
         "question": question,
         "asked_ms": approval.at_ms,
         "until_ms": approval.ends_ms(),
-        "plan": plan,
+        "plan": plan.map(|plan| &plan.steps),
+        "plan_digest": plan.map(|plan| &plan.digest),
         "decision": decision.as_ref().map(|decision| json!({
             "allowed": decision.is_allowed,
             "at_ms": decision.at_ms,

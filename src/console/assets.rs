@@ -49,7 +49,7 @@ const FILES: &[(&str, &str, &[u8])] = &files![
 /// Answers a request for a file.
 pub(super) fn answer(method: &Method, path: &str) -> Reply {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return reply::error(&Refusal::method());
+        return Refusal::method().reply(|object| object);
     }
     let name = match path.strip_prefix(PAGE).unwrap_or_default() {
         "" => {
@@ -64,8 +64,8 @@ pub(super) fn answer(method: &Method, path: &str) -> Reply {
     match FILES.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, bytes)) => reply::with_headers(Full::new(Bytes::from_static(bytes)).boxed(), kind),
         None => {
-            let what = format!("there is no file `{}`", crate::text::brief(name));
-            reply::error(&Refusal::new(StatusCode::NOT_FOUND, &what, "the page is at /console/"))
+            let refusal = Refusal::new(StatusCode::NOT_FOUND, "there is no such file", "the page is at /console/");
+            refusal.reply(|object| object)
         }
     }
 }

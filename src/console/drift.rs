@@ -1,5 +1,7 @@
 //! What servers list otherwise than it was reviewed, or seen first.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -10,9 +12,17 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::findings::Item;
 use crate::manifest::{FirstUse, Listed, Offer, ServerEntry};
 use crate::task;
+use crate::text::head;
 
 /// Lines around a change.
 const AROUND: usize = 3;
+/// Longest time for a difference, and most bytes of a definition that is compared and shown.
+const DIFFING: Duration = Duration::from_millis(100);
+const SHOWN: usize = 256 << 10;
+/// Longest time that an acceptance waits for the server's list.
+const RELISTING: Duration = Duration::from_secs(10);
+/// Most differences of a list.
+const ITEMS: usize = 500;
 
 /// What is accepted: as the page showed it.
 #[derive(Debug, Deserialize)]
@@ -45,7 +55,7 @@ impl Console {
                 let drifts = drifts(entry);
                 drifts.into_iter().map(|drift| drift.object(&entry.name, can_accept)).collect::<Vec<_>>()
             };
-            catalog.servers().iter().flat_map(of).collect()
+            catalog.servers().iter().flat_map(of).take(ITEMS).collect()
         });
         Ok(json!({
             "pinned": manifest.pin.is_some() || manifest.pin_first_use,
@@ -84,7 +94,17 @@ impl Console {
         };
         first_use.accept(&entry.as_listed(), Some(&item)).await?;
         tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
+        let (mut changes, (server, kind, digest)) =
+            (self.gateway.changes(), (entry.name.clone(), drift.kind, drift.digest()));
         self.gateway.relist();
+        // Its server is listed anew: what the page shows next has that, unless it takes too long.
+        let is_held = || {
+            let catalog = self.gateway.catalog();
+            let entry = catalog.servers().iter().find(|entry| entry.name == server);
+            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.kind == kind && drift.digest() == digest))
+        };
+        let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(RELISTING, relisted).await;
         self.drift().await
     }
 }
@@ -95,12 +115,12 @@ impl Drift {
     }
 
     fn object(&self, server: &str, can_accept: bool) -> Value {
-        let diff = self.before.as_ref().zip(self.now.as_ref()).map(|(before, now)| {
-            TextDiff::from_lines(before, now)
-                .unified_diff()
-                .context_radius(AROUND)
-                .header("reviewed", "listed")
-                .to_string()
+        let is_short = |text: &&String| text.len() <= SHOWN;
+        let texts = self.before.as_ref().filter(is_short).zip(self.now.as_ref().filter(is_short));
+        let diff = texts.map(|(before, now)| {
+            let mut config = TextDiff::configure();
+            let diff = config.timeout(DIFFING).diff_lines(before.as_str(), now.as_str());
+            diff.unified_diff().context_radius(AROUND).header("reviewed", "listed").to_string()
         });
         json!({
             "server": server,
@@ -108,7 +128,7 @@ impl Drift {
             "name": self.name,
             "change": self.change,
             "diff": diff,
-            "now": self.now,
+            "now": self.now.as_deref().map(|now| head(now, SHOWN)),
             "digest": self.digest(),
             "accept": can_accept,
         })

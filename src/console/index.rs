@@ -19,7 +19,13 @@ const CODE: usize = 1_000;
 const MESSAGE: usize = 300;
 /// Bytes that a run and a call count for beside their texts.
 const RUN: usize = 400;
-const CALL: usize = 64;
+const CALL: usize = 96;
+/// Most bytes of a name, most labels of a call, and most calls of a run.
+const NAME: usize = 256;
+const LABELS: usize = 64;
+const CALLS: usize = 20_000;
+/// Most runs without an end.
+const OPEN: usize = 2_000;
 
 /// A run as lists show it.
 #[derive(Debug)]
@@ -73,7 +79,9 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        RUN + self.code.len() + self.error.as_ref().map_or(0, |error| error.len()) + self.calls.len() * CALL
+        let labels: usize = self.calls.iter().map(|call| call.labels.len()).sum();
+        let texts = self.code.len() + self.error.as_ref().map_or(0, |error| error.len());
+        RUN + texts + self.calls.len() * CALL + labels * size_of::<Arc<str>>()
     }
 }
 
@@ -169,7 +177,7 @@ impl Index {
             self.bytes = self.bytes.saturating_sub(oldest.bytes());
             self.known.remove(&oldest.id);
         }
-        if self.open.len() > limits::CONSOLE_RUNS.max {
+        if self.open.len() > OPEN {
             self.open.clear();
         }
         if self.words.len() > limits::CONSOLE_RUNS.max {
@@ -193,7 +201,7 @@ impl Index {
         };
         let call = self.call(&call);
         if let Some(begun) = self.open.get_mut(run) {
-            if begun.calls.len() < limits::CONSOLE_RUNS.max {
+            if begun.calls.len() < CALLS {
                 begun.calls.push(call);
             }
             return;
@@ -207,7 +215,7 @@ impl Index {
     fn ended(&mut self, record: Record<'_>) {
         let Some(id) = record.id.as_deref().filter(|id| !self.known.contains_key(*id)) else { return };
         let begun = self.open.remove(id);
-        let calls = record.calls.iter().map(|call| self.call(call)).collect();
+        let calls = record.calls.iter().take(CALLS).map(|call| self.call(call)).collect();
         let mut entry = Entry { calls, ..self.entry(id, &record) };
         // The name of a request is in each record, the begin of a run in its first line.
         if let Some(begun) = begun.filter(|_| entry.at_ms == 0) {
@@ -221,7 +229,7 @@ impl Index {
 
     fn entry(&mut self, id: &str, record: &Record<'_>) -> Entry {
         Entry {
-            id: id.into(),
+            id: head(id, NAME).into(),
             at_ms: millis(&record.time),
             client: self.word(record.principal.as_deref().unwrap_or(crate::principal::LOCAL)),
             client_name: record.client.as_deref().map(|name| self.word(name)),
@@ -239,7 +247,7 @@ impl Index {
     }
 
     fn call(&mut self, call: &RawCall<'_>) -> Call {
-        let labels: Vec<Arc<str>> = call.labels.iter().map(|label| self.word(label)).collect();
+        let labels: Vec<Arc<str>> = call.labels.iter().take(LABELS).map(|label| self.word(label)).collect();
         Call {
             at_ms: millis(&call.time),
             server: self.word(&call.server),
@@ -254,6 +262,7 @@ impl Index {
 
     /// A word, kept once.
     fn word(&mut self, word: &str) -> Arc<str> {
+        let word = head(word, NAME);
         if let Some(known) = self.words.get(word) {
             return Arc::clone(known);
         }
@@ -323,8 +332,8 @@ struct RawCall<'a> {
     ms: f64,
     #[serde(default)]
     cost: f64,
-    #[serde(default)]
-    labels: Vec<String>,
+    #[serde(default, borrow)]
+    labels: Vec<Cow<'a, str>>,
 }
 
 /// A time of the log in Unix milliseconds; 0 for what is none.

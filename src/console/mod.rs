@@ -44,6 +44,10 @@ pub use reply::Reply;
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(30);
+/// Requests that read and redact much, at once.
+const TURNS: usize = 2;
+/// Digits of the id of a run.
+const ID: usize = 12;
 /// Path of the page.
 pub const PAGE: &str = "/console";
 /// Path of its JSON.
@@ -60,6 +64,8 @@ pub struct Console {
     shown_tokens: usize,
     /// Places of pages that are live.
     streams: Arc<Semaphore>,
+    /// Turns of requests that read and redact much.
+    turns: Semaphore,
 }
 
 /// A request of someone who may ask.
@@ -80,7 +86,8 @@ impl Console {
         let session = gateway.open_session(Principal::local());
         session.met("forgefs console".to_owned());
         let streams = Arc::new(Semaphore::new(limits::CONSOLE_STREAMS.max));
-        Arc::new(Self { index: index::Runs::default(), shown_tokens, streams, gateway, access, session })
+        let turns = Semaphore::new(TURNS);
+        Arc::new(Self { index: index::Runs::default(), shown_tokens, streams, turns, gateway, access, session })
     }
 
     /// True for a path that the console answers.
@@ -89,28 +96,35 @@ impl Console {
         path == PAGE || path.strip_prefix(PAGE).is_some_and(|rest| rest.starts_with('/')) || path.starts_with(API)
     }
 
-    /// Answers a request. Names by which it was sent are checked before.
-    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
+    /// Answers a request; true if a person sent it: one with a session, or with a token that began one. Names by which it
+    /// was sent are checked before.
+    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> (Reply, bool) {
         let path = request.uri().path();
         if !path.starts_with(API) {
-            return assets::answer(request.method(), path);
+            return (assets::answer(request.method(), path), false);
         }
-        match self.asked(request).await {
-            Ok(reply) => reply,
-            Err(error) => reply::error(&error),
-        }
+        let mut is_person = false;
+        let answered = self.asked(request, &mut is_person).await;
+        let reply = answered.unwrap_or_else(|refusal| refusal.reply(|object| self.clean(object)));
+        (reply, is_person)
     }
 
-    async fn asked(self: &Arc<Self>, request: Request<Incoming>) -> std::result::Result<Reply, reply::Refusal> {
+    async fn asked(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        is_person: &mut bool,
+    ) -> std::result::Result<Reply, reply::Refusal> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().strip_prefix(API).unwrap_or_default().to_owned();
         if parts.method == Method::POST && path == "login" {
             let body = received(body, limits::CONSOLE_LOGIN.max).await?;
             let login: Login = parsed(&body)?;
             let session = self.access.login(&self.gateway.config(), &login.token)?;
+            *is_person = true;
             return Ok(reply::json(&session));
         }
         let by = self.access.person(&self.gateway.config(), &parts.headers)?;
+        *is_person = true;
         if parts.method == Method::POST && path == "logout" {
             self.access.logout(&by);
             return Ok(reply::json(&json!({})));
@@ -120,10 +134,7 @@ impl Console {
             return Err(reply::Refusal::method());
         }
         // Nothing that a form or a picture of another page sends has this type.
-        let is_json = parts
-            .headers
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let is_json = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| is_json(kind.as_bytes()));
         if !is_read && !is_json {
             return Err(reply::Refusal::not_json());
         }
@@ -137,20 +148,23 @@ impl Console {
     }
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
+        // Lists and runs are read and redacted whole: few at once, whoever asks.
+        let is_long = asked.path != "live" && asked.path != "execute" && asked.path != "call";
+        let _turn = if is_long { self.turns.acquire().await.ok() } else { None };
         let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let is_read = asked.method == Method::GET;
         let object = match (is_read, segments.as_slice()) {
             (true, ["about"]) => self.about(&asked),
             (true, ["live"]) => return now::stream(self, &asked),
-            (false, ["live", id, "stop"]) => self.stop(id, &asked)?,
+            (false, ["live", run, "stop"]) => self.stop(id(run)?, &asked)?,
             (true, ["runs"]) => self.runs(&asked).await?,
-            (true, ["runs", id]) => self.run(id).await?,
-            (true, ["runs", id, "read"]) => self.was_read(id, asked.text("path")).await?,
-            (false, ["runs", id, "replay"]) => self.replay(id).await?,
-            (false, ["runs", id, "save"]) => self.save(id, &asked.parsed()?).await?,
+            (true, ["runs", run]) => self.run(id(run)?).await?,
+            (true, ["runs", run, "read"]) => self.was_read(id(run)?, asked.text("path")).await?,
+            (false, ["runs", run, "replay"]) => self.replay(id(run)?).await?,
+            (false, ["runs", run, "save"]) => self.save(id(run)?, &asked.parsed()?).await?,
             (true, ["approvals"]) => self.approvals().await?,
-            (false, ["approvals", id]) => self.decide(id, &asked.parsed()?, &asked.by).await?,
+            (false, ["approvals", approval]) => self.decide(id(approval)?, &asked.parsed()?, &asked.by).await?,
             (true, ["ls"]) => self.ls(asked.text("path")).await?,
             (true, ["cat"]) => self.cat(asked.text("path")).await?,
             (true, ["search"]) => self.search(&asked).await?,
@@ -259,6 +273,24 @@ async fn received(mut body: Incoming, max: usize) -> Result<Bytes> {
         }
     }
     Ok(bytes.into())
+}
+
+/// True for the media type of JSON, with parameters or without.
+fn is_json(kind: &[u8]) -> bool {
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// An id of a run: what else is asked for is looked up nowhere.
+///
+/// # Errors
+/// `INVALID_ARGS` for other words.
+fn id(text: &str) -> Result<&str> {
+    if text.len() == ID && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(text);
+    }
+    Err(Error::new(ErrorCode::InvalidArgs, format!("`{}` is no id of a run", crate::text::brief(text)))
+        .hint("ids have twelve hexadecimal digits"))
 }
 
 fn decoded(segment: &str) -> String {

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode};
 use crate::text::brief;
@@ -54,6 +54,14 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, what, "sign in with a token that is not read-only")
     }
 
+    /// The answer `{"error": {"message", "hint"}}`, once `clean` has gone over it.
+    pub(super) fn reply(self, clean: impl FnOnce(Value) -> Value) -> Reply {
+        let Self { status, message, hint } = self;
+        let mut reply = json(&clean(json!({ "error": { "message": message, "hint": hint } })));
+        *reply.status_mut() = status;
+        reply
+    }
+
     pub(super) fn unknown(path: &str) -> Self {
         let what = format!("there is nothing at /api/{}", brief(path));
         Self::new(StatusCode::NOT_FOUND, &what, "reload the page: it may be of another version")
@@ -70,14 +78,6 @@ impl From<Error> for Refusal {
         };
         Self { status, hint: error.suggested_fix().to_owned(), message: error.message }
     }
-}
-
-/// A refusal as `{"error": {"message", "hint"}}`.
-pub(super) fn error(refusal: &Refusal) -> Reply {
-    let Refusal { status, message, hint } = refusal;
-    let mut reply = json(&json!({ "error": { "message": message, "hint": hint } }));
-    *reply.status_mut() = *status;
-    reply
 }
 
 /// A JSON object.

@@ -178,8 +178,8 @@ pub(super) fn brief(entry: &Entry, is_running: bool) -> Value {
         "calls": entry.calls.len(),
         "refused": entry.refused(),
         "cost": entry.cost.to_string(),
-        "labels": entry.labels(),
-        "servers": entry.servers(),
+        "labels": entry.labels().into_iter().take(FACET).collect::<Vec<_>>(),
+        "servers": entry.servers().into_iter().take(FACET).collect::<Vec<_>>(),
         "code": head(first.trim(), LINE),
         "dry_run": entry.dry_run,
     })

@@ -34,12 +34,21 @@ mod patterns {
     pub(super) static VARIABLE: LazyLock<Regex> = LazyLock::new(|| of(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"));
     pub(super) static HEADER: LazyLock<Regex> = LazyLock::new(|| of(r"^[A-Za-z][A-Za-z0-9-]{0,63}$"));
     pub(super) static OPTION: LazyLock<Regex> = LazyLock::new(|| of(r"^--?[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"));
+    /// Names and versions that npm takes for a file of the working directory.
+    pub(super) static ARCHIVE: LazyLock<Regex> = LazyLock::new(|| of(r"(?i)\.(tgz|tar|tar\.gz)$"));
+    /// Packages that run whatever their arguments say.
+    pub(super) static INTERPRETER: LazyLock<Regex> = LazyLock::new(|| {
+        of(
+            r"(?i)^(node|npm|npx|pnpm|yarn|deno|bun|tsx|ts-node|python[0-9.]*|pypy[0-9.]*|uv|uvx|pip|pipx|bash|sh|zsh|shx|zx)$",
+        )
+    });
     pub(super) static BRACES: LazyLock<Regex> = LazyLock::new(|| of(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}"));
     /// Variables that change what npx, uvx, node or python run, or where they download it from.
     pub(super) static STEERS: LazyLock<Regex> = LazyLock::new(|| {
         of(
             r"(?i)^(npm_.*|uv_.*|pip_.*|ld_.*|dyld_.*|node_(options|path|extra_ca_certs|tls_.*)|python.*|path|home|shell|\
-             bash_env|env|ifs|tmpdir|(https?|all|no)_proxy|ssl_cert_.*|xdg_.*|git_.*)$",
+             bash_env|env|ifs|tmpdir|(https?|all|no)_proxy|ssl_cert_.*|xdg_.*|git_.*|openssl_.*|sslkeylogfile|gconv_path|\
+             (requests|curl)_ca_bundle|prefix|userprofile|(local)?appdata|comspec|pathext)$",
         )
     });
 }
@@ -70,7 +79,7 @@ pub(crate) struct Start {
     pub(crate) env: Vec<String>,
     /// `NAME: VALUE`.
     pub(crate) headers: Vec<String>,
-    /// Variables of the environment that it refers to.
+    /// Variables of the environment that it refers to, as the entry wants it.
     pub(crate) refers: Vec<String>,
     /// What it could have besides.
     pub(crate) notes: Vec<String>,
@@ -129,11 +138,14 @@ impl Start {
             Kind::Npm => (&patterns::NPM, &patterns::NPM_VERSION, "https://registry.npmjs.org"),
             Kind::Pypi | Kind::Remote => (&patterns::PYPI, &patterns::PYPI_VERSION, "https://pypi.org"),
         };
-        if name.len() > 214 || !names.is_match(name) {
+        if name.len() > 214 || !names.is_match(name) || patterns::ARCHIVE.is_match(name) {
             return Err(format!("{} is not the name of a package of {}", shown(name), kind.word()));
         }
-        if version.len() > 128 || !versions.is_match(version) {
+        if version.len() > 128 || !versions.is_match(version) || patterns::ARCHIVE.is_match(version) {
             return Err(format!("{} is not one version of a package of {}", shown(version), kind.word()));
+        }
+        if patterns::INTERPRETER.is_match(name) {
+            return Err(format!("its package {} runs what its arguments say: add it by its command", shown(name)));
         }
         if let Some(base) = package.registry_base_url.as_deref().filter(|base| base.trim_end_matches('/') != usual) {
             return Err(format!("its package is at {}, not at {usual}: add it by its command", shown(base)));
@@ -234,8 +246,8 @@ impl Start {
         Ok(())
     }
 
-    /// A header. Values to be given are references to variables of the server's own name: an entry that names variables
-    /// could ask for any credential of the environment.
+    /// A header. Values to be given are references to variables that no program has: an entry that names variables could
+    /// ask for any credential of the environment.
     fn header(&mut self, input: &Input, choice: &Choice<'_>) -> Result<(), String> {
         let name = &input.name;
         if !patterns::HEADER.is_match(name) {
@@ -246,7 +258,7 @@ impl Start {
         if choice.headers.iter().any(is_given) {
             return Ok(());
         }
-        let own = |part: &str| format!("{}_{}", variable(choice.server), variable(part));
+        let own = |part: &str| format!("FORGEFS_{}_{}", variable(choice.server), variable(part));
         let template = input.value.as_deref().or(input.default.as_deref().filter(|_| !input.is_secret));
         let Some(template) = template else {
             if input.is_required {

@@ -36,7 +36,9 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
       await card.getByRole("button", { name: "Deny", exact: true }).click();
     }
     const request = await sent;
-    assert.deepEqual(request.postDataJSON(), { allow, scope, reason: reason ?? null });
+    const { plan, ...sent } = request.postDataJSON();
+    assert.deepEqual(sent, { allow, scope, reason: reason ?? null });
+    assert.equal(plan !== null, scope === "plan", "a plan is decided as it was shown");
     await page.locator(`[id="${place}"]`).waitFor({ state: "detached" });
     assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1", "the focus goes to the heading");
     const id = decodeURIComponent(new URL(request.url()).pathname.split("/").at(-1));

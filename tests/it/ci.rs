@@ -376,9 +376,12 @@ fn the_hooks_of_pre_commit_find_what_is_wrong() {
 
 /// Fenced blocks of a page.
 pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
-    let opening = format!("```{language}\n");
-    let blocks = page.split(&opening).skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+    let opening = format!("```{language}");
+    let blocks = page.split(&opening).skip(1).filter(|block| block.starts_with(['\n', ',']));
+    let text = |block: &str| {
+        block.split("```").next().and_then(|block| block.split_once('\n')).map(|(_, text)| text.to_owned())
+    };
+    blocks.filter_map(text).collect()
 }
 
 #[test]

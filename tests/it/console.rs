@@ -223,6 +223,29 @@ async fn strangers_get_nothing_and_a_session_that_looks_changes_nothing() {
     assert_eq!(looking.told(looking.request(Method::GET, "about")).await.0, StatusCode::UNAUTHORIZED);
 }
 
+#[tokio::test]
+async fn strangers_keep_no_one_out() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("{DAEMON}{}", samples()));
+    let page = Page::open(&fence, &[]);
+    let address = page.base.strip_prefix("http://").expect("an address").to_owned();
+    let mut strangers = Vec::new();
+    for number in 0..200 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.expect("a connection");
+        let path = ["/console/", "/console/nothing", "/api/about", "/nowhere"][number % 4];
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        // Those that made room for others are closed.
+        if stream.write_all(request.as_bytes()).await.is_ok() {
+            let _ = stream.read(&mut [0; 64]).await;
+        }
+        strangers.push(stream);
+    }
+    let console = page.signed_in().await;
+    assert_eq!(console.get("about").await["can_act"], json!(true));
+    drop(strangers);
+}
+
 #[test]
 fn an_address_that_others_reach_and_another_client_are_refused() {
     let fence = Fence::new();
@@ -296,6 +319,10 @@ async fn a_running_script_is_seen_and_stopped_and_its_run_is_shown_whole() {
     }
     let whole = console.get(&format!("runs/{id}")).await;
     assert!(!whole.to_string().contains(secret), "{whole:#}");
+    for path in [format!("ls?path=/{secret}"), format!("tool?server={secret}&tool=x"), secret.to_owned()] {
+        let (status, refused) = console.told(console.request(Method::GET, &path)).await;
+        assert!(status.is_client_error() && !refused.to_string().contains(secret), "{path}: {refused}");
+    }
     let labels: Vec<&str> =
         whole["operations"].as_array().expect("a list").iter().filter_map(|one| one["label"].as_str()).collect();
     assert_eq!(labels, ["people.list_teams", "faulty.act", "faulty.slow"], "{whole:#}");
@@ -373,6 +400,8 @@ async fn scripts_and_tools_are_tried_replayed_and_saved() {
         ("cat?path=/nowhere", "nowhere"),
         ("tool?server=x&tool=y", "no server"),
         ("runs/0123456789ab", "no run"),
+        ("runs/%22", "no id of a run"),
+        ("runs/e", "no id of a run"),
         ("series?by=x", "`by`"),
         ("runs?cursor=x", "`cursor`"),
         ("runs?limit=x", "`limit`"),
@@ -432,16 +461,35 @@ async fn what_waits_is_allowed_once_for_the_run_or_for_the_plan_and_denied_with_
     console.post(&format!("approvals/{}", id(&first[0])), &json!({"allow": true, "scope": "run"})).await;
     let answer = bank.json(&["--resume", &run], &pays(&[2, 3, 4]));
     assert_eq!((&answer["ok"], bank.paid()), (&json!(true), vec![2, 3, 4]), "{answer:#}");
-    // For the plan: as often as the text shows, and no more.
+    // For the plan: as often as the text shows, for this script, as it was shown, once.
     let run = parked(&[], &pays(&[5, 6]));
     let first = waiting().await;
-    console.post(&format!("approvals/{}", id(&first[0])), &json!({"allow": true, "scope": "plan"})).await;
-    let third = parked(&["--resume", &run], &pays(&[5, 6, 7]));
-    assert_eq!(bank.paid(), [2, 3, 4, 5, 6]);
+    let decide = format!("approvals/{}", id(&first[0]));
+    let plan = |digest: &Value| json!({"allow": true, "scope": "plan", "plan": digest});
+    for digest in [json!("0123"), Value::Null] {
+        let (status, other) = console.try_post(&decide, &plan(&digest)).await;
+        assert!(
+            status == StatusCode::BAD_REQUEST && other.to_string().contains("not the one that was shown"),
+            "{other}"
+        );
+    }
+    console.post(&decide, &plan(&first[0]["plan_digest"])).await;
+    let (status, again) = console.try_post(&decide, &plan(&first[0]["plan_digest"])).await;
+    assert!(status == StatusCode::BAD_REQUEST && again.to_string().contains("does not wait any more"), "{again}");
+    parked(&["--resume", &run], &pays(&[15, 16]));
+    assert_eq!(bank.paid(), [2, 3, 4], "another script asks anew");
+    let rest = waiting().await;
+    console.post(&format!("approvals/{}", id(&rest[0])), &json!({"allow": false})).await;
+    let run = parked(&[], &pays(&[5, 6]));
+    let first = waiting().await;
+    console.post(&format!("approvals/{}", id(&first[0])), &plan(&first[0]["plan_digest"])).await;
+    let answer = bank.json(&["--resume", &run], &pays(&[5, 6]));
+    assert_eq!((&answer["ok"], bank.paid()), (&json!(true), vec![2, 3, 4, 5, 6]), "{answer:#}");
+    let run = parked(&[], &pays(&[7]));
     let rest = waiting().await;
     assert_eq!((rest.len(), &rest[0]["arguments"]), (1, &json!({"n": 7})), "{rest:#?}");
     console.post(&format!("approvals/{}", id(&rest[0])), &json!({"allow": true, "scope": "once"})).await;
-    let answer = bank.json(&["--resume", &third], &pays(&[5, 6, 7]));
+    let answer = bank.json(&["--resume", &run], &pays(&[7]));
     assert_eq!((&answer["ok"], bank.paid()), (&json!(true), vec![2, 3, 4, 5, 6, 7]), "{answer:#}");
     let (status, over) = console.try_post(&format!("approvals/{}", id(&rest[0])), &json!({"allow": false})).await;
     assert!(status == StatusCode::BAD_REQUEST && over.to_string().contains("is used up"), "{over}");
@@ -541,6 +589,24 @@ async fn the_endpoint_has_a_console_for_people_with_tokens_alone() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(about(&sessions[1]).await.0, StatusCode::OK, "others stay");
+    // Nobody ends the sessions of others, however often they sign in.
+    let added = served.fence.run(["console", "add", "boss", "--json"]).success().stdout;
+    finish(&mut served.fence.forgefs(["reload"]), "").success();
+    let boss = token(&added);
+    let started = Instant::now();
+    let login = json!({ "token": boss }).to_string();
+    while http().post(format!("{base}/api/login")).body(login.clone()).send().await.expect("an answer").status()
+        != StatusCode::OK
+    {
+        assert!(started.elapsed() < Duration::from_secs(60), "the token is taken up");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let session = signed_in(&base, &boss).await;
+    for _ in 0..40 {
+        signed_in(&base, &looks).await;
+    }
+    assert_eq!(about(&session).await.0, StatusCode::OK);
+    assert_eq!(about(&sessions[1]).await.0, StatusCode::UNAUTHORIZED, "its own oldest ends");
 }
 
 #[tokio::test]

@@ -81,8 +81,10 @@ fn every_command_prints_the_shape_that_the_page_shows() {
         }
     }
     seen.dedup();
-    let all =
-        ["list", "disable", "add", "connect", "call", "check", "ls", "cat", "search", "doctor", "clients", "console", "auth"];
+    let all = [
+        "list", "disable", "add", "connect", "call", "check", "ls", "cat", "search", "doctor", "clients", "console",
+        "auth",
+    ];
     assert_eq!(seen, all);
     // The same by another name, and the same keys of another edit.
     let check = |args: &[&str]| object(&fence.run([&["check", "teams.star"], args].concat()).success());

@@ -361,6 +361,13 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
             ],
             "it takes FILES_LEVEL too",
         ),
+        // What an entry sets is shown before anything is written: it may point an honest package somewhere else.
+        (
+            &["a.b/files", "--name-as", "seen", "--", "/tmp"],
+            &["[servers.seen]\nenabled = false\n"],
+            "  it sets FILES_LIMIT=10\n",
+        ),
+        (&["a.b/web", "--name-as", "sent"], &["[servers.sent]\nenabled = false\n"], "  it sends X-Fixed: one\n"),
         (
             &["a.b/clock", "--name-as", "time", "--no-check"],
             &["[servers.time]\ncommand = \"uvx\"\nargs = [\"mcp-clock@1.2.3\"]\n"],
@@ -370,8 +377,8 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
             &["a.b/web"],
             &[
                 "[servers.web]\nenabled = false\nurl = \"https://web.example.com/mcp?v=1\"\n",
-                "headers.Authorization = \"Bearer ${WEB_API_KEY}\"",
-                "headers.X-Tenant = \"${WEB_X_TENANT}\"",
+                "headers.Authorization = \"Bearer ${FORGEFS_WEB_API_KEY}\"",
+                "headers.X-Tenant = \"${FORGEFS_WEB_X_TENANT}\"",
                 "headers.X-Fixed = \"one\"",
             ],
             "the header X-Maybe too",
@@ -434,6 +441,11 @@ fn what_an_entry_cannot_ask_for() {
         (npm("", &json!({})), "is not the name of a package"),
         (package("pypi", "-x", &json!({})), "is not the name of a package of pypi"),
         (package("pypi", "git+https://example.com/x", &json!({})), "is not the name of a package of pypi"),
+        (version("npm", "1.0.0-x.tgz"), "is not one version"),
+        (npm("x.tar.gz", &json!({})), "is not the name of a package"),
+        (npm("node", &json!({})), "runs what its arguments say"),
+        (package("pypi", "python3", &json!({})), "runs what its arguments say"),
+        (env("OPENSSL_CONF", json!({"value": "/tmp/x"})), "changes the program that starts it"),
         (version("npm", "latest"), "is not one version"),
         (version("npm", "^1.0.0"), "is not one version"),
         (version("npm", "1.0.0 --x"), "is not one version"),

@@ -198,7 +198,8 @@ impl Workspace {
     /// The test that seeds a gateway for the browser takes its pictures on request.
     pub(crate) fn screenshots(&self) -> anyhow::Result<()> {
         let checkers = real::install_checkers(&self.root);
-        let exact = ["test", "--workspace", "--test", "it", "--", "--ignored", "--exact", "console::browser::screenshots"];
+        let exact =
+            ["test", "--workspace", "--test", "it", "--", "--ignored", "--exact", "console::browser::screenshots"];
         step::run(Build::QuickJs.cargo(&exact).envs(checkers.variables()).current_dir(&self.root))?;
         Ok(())
     }

@@ -82,9 +82,9 @@ pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCo
         checked.map_err(|error| Failure::usage(format!("{} is not added: {error}", entry.name)))?;
     }
     tell(&entry, &server, &start, ui);
-    let is_missing = start.refers.iter().any(|name| crate::config::process_env(name).is_none());
+    // An entry may want any credential: it is given none that was not allowed by name.
     if !args.how.no_check
-        && !is_missing
+        && start.refers.is_empty()
         && let Some(ended) = consent(&args, &start, ui)?
     {
         return Ok(ended);
@@ -137,8 +137,11 @@ fn tell(entry: &Entry, server: &str, start: &Start, ui: Ui) {
             ui.note(&format!("  {server} is started by: {}", words.join(" ")));
         }
     }
+    // Each of them may point an honest program somewhere else.
+    start.env.iter().filter(|set| set.contains('=')).for_each(|set| ui.note(&format!("  it sets {}", text(set))));
+    start.headers.iter().for_each(|header| ui.note(&format!("  it sends {}", text(header))));
     if !start.refers.is_empty() {
-        ui.note(&format!("  it is given of your environment: {}", start.refers.join(", ")));
+        ui.note(&format!("  it wants of your environment: {}", start.refers.join(", ")));
     }
     start.notes.iter().for_each(|note| ui.note(&format!("  {}", people::line(note))));
 }

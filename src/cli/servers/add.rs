@@ -42,7 +42,7 @@ pub(in crate::cli) struct AddArgs {
 pub(in crate::cli) struct Origin {
     /// Comment above the entry.
     pub(in crate::cli) comment: Option<String>,
-    /// Variables that must be set; without one of them it is not tried, and written as disabled.
+    /// Variables that it wants and no person named: with one of them it is not tried, and written as disabled.
     pub(in crate::cli) refers: Vec<String>,
 }
 
@@ -134,7 +134,8 @@ not answer is not. A credential becomes a reference such as ${GITHUB_TOKEN} to a
 pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let target = Target::any(global);
     let mut typed = typed(&args, &target)?;
-    let is_missing = typed.lacks(&args.origin.refers, &process_env);
+    // Words of an entry name variables that no person allowed it: it has none of them until it is enabled.
+    let is_missing = typed.lacks(&args.origin.refers, &|_| None);
     let mut pairs = typed.pairs();
     pairs.extend(args.how.approval.map(|when| format!("approval = \"{}\"", when.word())));
     let sandbox = args.how.sandbox.map(Preset::pair);

@@ -45,7 +45,8 @@ function Waiting({ approval, offset, reload }) {
     return () => clearInterval(timer);
   }, []);
   const send = (allow, scope) => async () => {
-    const body = { allow, scope, reason: allow ? null : reason.trim() || null };
+    const plan = scope === "plan" ? approval.plan_digest : null;
+    const body = { allow, scope, plan, reason: allow ? null : reason.trim() || null };
     if (await decide.run(() => post(`approvals/${encodeURIComponent(approval.id)}`, body))) {
       announce(allow ? "The call is allowed." : "The call is denied.");
       document.querySelector("main h1")?.focus();
@@ -60,7 +61,7 @@ function Waiting({ approval, offset, reload }) {
   return html`<article class="card approval" id=${`approval-${approval.id}`} aria-label=${`Approval of ${short(call, 60)}`}>
     <div class="head"><h3><${Text} text=${call} length=${70} /></h3>
       <span class="dim">asked ${relative(approval.asked_ms, now)} · ${approval.until_ms > now ? `expires ${relative(approval.until_ms, now)}` : "expired"}</span></div>
-    <p class="question"><bdi>${short(approval.question, 320)}</bdi></p>
+    <p class="question"><bdi>${short(asked(approval.question), WHOLE)}</bdi></p>
     <dl class="facts">
       <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span
         class="dim"><${Text} text=${approval.client} length=${40} /></span>`}</dd></div>
@@ -72,7 +73,7 @@ function Waiting({ approval, offset, reload }) {
     </dl>
     <div class=${approval.plan ? "side-by-side" : ""}>
       <div><h4>Arguments</h4><${Long} value=${approval.arguments} label=${`Arguments of ${short(call, 60)}`}
-        limit=${1500} /></div>
+        limit=${WHOLE} /></div>
       ${approval.plan && html`<div><h4>Plan of the script</h4><${Plan} steps=${approval.plan} /></div>`}
     </div>
     <div class="buttons">
@@ -81,6 +82,8 @@ function Waiting({ approval, offset, reload }) {
       ${approval.plan && html`<${Act} busy=${decide.busy} onClick=${send(true, "plan")}>Allow the plan<//>`}
       <${Act} class="danger" busy=${decide.busy} onClick=${() => setDenies(!denies)}>Deny…<//>
     </div>
+    ${approval.run && html`<p class="note">For the run: every call of this tool in this run and those that resume it${approval.plan
+      && "; the plan: each call of this script as often as it is listed"}, with any arguments.</p>`}
     ${denies && html`<form class="inline" onSubmit=${deny}><${Field} label="Reason, which the agent reads" id=${id}>
       <input id=${id} value=${reason} maxlength="2000"
       onInput=${(event) => setReason(event.target.value)} /><//><${Act} type="submit" class="danger"
@@ -88,6 +91,12 @@ function Waiting({ approval, offset, reload }) {
     <${Problem} error=${decide.error} />
   </article>`;
 }
+
+// What a person decides by is never cut; the gateway bounds it.
+const WHOLE = 300000;
+
+// The question without its arguments, which stand below it. No value contains the mark of its lines.
+const asked = (question) => question.split("\n▌ With:")[0].replaceAll("\n▌ ", "\n");
 
 // Steps of a plan: which tools a script may call, and how often.
 export function Plan({ steps }) {

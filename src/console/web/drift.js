@@ -13,7 +13,7 @@ export function Drift() {
   // The server's list is read anew after an acceptance, which takes a moment.
   const accepted = (left) => {
     setNewer(left);
-    for (const ms of [1000, 4000]) setTimeout(() => get("drift").then(({ items }) => setNewer(items), () => {}), ms);
+    for (const ms of [1000, 4000, 10000, 20000, 40000]) setTimeout(() => get("drift").then(({ items }) => setNewer(items), () => {}), ms);
   };
   return html`<${Loaded} load=${load} what="drift">${(data) => {
     const items = newer ?? data.items;

@@ -111,16 +111,16 @@ impl Answers for Own {
     }
 }
 
-/// Answers a request to the console. A connection whose request was not refused counts among those of the console, which
-/// are bounded; others are strangers.
+/// Answers a request to the console. A connection of a person counts among those of the console, which are bounded; others
+/// are strangers, whatever of the page they read.
 pub(super) async fn answered(
     console: &Arc<Console>,
     places: &Arc<Mutex<HashMap<String, usize>>>,
     request: Request<Incoming>,
     from: Connection,
 ) -> Reply {
-    let reply = console.answer(request).await;
-    if reply.status() != StatusCode::UNAUTHORIZED && !from.enter(places, PLACE, CONNECTIONS) {
+    let (reply, is_person) = console.answer(request).await;
+    if is_person && !from.enter(places, PLACE, CONNECTIONS) {
         let (what, fix) = (format!("the console has {CONNECTIONS} connections"), "close pages that are not needed");
         return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
     }

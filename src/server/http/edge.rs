@@ -137,8 +137,9 @@ impl Answers for Edge {
         if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), self.is_tls) {
             return refused;
         }
+        let is_console = Console::has(request.uri().path());
         let answered = self.routed(&config, request, from).await;
-        match origin {
+        match origin.filter(|_| !is_console) {
             Some(origin) => reply::readable_by(answered, origin),
             None => answered,
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{DAEMON, Page};
@@ -22,6 +23,19 @@ const TOOLS: &str = "2000";
 /// Markup, a script, characters that reorder and hide text, and a word without an end.
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}evil\u{2066}\u{200b}</pre>{{7*7}}${alert(3)}\
                        javascript:alert(4) [x](javascript:alert(5)) \u{1b}[31mred\u{7}";
+
+/// The script of the picture: calls beside each other, data from one server to others, and a flow that the policy refuses.
+const ON_CALL: &str = r#"const { tickets: open } = await tickets.list_tickets({ status: "open" });
+const found = await Promise.all(open.map(({ id }) => tickets.get_ticket({ id })));
+const { on_call } = await people.list_on_call({});
+const planned = [];
+for (const { title, labels } of found.filter((t) => !t.assignee)) {
+  const owner = labels.includes("payments") ? on_call.payments : on_call.web;
+  const slot = await calendar.find_free_slot({ day: "2026-03-02", attendees: [owner] });
+  planned.push(`${owner} at ${slot.start}: ${title}`);
+}
+await policy.send({ text: planned.join("\n") }).catch((refused) => console.log(refused.code));
+return planned;"#;
 
 /// A text as JSON in ASCII, which Rust and TOML write alike.
 fn ascii(text: &str) -> String {
@@ -132,6 +146,7 @@ impl Seeded {
             client.call("execute", json!({"language": "starlark", "code": code})).await;
         }
         client.call("execute", json!({"language": "javascript", "code": "const all = await Promise.all([1, 2, 3].map((id) => tickets.get_ticket({ id })));\nreturn all.map((t) => t.title)"})).await;
+        client.call("execute", json!({"language": "javascript", "code": ON_CALL})).await;
         drop(client);
         // Without a user to ask, they wait.
         for title in ["Refund order 4711", HOSTILE, "Ship order 4712", "Close the shop"] {
@@ -155,8 +170,12 @@ impl Seeded {
         let mut more = String::new();
         let now = std::time::SystemTime::now();
         for number in 0..RUNS {
-            let mut record = records[number % records.len()].clone();
-            let at = now - Duration::from_secs(120 + 8 * (number as u64));
+            let mut record = records[number * number % records.len()].clone();
+            // Over a day, more at some hours than at others.
+            #[expect(clippy::cast_precision_loss, reason = "a time")]
+            let share = number as f64 / RUNS as f64;
+            let ago = 120.0 + 82_000.0 * share + 1_900.0 * (share * 40.0).sin() + 900.0 * (share * 133.0).sin();
+            let at = now - Duration::from_secs_f64(ago.max(60.0));
             let time = humantime::format_rfc3339_millis(at).to_string();
             record["id"] = format!("{number:012x}").into();
             record["time"] = time.clone().into();
@@ -170,7 +189,10 @@ impl Seeded {
     }
 
     fn with_running(mut self) -> Self {
-        let file = self.fence.write("slow.star", "for n in range(4000):\n    large.tool00003(text=\"a\", times=1)\n    policy.slow(text=\"x\")");
+        let file = self.fence.write(
+            "slow.star",
+            "for n in range(4000):\n    large.tool00003(text=\"a\", times=1)\n    policy.slow(text=\"x\")",
+        );
         for _ in 0..2 {
             let mut command = self.fence.forgefs(["run"]);
             let child = command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -220,33 +242,65 @@ async fn each_view_and_button_works_in_a_browser() {
     let output = tokio::task::spawn_blocking(move || finish(&mut command, "")).await.expect("node runs");
     let told: Vec<&str> =
         output.stdout.lines().filter(|line| line.starts_with("ok ") || line.starts_with("not ok ")).collect();
-    assert!(output.code == Some(0) && (told.len() > 20 || only.is_ok()), "{}\n{}\n{}", told.join("\n"), output.stdout, output.stderr);
+    assert!(
+        output.code == Some(0) && (told.len() > 20 || only.is_ok()),
+        "{}\n{}\n{}",
+        told.join("\n"),
+        output.stdout,
+        output.stderr
+    );
     drop(pages);
 }
 
-/// Time from the first request to a page of 10,000 runs, and what the console adds to a script, for docs/console.md.
+/// Times of the first view of 10,000 runs, and of scripts while pages are live, for docs/console.md.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "prints measurements: cargo nextest run --workspace --run-ignored only -E 'test(the_first_view_of_many_runs)' --no-capture"]
+#[ignore = "prints measurements: cargo nextest run --workspace --run-ignored only -E 'test(what_the_console_costs)' --no-capture"]
 #[expect(clippy::print_stdout, reason = "it prints measurements")]
-async fn the_first_view_of_many_runs() {
-    let Some(seeded) = Seeded::new().await else { return };
+async fn what_the_console_costs() {
+    let Some(mut seeded) = Seeded::new().await else { return };
+    seeded.running.iter_mut().for_each(|child| child.kill().expect("it runs"));
     let console = Page::open(&seeded.fence, &[]).signed_in().await;
+    let ms = |started: Instant| started.elapsed().as_secs_f64() * 1000.0;
     for what in ["first", "second"] {
         let started = Instant::now();
         let listed = console.get("runs").await;
-        println!("{what} list of {} runs: {:.0} ms", listed["indexed"], started.elapsed().as_secs_f64() * 1000.0);
+        println!("{what} list of {} runs: {:.0} ms", listed["indexed"], ms(started));
     }
     let id = console.get("runs?outcome=ok").await["runs"][0]["id"].as_str().expect("an id").to_owned();
-    for path in [
-        format!("runs/{id}"),
-        "series?hours=24&by=tool".to_owned(),
-        "runs?text=parallel".to_owned(),
-        "ls?path=/large".to_owned(),
-        "search?q=repeat%20words".to_owned(),
-    ] {
+    let one = format!("runs/{id}");
+    for path in [&one, "series?hours=24&by=tool", "runs?text=parallel", "ls?path=/large", "search?q=repeat%20words"] {
         let started = Instant::now();
-        console.get(&path).await;
-        println!("{path}: {:.0} ms", started.elapsed().as_secs_f64() * 1000.0);
+        console.get(path).await;
+        println!("{path}: {:.0} ms", ms(started));
+    }
+    let client = seeded.fence.connect(Era::Modern, seeded.fence.forgefs(["serve"])).await;
+    let mut times: [Vec<f64>; 3] = [(); 3].map(|()| Vec::new());
+    for _ in 0..3 {
+        for (kind, times) in times.iter_mut().enumerate() {
+            let mut streams = Vec::new();
+            for _ in 0..[0, 4, 4][kind] {
+                streams.push(console.request(Method::GET, "live").send().await.expect("a stream"));
+            }
+            // Of the second kind each page reads, of the third none does.
+            let reading: Vec<_> = streams
+                .drain(..if kind == 1 { 4 } else { 0 })
+                .map(|mut stream| tokio::spawn(async move { while let Ok(Some(_)) = stream.chunk().await {} }))
+                .collect();
+            for _ in 0..200 {
+                let started = Instant::now();
+                client.call("execute", json!({"language": "starlark", "code": "result = 1"})).await;
+                times.push(ms(started));
+            }
+            reading.iter().for_each(tokio::task::JoinHandle::abort);
+        }
+    }
+    for (what, times) in ["no page", "four pages that read", "four pages that do not read"].iter().zip(&mut times) {
+        times.sort_by(f64::total_cmp);
+        println!(
+            "a script with {what}: median {:.2} ms, p95 {:.2} ms",
+            times[times.len() / 2],
+            times[times.len() * 95 / 100]
+        );
     }
 }
 
@@ -257,6 +311,14 @@ async fn screenshots() {
     let Some(tools) = tools() else { return };
     let Some(seeded) = Seeded::new().await else { return };
     let (mut command, pages) = seeded.node(&tools, &["screenshots.mjs"]);
+    let log = fs::read_to_string(seeded.fence.audit()).expect("a log");
+    let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let shown = records.filter(|record| record["code"].as_str() == Some(ON_CALL)).find_map(|record| {
+        let run = record["id"].as_str()?.to_owned();
+        // The first is the real one: the others are its copies.
+        record.get("event").is_none().then_some(run)
+    });
+    command.env("FORGEFS_SCREENSHOT_RUN", shown.expect("its run is on record"));
     let output = tokio::task::spawn_blocking(move || finish(&mut command, "")).await.expect("node runs");
     output.success();
     drop(pages);
