@@ -55,7 +55,8 @@ impl Console {
                 let drifts = drifts(entry);
                 drifts.into_iter().map(|drift| drift.object(&entry.name, can_accept)).collect::<Vec<_>>()
             };
-            catalog.servers().iter().flat_map(of).take(ITEMS).collect()
+            // Scripts are held by their lock: `forgefs scripts check` compares them.
+            catalog.servers().iter().filter(|entry| !entry.is_scripts()).flat_map(of).take(ITEMS).collect()
         });
         Ok(json!({
             "pinned": manifest.pin.is_some() || manifest.pin_first_use,
@@ -80,6 +81,9 @@ impl Console {
         };
         let catalog = self.gateway.catalog();
         let entry = catalog.server(&wanted.server)?;
+        if entry.is_scripts() {
+            return Err(wrong("scripts have a lock, not a pin", "`forgefs scripts lock` writes it"));
+        }
         let found =
             drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
         let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");

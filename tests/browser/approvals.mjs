@@ -36,8 +36,8 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
       await card.getByRole("button", { name: "Deny", exact: true }).click();
     }
     const request = await sent;
-    const { plan, ...sent } = request.postDataJSON();
-    assert.deepEqual(sent, { allow, scope, reason: reason ?? null });
+    const { plan, ...decision } = request.postDataJSON();
+    assert.deepEqual(decision, { allow, scope, reason: reason ?? null });
     assert.equal(plan !== null, scope === "plan", "a plan is decided as it was shown");
     await page.locator(`[id="${place}"]`).waitFor({ state: "detached" });
     assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1", "the focus goes to the heading");

@@ -229,10 +229,11 @@ test("drift is shown, and accepted after a question", async (t) => {
       .getByRole("button", { name: /^Accept/ })
       .click();
     await page.getByRole("dialog").getByRole("button", { name: "Accept" }).click();
-    await page.waitForFunction(
-      (many) => document.querySelectorAll("article.drift").length < many,
-      Math.min(50, items.length),
-    );
+    const many = Math.min(50, items.length);
+    const fewer = page.waitForFunction((all) => document.querySelectorAll("article.drift").length < all, many);
+    await fewer.catch(async (error) => {
+      throw new Error(`${error.message}: ${await page.locator("main").innerText()}`);
+    });
     assert.ok((await api("drift")).items.length < items.length);
   }
   await clean(opened);
