@@ -28,7 +28,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::config::AuditTo;
 use crate::error::{Error, ErrorCode, Result};
@@ -66,6 +66,8 @@ pub struct Console {
     streams: Arc<Semaphore>,
     /// Turns of requests that read and redact much.
     turns: Semaphore,
+    /// What the live pages saw last.
+    seen: Mutex<now::Seen>,
 }
 
 /// A request of someone who may ask.
@@ -87,7 +89,16 @@ impl Console {
         session.met("forgefs console".to_owned());
         let streams = Arc::new(Semaphore::new(limits::CONSOLE_STREAMS.max));
         let turns = Semaphore::new(TURNS);
-        Arc::new(Self { index: index::Runs::default(), shown_tokens, streams, turns, gateway, access, session })
+        Arc::new(Self {
+            index: index::Runs::default(),
+            shown_tokens,
+            seen: Mutex::default(),
+            streams,
+            turns,
+            gateway,
+            access,
+            session,
+        })
     }
 
     /// True for a path that the console answers.

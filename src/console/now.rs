@@ -47,21 +47,20 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
     let (console, by) = (Arc::clone(console), asked.by.clone());
     let looking = Task::spawn(async move {
         let _place = place;
-        let (mut last, mut spoke, mut counted) = (String::new(), Instant::now(), None);
+        let (mut last, mut spoke): (Arc<str>, _) = (Arc::from(""), Instant::now());
         loop {
             if console.access.holding(&console.gateway.config(), by.session).is_none() {
                 let _ = tell.send(Bytes::from_static(b"event: over\ndata: {}\n\n")).await;
                 return;
             }
-            let waiting = console.counted(&mut counted).await;
-            let mut state = console.clean(console.snapshot(waiting));
-            let text = state.to_string();
-            if text != last {
-                state["at_ms"] = unix_ms(SystemTime::now()).into();
-                if tell.send(format!("event: state\ndata: {state}\n\n").into()).await.is_err() {
+            let state = console.state().await;
+            if state != last && !state.is_empty() {
+                let at_ms = unix_ms(SystemTime::now());
+                let event = format!("event: state\ndata: {{\"at_ms\":{at_ms},{}\n\n", state.get(1..).unwrap_or("}"));
+                if tell.send(event.into()).await.is_err() {
                     return;
                 }
-                (last, spoke) = (text, Instant::now());
+                (last, spoke) = (state, Instant::now());
             } else if spoke.elapsed() >= SILENCE {
                 if tell.send(Bytes::from_static(b": still here\n\n")).await.is_err() {
                     return;
@@ -78,27 +77,42 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
     Ok(reply::with_headers(body.boxed(), "text/event-stream"))
 }
 
+/// What the pages saw last.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    state: Option<(Instant, Arc<str>)>,
+    /// Approvals that wait.
+    approvals: Option<(Instant, usize)>,
+}
+
 impl Console {
-    /// Number of approvals that wait, counted again after a time.
-    async fn counted(&self, known: &mut Option<(Instant, usize)>) -> usize {
-        if let Some((at, count)) = *known
-            && at.elapsed() < COUNT
+    /// The latest snapshot as JSON, made for all pages together, and on a thread that serves nobody.
+    async fn state(self: &Arc<Self>) -> Arc<str> {
+        let mut seen = self.seen.lock().await;
+        if let Some((at, state)) = &seen.state
+            && at.elapsed() < LOOK
         {
-            return count;
+            return Arc::clone(state);
         }
-        let now = unix_ms(SystemTime::now());
-        let count = match self.gateway.waiting_approvals() {
-            Some(approvals) => approvals
-                .list()
-                .await
-                .map_or(0, |all| all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()),
-            None => 0,
-        };
-        *known = Some((Instant::now(), count));
-        count
+        if seen.approvals.is_none_or(|(at, _)| at.elapsed() >= COUNT) {
+            seen.approvals = Some((Instant::now(), self.waiting().await));
+        }
+        let (console, waiting) = (Arc::clone(self), seen.approvals.map_or(0, |(_, count)| count));
+        let made = tokio::task::spawn_blocking(move || console.clean(console.snapshot(waiting)).to_string()).await;
+        let state: Arc<str> = made.unwrap_or_default().into();
+        seen.state = Some((Instant::now(), Arc::clone(&state)));
+        state
     }
 
-    /// What runs now. `at_ms` is the reader's: a state is sent if it differs from the last one.
+    /// Number of approvals that wait.
+    async fn waiting(&self) -> usize {
+        let now = unix_ms(SystemTime::now());
+        let Some(approvals) = self.gateway.waiting_approvals() else { return 0 };
+        let all = approvals.list().await.unwrap_or_default();
+        all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()
+    }
+
+    /// What runs now. Its time is added when it is sent: a state is sent if it differs from the last one.
     fn snapshot(&self, approvals: usize) -> Value {
         let (gateway, board) = (&self.gateway, self.gateway.board());
         let (catalog, config, pool) = (gateway.catalog(), gateway.config(), gateway.pool().metrics());
@@ -125,7 +139,6 @@ impl Console {
         });
         let today = gateway.today();
         json!({
-            "at_ms": 0,
             "runs": running.iter().rev().take(RUNS).map(run).collect::<Vec<_>>(),
             "runs_left_out": running.len().saturating_sub(RUNS),
             "servers": servers.collect::<Vec<_>>(),
