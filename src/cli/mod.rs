@@ -159,7 +159,7 @@ enum Command {
     Approvals(approvals::ApprovalsArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
-    /// Open a web page of what agents do now and did, of approvals, tools and costs
+    /// Open the console, a web page: what agents do and did, approvals, tools and costs
     Console(console::ConsoleArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
