@@ -15,7 +15,7 @@ use crate::limits;
 use crate::text::head;
 
 /// Most bytes of a script and of an error that are kept.
-const CODE: usize = 1_000;
+pub(super) const CODE: usize = 1_000;
 const MESSAGE: usize = 300;
 /// Bytes that a run and a call count for beside their texts.
 const RUN: usize = 400;

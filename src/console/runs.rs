@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::index::Entry;
+use super::index::{CODE, Entry};
 use super::{Asked, Console};
 use crate::audit::UNFINISHED;
 use crate::config::{AuditTo, Config};
@@ -16,6 +16,8 @@ use crate::text::head;
 /// Runs of a page, by default and at most.
 const PAGE: usize = 100;
 const MOST: usize = 500;
+/// Most runs whose journals are searched for a text: those with longer scripts than the log has.
+const LONG: usize = 1_000;
 /// Most values of a filter that are offered.
 const FACET: usize = 200;
 /// Most characters of a script's first line.
@@ -33,10 +35,24 @@ struct Filter {
     text: String,
     from_ms: Option<u64>,
     to_ms: Option<u64>,
+    /// Runs whose journal has the text behind what the log has of their scripts.
+    beyond: BTreeSet<Arc<str>>,
 }
 
 impl Filter {
     fn has(&self, entry: &Entry) -> bool {
+        self.fits(entry) && (self.text.is_empty() || self.says(entry))
+    }
+
+    /// True if its script, or the begin of its id, has the text.
+    fn says(&self, entry: &Entry) -> bool {
+        entry.code.to_lowercase().contains(&self.text)
+            || entry.id.starts_with(&self.text)
+            || self.beyond.contains(&entry.id)
+    }
+
+    /// True if everything but the text fits.
+    fn fits(&self, entry: &Entry) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let outcome = match self.outcome.as_str() {
             "failed" => !matches!(&*entry.outcome, "ok" | "running" | UNFINISHED),
@@ -46,14 +62,12 @@ impl Filter {
         let called = |call: &super::index::Call| is(&self.server, &call.server) && is(&self.tool, &call.tool);
         let is_called = (self.server.is_empty() && self.tool.is_empty()) || entry.calls.iter().any(called);
         let is_held = self.label.is_empty() || entry.labels().contains(self.label.as_str());
-        let contains = || entry.code.to_lowercase().contains(&self.text) || entry.id.starts_with(&self.text);
         is(&self.client, &entry.client)
             && outcome
             && is_called
             && is_held
             && self.from_ms.is_none_or(|from| entry.at_ms >= from)
             && self.to_ms.is_none_or(|to| entry.at_ms <= to)
-            && (self.text.is_empty() || contains())
     }
 }
 
@@ -84,7 +98,7 @@ impl Console {
     /// A page of the runs that match a filter.
     pub(super) async fn runs(self: &Arc<Self>, asked: &Asked) -> Result<Value> {
         let all = self.entries().await?;
-        let filter = Filter {
+        let mut filter = Filter {
             client: asked.text("client").to_owned(),
             outcome: asked.text("outcome").to_owned(),
             server: asked.text("server").to_owned(),
@@ -93,13 +107,32 @@ impl Console {
             text: asked.text("text").to_lowercase(),
             from_ms: asked.number("from_ms")?,
             to_ms: asked.number("to_ms")?,
+            beyond: BTreeSet::new(),
         };
+        filter.beyond = self.beyond(&all, &filter).await;
         let limit = asked.number("limit")?.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
         let before = cursor(asked.text("cursor"))?;
         let running: BTreeSet<String> = self.gateway.board().look(0).into_iter().map(|run| run.id).collect();
         tokio::task::spawn_blocking(move || page(&all, &filter, before, limit, &running))
             .await
             .map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+    }
+}
+
+impl Console {
+    /// The newest runs of a filter with longer scripts than the log has, whose journals have its text.
+    async fn beyond(&self, all: &[Arc<Entry>], filter: &Filter) -> BTreeSet<Arc<str>> {
+        let mut found = BTreeSet::new();
+        let Some(journals) = self.gateway.journals().filter(|_| !filter.text.is_empty()) else { return found };
+        // The log's beginning ends at a character.
+        let is_cut = |entry: &&Arc<Entry>| entry.code.len() + 4 > CODE && filter.fits(entry) && !filter.says(entry);
+        for entry in all.iter().filter(is_cut).take(LONG) {
+            let run = journals.find(Some(&entry.client), &entry.id).await;
+            if run.is_ok_and(|run| run.head.code.to_lowercase().contains(&filter.text)) {
+                found.insert(Arc::clone(&entry.id));
+            }
+        }
+        found
     }
 }
 
@@ -146,7 +179,7 @@ fn page(
             "servers": facet(all.iter().flat_map(|entry| entry.calls.iter().map(|call| &*call.server))),
             "labels": facet(all.iter().flat_map(|entry| entry.labels())),
         },
-        "note": (!filter.text.is_empty()).then_some("text is looked for in the first 1,000 bytes of scripts"),
+        "note": (!filter.text.is_empty()).then(|| format!("of the {LONG} newest longer scripts, text is looked for in the whole")),
     })
 }
 

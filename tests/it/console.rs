@@ -378,6 +378,12 @@ async fn scripts_and_tools_are_tried_replayed_and_saved() {
     let wrong =
         console.post("call", &json!({"server": "tickets", "tool": "get_ticket", "arguments": {"id": "x"}})).await;
     assert_eq!((&wrong["ok"], &wrong["error"]["code"]), (&json!(false), &json!("INVALID_ARGS")), "{wrong}");
+    // Text is found behind what the log has of a script, too.
+    let long = format!("# {}\n# Giraffe\nresult = 1", "word ".repeat(400));
+    let ran = console.post("execute", &json!({"language": "starlark", "code": long})).await;
+    let found = console.get("runs?text=giraffe").await;
+    assert_eq!((&found["matched"], &found["runs"][0]["id"]), (&json!(1), &ran["run"]), "{found:#}");
+    assert_eq!(console.get("runs?text=giraffe&outcome=failed").await["matched"], json!(0));
     // The agent's searches and files, and why a hit ranks where it does.
     let found = console.get("search?q=create%20a%20ticket").await;
     assert_eq!(found["hits"][0]["name"], json!("create_ticket"), "{found:#}");
