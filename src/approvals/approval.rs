@@ -109,7 +109,7 @@ pub struct Decision {
     pub at_ms: u64,
     /// The person.
     pub by: String,
-    /// What it covers.
+    /// Calls that it covers.
     #[serde(default, skip_serializing_if = "Scope::is_once")]
     pub scope: Scope,
     /// Why, for the agent.

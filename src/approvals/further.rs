@@ -29,7 +29,15 @@ impl Approval {
 
     /// True if it is about the same tool in the same run.
     fn is_like(&self, call: &Call) -> bool {
-        Call { args_hash: String::new(), ..self.call.clone() } == Call { args_hash: String::new(), ..call.clone() }
+        self.call.with_any_arguments() == call.with_any_arguments()
+    }
+}
+
+impl Call {
+    /// The same call with any arguments.
+    #[must_use]
+    pub fn with_any_arguments(&self) -> Self {
+        Self { args_hash: String::new(), ..self.clone() }
     }
 }
 
@@ -38,7 +46,7 @@ impl Further {
     #[must_use]
     pub fn like(approval: &Approval) -> Self {
         Self {
-            call: Call { args_hash: String::new(), ..approval.call.clone() },
+            call: approval.call.with_any_arguments(),
             label: approval.label.clone(),
             reasons: approval.reasons.clone(),
             repeats: true,
@@ -172,7 +180,7 @@ impl Approvals {
 
     /// The decision that covers a call of a script, by the script's digest, beside the call's own.
     pub(super) async fn further(&self, call: &Call, reasons: &[String], script: &str) -> Result<Option<Approval>> {
-        let any = Call { args_hash: String::new(), ..call.clone() };
+        let any = call.with_any_arguments();
         for number in 0..=limits::APPROVALS_KEPT.max {
             let Some(approval) = self.find(&id(&any, number)).await? else { return Ok(None) };
             let is_same = approval.call == any

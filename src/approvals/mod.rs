@@ -41,7 +41,7 @@ pub struct Approvals {
     forget: Duration,
 }
 
-/// What a person decides about a call.
+/// Decision of a person about a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
     /// True if it may be made.
@@ -85,7 +85,7 @@ impl Approvals {
         self.wait
     }
 
-    /// What is known of a call of a script, by the script's digest. One that was allowed, or waits, for other reasons than
+    /// The approval of a call of a script, by the script's digest. One that was allowed, or waits, for other reasons than
     /// these is another question.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Approvals {
         }
     }
 
-    /// What is known of this one call.
+    /// The approval of this one call.
     async fn known_alone(&self, call: &Call, reasons: &[String]) -> Result<Known> {
         let now = now();
         for number in 0..=limits::APPROVALS_KEPT.max {

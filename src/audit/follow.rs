@@ -82,7 +82,7 @@ fn whole_lines(mut file: File, from: u64, take: &mut impl FnMut(&[u8])) -> io::R
     Ok(bytes)
 }
 
-/// What tells a file from the one that takes its place.
+/// Identity of a file: another takes its place at a rotation.
 fn identity(metadata: &Metadata) -> u64 {
     #[cfg(unix)]
     {

@@ -51,7 +51,7 @@ pub struct Tally {
     pub calls: u64,
     /// Those among them that failed.
     pub failed: u64,
-    /// What the latest took, in milliseconds.
+    /// Durations of the latest, in milliseconds.
     pub took: VecDeque<f64>,
 }
 

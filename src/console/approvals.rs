@@ -110,13 +110,13 @@ impl Console {
         let session = self.gateway.open_only_session(principal);
         let context = self.gateway.execution_context(&session);
         let judged = context.check(run.head.language, &run.head.code).await.ok()?;
+        let own = approval.call.with_any_arguments();
         let call = |consent: crate::session::Consent| Call {
             server: consent.server,
             origin: consent.origin.to_string(),
             tool: consent.tool,
             definition: consent.digest,
-            args_hash: String::new(),
-            ..approval.call.clone()
+            ..own.clone()
         };
         let asks = judged.asks.into_iter();
         let calls: Vec<Further> = asks
@@ -127,7 +127,6 @@ impl Console {
                 repeats: asks.repeats,
             })
             .collect();
-        let own = Call { args_hash: String::new(), ..approval.call.clone() };
         if !calls.iter().any(|further| further.call == own) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! What ran: facts of each run of the audit log, the newest in memory, read on as the log grows.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const CALLS: usize = 20_000;
 const OPEN: usize = 2_000;
 
 /// A run as lists show it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) id: Arc<str>,
     /// Begin, in Unix milliseconds.
@@ -50,7 +50,7 @@ pub(super) struct Entry {
 }
 
 /// A call of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) at_ms: u64,
     pub(super) server: Arc<str>,
@@ -94,10 +94,12 @@ struct Index {
     follower: Option<Follower>,
     /// In the order of their ends.
     ended: VecDeque<Arc<Entry>>,
-    known: HashMap<Arc<str>, Arc<Entry>>,
+    known: HashSet<Arc<str>>,
     /// Runs that sent calls and have no end yet.
     open: HashMap<Arc<str>, Begun>,
     bytes: usize,
+    /// Bytes of those without an end.
+    open_bytes: usize,
     words: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -134,33 +136,17 @@ impl Runs {
 
 impl Begun {
     fn entry(&self) -> Arc<Entry> {
-        let (entry, calls) = (&self.entry, self.calls.iter().map(Call::copied).collect());
-        Arc::new(Entry {
-            id: Arc::clone(&entry.id),
-            client: Arc::clone(&entry.client),
-            client_name: entry.client_name.clone(),
-            session: Arc::clone(&entry.session),
-            language: entry.language.clone(),
-            request: entry.request.clone(),
-            outcome: Arc::clone(&entry.outcome),
-            error: None,
-            code: entry.code.clone(),
-            calls,
-            ..*entry
-        })
+        Arc::new(Entry { calls: self.calls.as_slice().into(), ..self.entry.clone() })
+    }
+
+    fn bytes(&self) -> usize {
+        self.entry.bytes() + self.calls.len() * CALL
     }
 }
 
-impl Call {
-    fn copied(&self) -> Self {
-        Self {
-            server: Arc::clone(&self.server),
-            tool: Arc::clone(&self.tool),
-            outcome: Arc::clone(&self.outcome),
-            labels: Arc::clone(&self.labels),
-            ..*self
-        }
-    }
+/// True for the verdict about a call that was not sent: `denied` and `refused`, with their reasons.
+pub(super) fn is_refused(verdict: &str) -> bool {
+    verdict.starts_with("denied") || verdict.starts_with("refused")
 }
 
 impl Index {
@@ -172,13 +158,15 @@ impl Index {
             (Some(_), Some(run)) => self.sent(run, &record),
             _ => self.ended(record),
         }
-        while self.ended.len() > limits::CONSOLE_RUNS.max || self.bytes > limits::CONSOLE_INDEX.max {
+        if self.open.len() > OPEN || self.open_bytes > limits::CONSOLE_INDEX.max / 2 {
+            self.open.clear();
+            self.open_bytes = 0;
+        }
+        let is_full = |index: &Self| index.bytes + index.open_bytes > limits::CONSOLE_INDEX.max;
+        while self.ended.len() > limits::CONSOLE_RUNS.max || is_full(self) {
             let Some(oldest) = self.ended.pop_front() else { break };
             self.bytes = self.bytes.saturating_sub(oldest.bytes());
             self.known.remove(&oldest.id);
-        }
-        if self.open.len() > OPEN {
-            self.open.clear();
         }
         if self.words.len() > limits::CONSOLE_RUNS.max {
             self.words.clear();
@@ -186,7 +174,7 @@ impl Index {
     }
 
     fn sent(&mut self, run: &str, record: &Record<'_>) {
-        if self.known.contains_key(run) {
+        if self.known.contains(run) {
             return;
         }
         let call = RawCall {
@@ -203,18 +191,21 @@ impl Index {
         if let Some(begun) = self.open.get_mut(run) {
             if begun.calls.len() < CALLS {
                 begun.calls.push(call);
+                self.open_bytes += CALL;
             }
             return;
         }
         let mut entry = self.entry(run, record);
         entry.outcome = self.word(UNFINISHED);
-        let id = Arc::clone(&entry.id);
-        self.open.insert(id, Begun { entry, calls: vec![call] });
+        let begun = Begun { entry, calls: vec![call] };
+        self.open_bytes += begun.bytes();
+        self.open.insert(Arc::clone(&begun.entry.id), begun);
     }
 
     fn ended(&mut self, record: Record<'_>) {
-        let Some(id) = record.id.as_deref().filter(|id| !self.known.contains_key(*id)) else { return };
+        let Some(id) = record.id.as_deref().filter(|id| !self.known.contains(*id)) else { return };
         let begun = self.open.remove(id);
+        self.open_bytes = self.open_bytes.saturating_sub(begun.as_ref().map_or(0, Begun::bytes));
         let calls = record.calls.iter().take(CALLS).map(|call| self.call(call)).collect();
         let mut entry = Entry { calls, ..self.entry(id, &record) };
         // The name of a request is in each record, the begin of a run in its first line.
@@ -223,7 +214,7 @@ impl Index {
         }
         let entry = Arc::new(entry);
         self.bytes += entry.bytes();
-        self.known.insert(Arc::clone(&entry.id), Arc::clone(&entry));
+        self.known.insert(Arc::clone(&entry.id));
         self.ended.push_back(entry);
     }
 
@@ -253,7 +244,7 @@ impl Index {
             server: self.word(&call.server),
             tool: self.word(&call.tool),
             outcome: self.word(&call.outcome),
-            is_refused: call.verdict.starts_with("denied") || call.verdict.starts_with("refused"),
+            is_refused: is_refused(&call.verdict),
             ms: call.ms,
             cost: call.cost,
             labels: labels.into(),
@@ -351,4 +342,28 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     )]
     let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
     sorted.get(at).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_runs_without_an_end_are_bounded_together() {
+        let mut index = Index::default();
+        let kept = |index: &Index| index.open.values().map(Begun::bytes).sum::<usize>();
+        let most = limits::CONSOLE_INDEX.max / 2;
+        let runs = most / (CALLS * CALL) + 1;
+        for run in 0..runs {
+            assert_eq!(index.open.len(), run, "none is forgotten before the bound");
+            let line = format!(r#"{{"event":"call","run":"{run:012x}","server":"s","tool":"t","verdict":"allowed"}}"#);
+            (0..CALLS).for_each(|_| index.take(line.as_bytes()));
+            assert!(kept(&index) <= most, "{} bytes", kept(&index));
+        }
+        assert!(index.open.len() < runs, "all were kept");
+        index.take(br#"{"event":"call","run":"abcdefabcdef","server":"s","tool":"t","verdict":"allowed"}"#);
+        assert_eq!(index.open_bytes, kept(&index));
+        index.take(br#"{"id":"abcdefabcdef","session":"s","outcome":"ok"}"#);
+        assert_eq!((index.open_bytes, index.ended.len()), (kept(&index), 1));
+    }
 }

@@ -38,6 +38,7 @@ use crate::limits;
 use crate::principal::Principal;
 use crate::redact::{Outgoing as _, Results, Surface};
 use crate::session::Session;
+use crate::state::is_id;
 
 pub use access::{Access, Rights};
 pub use reply::Reply;
@@ -46,8 +47,6 @@ pub use reply::Reply;
 const BODY: Duration = Duration::from_secs(30);
 /// Requests that read and redact much, at once.
 const TURNS: usize = 2;
-/// Digits of the id of a run.
-const ID: usize = 12;
 /// Path of the page.
 pub const PAGE: &str = "/console";
 /// Path of its JSON.
@@ -292,12 +291,12 @@ fn is_json(kind: &[u8]) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-/// An id of a run: what else is asked for is looked up nowhere.
+/// An id of a run or of an approval: what else is asked for is looked up nowhere.
 ///
 /// # Errors
 /// `INVALID_ARGS` for other words.
 fn id(text: &str) -> Result<&str> {
-    if text.len() == ID && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if is_id(text) {
         return Ok(text);
     }
     Err(Error::new(ErrorCode::InvalidArgs, format!("`{}` is no id of a run", crate::text::brief(text)))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use wire::{Language, Op, Outcome};
 
-use super::index::millis;
+use super::index::{is_refused, millis};
 use super::runs::{brief, log};
 use super::{Console, records};
 use crate::audit;
@@ -305,7 +305,7 @@ fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&Value>
         "error": error,
         "outcome": outcome,
         "verdict": verdict,
-        "refused": verdict.is_some_and(|verdict| verdict.starts_with("denied") || verdict.starts_with("refused")),
+        "refused": verdict.is_some_and(is_refused),
         "cost": call.and_then(|call| call.get("cost")).map_or_else(|| "0".to_owned(), Value::to_string),
         "labels": of("labels").as_array().cloned().unwrap_or_default(),
         "approval": verdict.and_then(approval_of),

@@ -39,6 +39,6 @@ pub(super) fn files(folder: &Path, extension: &str) -> io::Result<Vec<(String, D
 }
 
 /// True for the form of an id.
-pub(super) fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     id.len() == ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

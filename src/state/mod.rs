@@ -37,7 +37,7 @@ use crate::shapes::Shapes;
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
-pub(crate) use folders::kept_folder;
+pub(crate) use folders::{is_id, kept_folder};
 pub use journals::{BeginJournal, Journal, JournalFile};
 pub use shared::Shared;
 
