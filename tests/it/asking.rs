@@ -7,28 +7,27 @@ use std::time::{Duration, Instant};
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientConfig, ClientRequest,
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData,
-    Implementation, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
     RequestMetaObject, Root, SamplingMessage, SetLevelRequestParams,
 };
 use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, RoleClient, RunningService};
 use serde_json::{Value, json};
 
-use crate::client::{Era, Fence, up};
+use crate::client::{Era, Fence, able, up};
 use crate::faulty::python;
 use crate::real::Real;
 
 /// A client that answers every question, and notes what it received.
 #[derive(Clone)]
 pub(crate) struct Client {
-    abilities: ClientCapabilities,
+    abilities: Value,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Client {
     fn new(abilities: Value) -> Self {
-        let abilities = serde_json::from_value(abilities).expect("abilities");
         Self { abilities, heard: Arc::default() }
     }
 
@@ -64,7 +63,7 @@ impl Client {
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(self.abilities.clone(), Implementation::new("test", "1"))
+        able(&self.abilities)
     }
 
     async fn create_elicitation(

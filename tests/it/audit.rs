@@ -251,7 +251,7 @@ async fn run_many(session: &Session, count: u64, kill: Option<u64>) -> BTreeSet<
 async fn ten_thousand_executions_lose_no_record() {
     let count = 10_000;
     let fence = Fence::new();
-    let session = fence.serve_quietly("").await;
+    let session = fence.serve("").await;
     let started = Instant::now();
     assert_eq!(run_many(&session, count, None).await.len() as u64, count);
     println!("{count} executions with audit on: {:?}", started.elapsed());
@@ -362,7 +362,7 @@ fn a_line_of_a_call_says_what_the_record_says_later() {
 #[tokio::test]
 async fn what_was_read_before_is_recorded_once() {
     let fence = Fence::new();
-    let session = fence.serve_quietly(&format!("{}[audit]\nmax_size = \"64KiB\"\nkeep = 2\n", samples())).await;
+    let session = fence.serve(&format!("{}[audit]\nmax_size = \"64KiB\"\nkeep = 2\n", samples())).await;
     session.ready(&["people", "tickets", "calendar"]).await;
     session.call("cat", json!({"path": ["/people/*.pyi", "/tickets/*.pyi"]})).await;
     session.execute("starlark", "1").await;
@@ -378,7 +378,7 @@ async fn what_was_read_before_is_recorded_once() {
     assert_eq!(last["read_count"], read(first) + read(second));
     let whole = |id: &Value| {
         let shown = fence.run(["audit", "show", id.as_str().expect("an id"), "--json"]).success();
-        (read(&serde_json::from_str(&shown.stdout).expect("JSON")), shown.stderr)
+        (read(&shown.object()), shown.stderr)
     };
     assert_eq!(whole(&last["id"]), (read(first) + read(second), String::new()));
     assert_eq!(whole(&first["id"]), (read(first), String::new()), "what was read later is not told of it");
@@ -495,7 +495,7 @@ mod faults {
                     samples()
                 );
                 let file = fence.work().join("log/audit.jsonl");
-                let session = fence.serve_quietly(&config).await;
+                let session = fence.serve(&config).await;
                 session.ready(&["people"]).await;
                 session.execute("starlark", CALL).await;
                 fault(&file);
@@ -578,7 +578,7 @@ mod faults {
     #[tokio::test]
     async fn a_lock_that_is_held_stops_nothing() {
         let fence = Fence::new();
-        let session = fence.serve_quietly(&format!("{}[audit]\nmax_size = \"64KiB\"\n", samples())).await;
+        let session = fence.serve(&format!("{}[audit]\nmax_size = \"64KiB\"\n", samples())).await;
         session.ready(&["people"]).await;
         session.execute("starlark", CALL).await;
         let held = fs::File::open(fence.audit()).expect("a file");

@@ -171,7 +171,7 @@ fn what_is_provably_wrong_is_found_at_its_place() {
         args.push(name);
     }
     let output = finish(&mut fence.forgefs(&args), "");
-    let answer: Value = serde_json::from_str(&output.stdout).expect("an object");
+    let answer: Value = output.object();
     let answers = answer["files"].as_array().expect("a list");
     assert_eq!(answers.len(), CASES.len(), "{}", output.stderr);
     let mut wrong = String::new();

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use crate::client::{Fence, Output, finish};
 use crate::faulty::{has_python, samples};
-use crate::json_shapes::object;
 use crate::real::{path, skipped};
 use workflow::{Runner, commands, source, yaml};
 
@@ -50,7 +49,7 @@ fn repository() -> Option<Fence> {
     fence.write("scripts/teams.star", TEAMS);
     fence.write("tasks/triage.js", TRIAGE);
     fence.run(["run", "tasks/triage.js"]).success();
-    let runs = object(&fence.run(["runs", "list", "--json"]).success());
+    let runs = fence.run(["runs", "list", "--json"]).success().object();
     let run = runs["runs"][0]["run"].as_str().expect("a run");
     fence.run(["journal", "export", run, "-o", "tasks/triage.cassette.json"]).success();
     fence.run(["scripts", "lock"]).success();

@@ -74,7 +74,7 @@ fn run_json_is_one_object() {
     fence.write("forge.toml", &samples());
     let script = "print('hello')\n[tickets.get_ticket(id=1)['id'], 2]";
     let output = fence.run_with_input(["run", "--json", "--lang", "starlark", "-"], script).success();
-    let value: serde_json::Value = serde_json::from_str(&output.stdout).expect("one object");
+    let value: serde_json::Value = output.object();
     assert_eq!(value["ok"], true);
     assert_eq!(value["value"], serde_json::json!([1, 2]));
     assert_eq!(value["output"], "hello\n");
@@ -95,7 +95,7 @@ fn the_clock_of_a_script_moves_with_its_timers_and_each_run_has_its_own_chance()
     let run = || {
         let before = unix_ms();
         let output = fence.run_with_input(["run", "--json", "--lang", "js", "-"], script).success();
-        let run: serde_json::Value = serde_json::from_str(&output.stdout).expect("one object");
+        let run: serde_json::Value = output.object();
         let value = &run["value"];
         let (start, waited) = (value["start"].as_u64().map_or(0, u128::from), value["waited"].as_u64().unwrap_or(0));
         assert!(before <= start && start <= unix_ms() && value["still"] == 0 && waited >= 120, "{run}");
@@ -186,7 +186,7 @@ fn drift_is_told_in_words_for_people_and_machines() {
         assert!(text.stdout.contains(line), "no {line:?} in {}", text.stdout);
     }
     let json = check("json");
-    let report: serde_json::Value = serde_json::from_str(&json.stdout).expect("one object");
+    let report: serde_json::Value = json.object();
     assert_eq!((json.code, &report["tools"][0]["class"]), (Some(1), &"breaking".into()));
     let github = check("github").stdout;
     assert!(github.starts_with("::error file=stubs/mail/send.pyi,line="), "{github}");

@@ -15,12 +15,14 @@ use nix::{
 use regex::RegexSet;
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient,
-    model::{CallToolRequestParams, ProtocolVersion, Tool},
+    model::{CallToolRequestParams, ClientConfig, Implementation, ProtocolVersion, Tool},
     service::{Peer, RunningService},
     transport::TokioChildProcess,
 };
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::executable;
 
 /// An MCP client connected to its own `forgefs serve`. Dropping it ends the process.
 pub(crate) struct Session {
@@ -43,6 +45,12 @@ pub(crate) struct Answer {
     /// Every other block, as JSON.
     pub(crate) others: Vec<Value>,
     pub(crate) is_error: bool,
+}
+
+/// What a client with these capabilities says of itself.
+pub(crate) fn able(capabilities: &Value) -> ClientConfig {
+    let capabilities = serde_json::from_value(capabilities.clone()).expect("capabilities");
+    ClientConfig::new(capabilities, Implementation::new("test", "1"))
 }
 
 /// Lifecycle of a client.
@@ -202,8 +210,8 @@ impl Fence {
 
     /// `forgefs` in this fence: clean environment, HOME and the XDG folders inside.
     pub(crate) fn forgefs<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forgefs"));
-        command.args(args).current_dir(self.work());
+        let mut command = executable::command(args);
+        command.current_dir(self.work());
         self.enclose(&mut command);
         command
     }
@@ -242,23 +250,17 @@ impl Fence {
         self.serve_in(Era::Modern, config).await
     }
 
-    /// Like [`Fence::serve`], with the default log level.
-    pub(crate) async fn serve_quietly(&self, config: &str) -> Session {
+    /// Like [`Fence::serve`], with a log of everything, for what must not be in it.
+    pub(crate) async fn serve_logged(&self, config: &str) -> Session {
         let config = self.write("forge.toml", config);
-        self.connect(Era::Modern, self.forgefs([Path::new("--config"), &config, Path::new("serve")])).await
+        let log = ["--log", "forgefs=debug,rmcp=debug"].map(Path::new);
+        self.connect(Era::Modern, self.forgefs([&log[..], &[Path::new("--config"), &config, Path::new("serve")]].concat())).await
     }
 
     /// Starts `forgefs serve` with this `forge.toml`, and connects in one era.
     pub(crate) async fn serve_in(&self, era: Era, config: &str) -> Session {
         let config = self.write("forge.toml", config);
-        let command = self.forgefs([
-            Path::new("--config"),
-            &config,
-            Path::new("--log"),
-            Path::new("forgefs=debug,rmcp=debug"),
-            Path::new("serve"),
-        ]);
-        self.connect(era, command).await
+        self.connect(era, self.forgefs([Path::new("--config"), &config, Path::new("serve")])).await
     }
 
     /// Connects to a gateway that a command starts.
@@ -316,6 +318,11 @@ impl Output {
     pub(crate) fn success(self) -> Self {
         assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self
+    }
+
+    /// The JSON on standard output.
+    pub(crate) fn object(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 

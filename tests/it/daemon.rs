@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::admission::Wire;
 use crate::client::{Era, Fence, Output, Session};
 use crate::faulty::{all_end, faulty, log, python, runs, samples};
-use crate::json_shapes::{examples, object, shape};
+use crate::json_shapes::{examples, shape};
 use crate::real::skipped;
 
 /// Clients share a daemon. It ends soon, even where a test does not end it.
@@ -41,7 +41,7 @@ impl Place {
 
     /// What `daemon status --json` prints.
     fn status(&self) -> Value {
-        object(&self.daemon(&["status", "--json"]))
+        self.daemon(&["status", "--json"]).object()
     }
 
     /// Process id of the daemon, which runs.
@@ -442,7 +442,7 @@ fn commands_use_a_running_daemon_with_the_same_output_and_never_start_one() {
         let of = |output: &Output| (output.code, output.stdout.clone(), output.stderr.clone());
         assert_eq!(of(&alone), of(&shared), "{words:?}");
     }
-    let executed = object(&place.fence.run(["run", "sum.star", "--json"]).success());
+    let executed = place.fence.run(["run", "sum.star", "--json"]).success().object();
     assert_eq!((&executed["ok"], &executed["output"]), (&json!(true), &json!("noted\n")), "{executed}");
     assert_eq!(place.pid(), pid);
     assert!(servers <= 3 && processes("demo-server").iter().filter(|child| parent(**child) == Some(pid)).count() == 3);
@@ -584,7 +584,7 @@ async fn a_daemon_has_a_place_below_a_folder_with_a_long_path() {
         crate::client::finish(command.env("XDG_STATE_HOME", &long), "")
     };
     run(&["daemon", "start"]).success();
-    let status = object(&run(&["daemon", "status", "--json"]).success());
+    let status = run(&["daemon", "status", "--json"]).success().object();
     assert!(status["socket"].as_str().is_some_and(|path| path.len() > 150), "{status}");
     assert!(run(&["ls"]).success().stdout.contains("tickets/"));
     run(&["daemon", "stop"]).success();

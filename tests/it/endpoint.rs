@@ -454,10 +454,10 @@ async fn a_token_is_made_once_kept_as_a_digest_and_ends_with_its_client() {
     assert!(text.starts_with("# mine\n") && !text.contains(&token), "{text}");
     assert_eq!(fence.run(["--config", &config, "clients", "add", "LAPTOP"]).code, Some(2));
     let other = fence.run(["--config", &config, "clients", "add", "other", "--json"]).success();
-    let other: Value = serde_json::from_str(&other.stdout).expect("JSON");
+    let other: Value = other.object();
     let listed = fence.run(["--config", &config, "clients", "list", "--json"]).success();
     assert_eq!(
-        serde_json::from_str::<Value>(&listed.stdout).expect("JSON")["clients"],
+        listed.object()["clients"],
         json!([{"name": "laptop", "kind": "token", "profile": null}, {"name": "other", "kind": "token", "profile": null}])
     );
     let text = std::fs::read_to_string(&config).expect("it");

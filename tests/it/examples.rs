@@ -23,7 +23,7 @@ fn every_example_runs_and_both_languages_agree() {
             command.arg("--dry-run");
         }
         let output = finish(real.in_path(command.arg(file)), "").success();
-        let answer: Value = serde_json::from_str(&output.stdout).expect("--json prints JSON");
+        let answer: Value = output.object();
         assert_eq!(answer["ok"], true, "{}: {answer}", file.display());
         // What the check says of scripts that are right, or wrong on purpose.
         let warned = answer["notes"].to_string().contains("\"line ");
@@ -83,7 +83,7 @@ fn consent_of_the_operator_allows_a_flow_that_asks_and_none_that_is_denied() {
     let mut command = fence.forgefs(["--config", path(&config), "run", "--yes", path(&file)]);
     let output = finish(real.in_path(&mut command), "").success();
     assert_eq!(
-        serde_json::from_str::<Value>(&output.stdout).expect("JSON"),
+        output.object(),
         json!({"empty": "Echo: nothing yet", "asked": "Echo: after memory", "refused": "GROUP_POLICY_DENIED"})
     );
 }

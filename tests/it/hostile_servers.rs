@@ -155,7 +155,7 @@ async fn floods_and_large_errors_are_bounded() {
 async fn answers(kinds: &[(&str, &[&str])]) {
     let Some(config) = python("hostile", "hostile.py", &["answers"]) else { return };
     let fence = Fence::new();
-    let session = fence.serve_quietly(&format!("{MEMORY}{config}timeout = \"60s\"\n")).await;
+    let session = fence.serve(&format!("{MEMORY}{config}timeout = \"60s\"\n")).await;
     session.ready(&["hostile"]).await;
     let mut wrong = Vec::new();
     for (kind, says) in kinds {
@@ -229,7 +229,7 @@ async fn answers_over_http_are_bounded_as_well() {
     let web = Web::start();
     let fence = Fence::new();
     let url = format!("[servers.web]\nurl = \"http://127.0.0.1:{}/mcp\"\ntimeout = \"60s\"\n", web.1);
-    let session = fence.serve_quietly(&format!("{MEMORY}{url}")).await;
+    let session = fence.serve(&format!("{MEMORY}{url}")).await;
     session.ready(&["web"]).await;
     let mut wrong = Vec::new();
     for over in ["body", "event"] {
@@ -273,7 +273,7 @@ async fn lists_of_hostile_servers_are_bounded() {
     for (mode, says) in LISTS {
         let Some(config) = python("hostile", "hostile.py", &["lists", mode]) else { return };
         let fence = Fence::new();
-        let session = fence.serve_quietly(&format!("{MEMORY}{config}timeout = \"60s\"\n")).await;
+        let session = fence.serve(&format!("{MEMORY}{config}timeout = \"60s\"\n")).await;
         let deadline = Instant::now() + Duration::from_secs(30);
         let told = loop {
             let listing = session.call("ls", json!({})).await.text;
@@ -297,7 +297,7 @@ async fn a_list_over_the_limit_leaves_the_last_good_one() {
     let fence = Fence::new();
     let mark = fence.work().join("mark");
     let setting = format!("env = {{ HOSTILE_MARK = {mark:?} }}\n");
-    let session = fence.serve_quietly(&format!("{MEMORY}{config}{setting}")).await;
+    let session = fence.serve(&format!("{MEMORY}{config}{setting}")).await;
     session.ready(&["hostile"]).await;
     let call = "return await hostile.good({kind: 'now'})";
     assert_eq!(session.execute("javascript", call).await, "fine");
@@ -325,7 +325,7 @@ async fn all_lists_together_are_bounded() {
     let fence = Fence::new();
     let servers: String = (0..8).map(named).collect();
     let memory = MEMORY.replace("lists = \"8MiB\"", "lists = \"1MiB\"").replace("list = \"2MiB\"", "list = \"1MiB\"");
-    let session = fence.serve_quietly(&format!("{memory}{servers}")).await;
+    let session = fence.serve(&format!("{memory}{servers}")).await;
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let listing = session.call("ls", json!({})).await.text;
@@ -387,7 +387,7 @@ const SCRIPTS: &[(&str, &str, &str)] = &[
 async fn scripts_cannot_fill_the_gateway_either() {
     let Some(config) = python("hostile", "hostile.py", &["answers"]) else { return };
     let fence = Fence::new();
-    let session = fence.serve_quietly(&format!("{MEMORY}heap = \"256MiB\"\ncpu = \"60s\"\n{config}")).await;
+    let session = fence.serve(&format!("{MEMORY}heap = \"256MiB\"\ncpu = \"60s\"\n{config}")).await;
     session.ready(&["hostile"]).await;
     let mut wrong = Vec::new();
     for (language, code, says) in SCRIPTS {
@@ -413,7 +413,7 @@ async fn scripts_cannot_fill_the_gateway_either() {
 async fn stored_results_stay_within_their_room() {
     let fence = Fence::new();
     let room = format!("{MEMORY}stash_value = \"16MiB\"\n");
-    let session = fence.serve_quietly(&room).await;
+    let session = fence.serve(&room).await;
     for number in 0..40 {
         let code = format!("return '{number}' + 'line of a text\\n'.repeat(200000)");
         let answer = session.call("execute", json!({"language": "javascript", "code": code})).await;

@@ -5,7 +5,6 @@ mod damaged;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -49,36 +48,14 @@ impl Bank {
         fs::write(self.ledger.with_extension(extension), text).expect("the file can be written");
     }
 
-    /// `forgefs run` of this script.
-    pub(super) fn command(&self, args: &[&str], language: &str, code: &str) -> Command {
-        let file = self.fence.write(if language == "starlark" { "script.star" } else { "script.js" }, code);
-        let mut command = self.fence.forgefs(["run"]);
-        command.args(args).arg(file);
-        command
-    }
-
     /// Runs a JavaScript to its end.
     pub(super) fn run(&self, args: &[&str], code: &str) -> Output {
-        super::client::finish(&mut self.command(args, "javascript", code), "")
+        super::client::finish(&mut self.fence.script(args, "javascript", code), "")
     }
 
     /// Runs a JavaScript, and parses the object that `--json` prints.
     pub(super) fn json(&self, args: &[&str], code: &str) -> Value {
-        let args: Vec<&str> = ["--json"].into_iter().chain(args.iter().copied()).collect();
-        let output = self.run(&args, code);
-        serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {output:?}"))
-    }
-
-    /// Folder of the journals.
-    pub(super) fn journals(&self) -> PathBuf {
-        let state = self.fence.audit().with_file_name("");
-        let mut folders = fs::read_dir(state).expect("a state folder").flatten().map(|entry| entry.path());
-        folders.find(|path| path.to_string_lossy().contains("journals-")).expect("a folder of journals").join("local")
-    }
-
-    /// Path of a run's journal.
-    pub(super) fn journal(&self, run: &str) -> PathBuf {
-        self.journals().join(run).with_extension("jsonl")
+        self.run(&[&["--json"], args].concat(), code).object()
     }
 }
 
@@ -120,7 +97,7 @@ fn a_resumed_run_has_the_script_of_its_run() {
     // What was read is known too, until it is read again.
     let resume = |fresh: &[&str]| {
         let output = bank.fence.run([&["run", "--json", "--resume", "last"], fresh].concat());
-        serde_json::from_str::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+        output.object()
     };
     bank.json(&[], "await bank.pay({n: 7}); return 0");
     let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
@@ -275,7 +252,7 @@ fn a_run_is_continued_once() {
     bank.tell("slow", "0.7");
     let more = "await bank.pay({n: 1}); await bank.pay({n: 3}); return 'ok'";
     // Each writes the file that all of them read.
-    let commands = [(); 3].map(|()| bank.command(&["--json", "--resume", &run], "javascript", more));
+    let commands = [(); 3].map(|()| bank.fence.script(&["--json", "--resume", &run], "javascript", more));
     let spawn = |mut command| std::thread::spawn(move || super::client::finish(&mut command, ""));
     let outputs: Vec<Output> = commands.map(spawn).map(|run| run.join().expect("no panic")).into();
     let done = outputs.iter().filter(|output| output.code == Some(0)).count();

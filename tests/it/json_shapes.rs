@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::client::{Fence, Output};
+use crate::client::Fence;
 use crate::faulty::samples;
 
 const PAGE: &str = include_str!("../../docs/json.md");
@@ -38,11 +38,6 @@ pub(crate) fn shape(value: &Value) -> BTreeSet<String> {
     found
 }
 
-/// The one object on standard output.
-pub(crate) fn object(output: &Output) -> Value {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
 /// The sample servers, and one on HTTP that is switched off.
 fn fence() -> Fence {
     let fence = Fence::new();
@@ -65,13 +60,13 @@ fn every_command_prints_the_shape_that_the_page_shows() {
         }
         let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
         let output = fence.run([&words[..end], &["--json"], &words[end..]].concat()).success();
-        let printed = object(&output);
+        let printed = output.object();
         assert_eq!(printed["ok"], true, "{words:?}");
         // Warnings are texts, and there may be none.
         assert_eq!(shape(&printed), shape(&shown), "{words:?}: {printed:#}");
         seen.push(words[0]);
         if words[0] == "add" {
-            let removed = object(&fence.run(["remove", words[1], "--json"]).success());
+            let removed = fence.run(["remove", words[1], "--json"]).success().object();
             assert!(removed["changed"] == true && removed["enabled"].is_null(), "{removed}");
             assert!(
                 printed
@@ -87,9 +82,9 @@ fn every_command_prints_the_shape_that_the_page_shows() {
     ];
     assert_eq!(seen, all);
     // The same by another name, and the same keys of another edit.
-    let check = |args: &[&str]| object(&fence.run([&["check", "teams.star"], args].concat()).success());
+    let check = |args: &[&str]| fence.run([&["check", "teams.star"], args].concat()).success().object();
     assert_eq!(check(&["--json"]), check(&["--format", "json"]));
-    let enable = || object(&fence.run(["enable", "calendar", "--json"]).success());
+    let enable = || fence.run(["enable", "calendar", "--json"]).success().object();
     assert_eq!(enable()["changed"], true);
     let again = enable();
     assert!(again["changed"] == false && again["enabled"] == true && again["backup"].is_null(), "{again}");
@@ -98,7 +93,7 @@ fn every_command_prints_the_shape_that_the_page_shows() {
         (&["ls", "/tickets/README.md", "--json"], "/tickets/README.md"),
         (&["ls", "/web", "--json"], ""),
     ] {
-        let printed = object(&fence.run(words).success());
+        let printed = fence.run(words).success().object();
         assert_eq!(printed["entries"][0]["path"].as_str().unwrap_or_default(), first, "{words:?}");
     }
 }
@@ -132,7 +127,7 @@ fn an_error_is_an_object_as_well() {
     ];
     for (fence, words, code, says) in cases {
         let output = fence.run(*words);
-        let printed = object(&output);
+        let printed = output.object();
         assert_eq!(output.code, Some(*code), "{words:?}: {output:?}");
         assert_eq!(shape(&printed), shape(&shown), "{words:?}: {printed}");
         assert_eq!(printed["error"]["exit"], *code, "{words:?}");

@@ -215,7 +215,7 @@ async fn what_a_call_may_not_do_is_an_error_that_says_so() {
          breaker = {{ faults = 3 }}\nquery = {{ api_key = {{ file = \"key\" }} }}\n\
          [servers.slow]\nopenapi = {document:?}\nbase_url = \"{base}\"\ntimeout = \"300ms\"\n"
     );
-    let session = fence.serve(&config).await;
+    let session = fence.serve_logged(&config).await;
     session.ready(&["store", "slow"]).await;
     for (call, said) in [
         ("store.getPet({petId: '..'})", "must not contain `.` or `..`"),
@@ -407,7 +407,7 @@ async fn hostile_documents_are_refused_with_the_place() {
     let _ = writeln!(config, "[servers.inside]\nopenapi = {path:?}");
     fence.write("forge.toml", &config);
     let report = fence.run(["doctor", "--json"]);
-    let report: Value = serde_json::from_str(&report.stdout).unwrap_or_else(|_| panic!("{report:?}"));
+    let report: Value = report.object();
     let servers = report["servers"].as_array().expect("servers");
     let more = [
         ("large", "has more than 52428800 bytes"),

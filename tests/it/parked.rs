@@ -23,7 +23,7 @@ fn approvals(bank: &Bank, args: &[&str]) -> Output {
 /// The object that it prints with `--json`.
 fn shape(bank: &Bank, args: &[&str]) -> Value {
     let output = approvals(bank, &[args, &["--json"]].concat());
-    serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {output:?}"))
+    output.object()
 }
 
 /// The approvals that wait.
@@ -138,14 +138,14 @@ fn of_several_resumes_at_once_one_makes_the_call() {
     let (run, id) = parked(&bank.json(&[], PAY));
     approvals(&bank, &["allow", &id]).success();
     // All of them write the script's file: before any is started that reads it.
-    let commands: Vec<_> = (0..4).map(|_| bank.command(&["--json", "--resume", &run], "javascript", PAY)).collect();
+    let commands: Vec<_> = (0..4).map(|_| bank.fence.script(&["--json", "--resume", &run], "javascript", PAY)).collect();
     let at_once: Vec<_> = commands
         .into_iter()
         .map(|mut command| thread::spawn(move || crate::client::finish(&mut command, "")))
         .collect();
     for ended in at_once {
         let output = ended.join().expect("no panic");
-        let failure = serde_json::from_str::<Value>(&output.stdout).expect("JSON");
+        let failure = output.object();
         let said = failure["error"]["message"].as_str().unwrap_or("done");
         assert!(said == "done" || said.contains("resumed") || said.contains("running"), "{output:?}");
     }

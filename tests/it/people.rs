@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation, SamplingMessage,
+    CallToolRequestParams, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, SamplingMessage,
 };
 use rmcp::service::{RequestContext, RoleClient, RunningService};
 use serde_json::{Value, json};
 
 use crate::asking::run;
-use crate::client::{Era, Fence, up};
+use crate::client::{Era, Fence, able, up};
 use crate::faulty::{has_python, python};
 use crate::policy::{User, connected, execute, reached};
 
@@ -198,9 +198,7 @@ impl Agreeable {
 
 impl ClientHandler for Agreeable {
     fn get_info(&self) -> ClientConfig {
-        let abilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});
-        let abilities: ClientCapabilities = serde_json::from_value(abilities).expect("abilities");
-        ClientConfig::new(abilities, Implementation::new("test", "1"))
+        able(&json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}))
     }
 
     async fn create_elicitation(

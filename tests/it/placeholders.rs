@@ -16,7 +16,7 @@ async fn serve(fence: &Fence, setting: &str) -> Option<Session> {
     let planted = fence.write("planted.json", &planted);
     let leaky = python("vault", "leaky.py", &[planted.to_str()?])?;
     let faulty = python("echo", "faulty.py", &[])?;
-    let session = fence.serve(&format!("{leaky}{faulty}[redaction]\n{setting}\n")).await;
+    let session = fence.serve_logged(&format!("{leaky}{faulty}[redaction]\n{setting}\n")).await;
     session.ready(&["vault", "echo"]).await;
     Some(session)
 }

@@ -10,19 +10,18 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ErrorData, GetPromptRequestParams, Implementation, ReadResourceRequestParams,
+    CallToolRequestParams, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ErrorData, GetPromptRequestParams, ReadResourceRequestParams,
 };
 use rmcp::service::{RequestContext, RoleClient, RunningService, ServiceError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{Era, Fence, up};
+use crate::client::{Era, Fence, able, up};
+use crate::executable::{engine, engines};
 use crate::faulty::has_python;
 use crate::reviewed;
 
-/// The JavaScript engine of every build, beside which all other columns are made.
-const ENGINE: &str = "quickjs";
 /// Concurrent cases.
 const AT_ONCE: usize = 4;
 
@@ -86,9 +85,7 @@ impl User {
 
 impl ClientHandler for User {
     fn get_info(&self) -> ClientConfig {
-        let abilities = if self.can_ask { json!({"elicitation": {}}) } else { json!({}) };
-        let abilities: ClientCapabilities = serde_json::from_value(abilities).expect("abilities");
-        ClientConfig::new(abilities, Implementation::new("test", "1"))
+        able(&if self.can_ask { json!({"elicitation": {}}) } else { json!({}) })
     }
 
     async fn create_elicitation(
@@ -123,13 +120,8 @@ pub(crate) type Service = RunningService<RoleClient, User>;
 
 /// A gateway with these keys and servers, once they are up.
 pub(crate) async fn connected(fence: &Fence, era: Era, keys: &str, user: &User) -> Service {
-    connected_on(ENGINE, fence, era, keys, user).await
-}
-
-/// Likewise, with scripts in JavaScript on this engine.
-async fn connected_on(engine: &str, fence: &Fence, era: Era, keys: &str, user: &User) -> Service {
     let file = fence.write("forge.toml", &config(fence, keys));
-    let command = fence.forgefs(["--config", &file.to_string_lossy(), "--engine", engine, "serve"]);
+    let command = fence.forgefs(["--config", &file.to_string_lossy(), "serve"]);
     let (service, _) = fence.attach(era, command, user.clone()).await;
     let started = Instant::now();
     loop {
@@ -326,8 +318,9 @@ struct Row {
 }
 
 impl Case {
-    /// Calls of one target by every path; paths without an engine run only with the first one.
-    async fn tried(&self, target: &str, fence: &Fence, service: &Service, kept: &Kept, engine: &str) -> Row {
+    /// Calls of one target by every path; paths without an engine run only on the executable's own.
+    async fn tried(&self, target: &str, fence: &Fence, service: &Service, kept: &Kept) -> Row {
+        let engine = engine();
         let paths: Vec<String> = self.before.iter().map(|step| kept.path_for(step)).collect();
         let before: Vec<Step<'_>> = self.before.iter().zip(&paths).map(|(step, path)| Step::new(step, path)).collect();
         let path = kept.path_for(target);
@@ -339,7 +332,7 @@ impl Case {
         let [one, both] = scripts("javascript", &before, target);
         put(format!("JavaScript on {engine}"), Some(execute(service, "javascript", &one).await));
         put(format!("in parallel, on {engine}"), Some(execute(service, "javascript", &both).await));
-        if engine != ENGINE {
+        if engines().last() != Some(&engine) {
             return row;
         }
         // A command is a session of its own, and cannot ask.
@@ -424,18 +417,18 @@ fn review(fence: &Fence) {
 }
 
 /// The calls of one case, and deviations.
-async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
+async fn tried(case: &Case) -> (Vec<Row>, Vec<String>) {
     let fence = Fence::new();
     if case.config.contains("pin") {
         review(&fence);
     }
     case.lock(&fence);
     let user = User::new(case.client.as_deref());
-    let service = connected_on(engine, &fence, Era::Modern, &format!("{SCRIPTS}{}", case.config), &user).await;
+    let service = connected(&fence, Era::Modern, &format!("{SCRIPTS}{}", case.config), &user).await;
     let kept = prepared(case, &service).await;
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for target in &case.targets {
-        let row = case.tried(target, &fence, &service, &kept, engine).await;
+        let row = case.tried(target, &fence, &service, &kept).await;
         // A lock lists resources that are read as such, and none that are read as files.
         let is_file = case.before.iter().chain([target]).any(|step| step.starts_with("cat "));
         let locked = if is_file { Some("TOOL_DENIED") } else { case.locked.as_deref() };
@@ -457,16 +450,17 @@ async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
     (rows, wrong)
 }
 
-/// Runs every case, several at once, and prints the table.
+/// Every case, several at once; prints the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[expect(clippy::print_stdout, reason = "the table is what this test is for")]
-async fn table(engine: &'static str) {
+async fn the_same_call_has_the_same_verdict_in_every_way() {
     if has_python("tests/servers/policy.py").is_none() {
         return;
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/policy/verdicts.toml");
     let text = fs::read_to_string(file).expect("the cases");
     let Verdicts { case: cases } = toml::from_str(&text).expect("cases");
-    let trials = cases.into_iter().map(async |case| tokio::spawn(async move { tried(&case, engine).await }).await);
+    let trials = cases.into_iter().map(async |case| tokio::spawn(async move { tried(&case).await }).await);
     let trials: Vec<_> = futures::stream::iter(trials).buffered(AT_ONCE).collect().await;
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for trial in trials {
@@ -481,17 +475,6 @@ async fn table(engine: &'static str) {
         println!("| {case} | {target} | {} |", cells.join(" | "));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_call_has_the_same_verdict_in_every_way() {
-    table(ENGINE).await;
-}
-
-#[cfg(feature = "v8")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_call_has_the_same_verdict_on_v8() {
-    table("v8").await;
 }
 
 /// Changed rules hold for the next script.

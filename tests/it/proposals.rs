@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Era, Fence, Output, Session, value_of};
 use crate::endpoint::{CI, CLIENTS, LAPTOP, Served, told};
 use crate::faulty::samples;
-use crate::replay::object;
 
 const ON: &str = "[scripts]\npath = \"scripts/\"\nproposals = true\n";
 
@@ -20,7 +19,7 @@ const STAR: &str = "t = tickets.get_ticket(id = 1)\nt[\"title\"]";
 const TITLE: &str = "Checkout fails for gift cards";
 
 /// A fence with a folder of scripts, and more of the configuration.
-fn fence(more: &str) -> Fence {
+pub(super) fn fence(more: &str) -> Fence {
     let fence = Fence::new();
     fence.write("forge.toml", &format!("{}\n{more}", samples()));
     fs::create_dir_all(fence.work().join("scripts")).expect("a folder");
@@ -61,7 +60,7 @@ fn files(fence: &Fence, folder: &str) -> Vec<String> {
 /// What a person would read of a proposal, without what differs each time.
 fn shown(fence: &Fence, name: &str) -> String {
     let shown = scripts(fence, &["proposals", name]).success().stdout;
-    let facts = object(&scripts(fence, &["proposals", name, "--json"]).success());
+    let facts = scripts(fence, &["proposals", name, "--json"]).success().object();
     let of = |key: &str| facts[key].as_str().expect("a text").to_owned();
     shown.replace(&of("run"), "RUN").replace(&of("at"), "TIME").replace(&of("digest"), "DIGEST")
 }
@@ -104,7 +103,7 @@ async fn a_run_is_proposed_shown_accepted_locked_and_called_in_every_language() 
     for (_, _, name, extension) in cases {
         texts.push_str(&shown(&fence, name));
         texts.push('\n');
-        let facts = object(&scripts(&fence, &["proposals", name, "--json"]).success());
+        let facts = scripts(&fence, &["proposals", name, "--json"]).success().object();
         assert_eq!(facts["test"]["passed"], true, "{facts}");
         assert_eq!(facts["plan"]["calls"], json!([{"tool": "tickets.get_ticket", "writes": false}]), "{facts}");
         let digest = facts["digest"].as_str().expect("a digest");
@@ -223,7 +222,7 @@ async fn a_name_belongs_to_the_client_that_proposed_it_first_and_it_may_replace_
     let replaced = told(&one, args("return (await tickets.get_ticket({ id: 2 })).title", "title")).await;
     assert!(replaced.contains("proposed as title "), "{replaced}");
     assert_ne!(fs::read_to_string(&file).expect("a proposal"), text);
-    let listed = object(&scripts(&served.fence, &["proposals", "--json"]).success());
+    let listed = scripts(&served.fence, &["proposals", "--json"]).success().object();
     assert_eq!(listed["proposals"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(listed["proposals"][0]["client"], "laptop", "{listed}");
     // One client fills its own places, and no other's.
@@ -248,7 +247,7 @@ async fn a_script_is_changed_only_with_replace_and_only_as_it_was_shown() {
     let text = shown(&fence, "title");
     insta::assert_snapshot!("changes", text);
     let digest = |fence: &Fence| {
-        let facts = object(&scripts(fence, &["proposals", "title", "--json"]).success());
+        let facts = scripts(fence, &["proposals", "title", "--json"]).success().object();
         facts["digest"].as_str().expect("a digest").to_owned()
     };
     let before = digest(&fence);
@@ -440,7 +439,7 @@ async fn gateways_that_propose_at_once_keep_every_proposal_whole() {
         }
     };
     tokio::join!(each(&one, "one"), each(&other, "two"));
-    let listed = object(&scripts(&fence, &["proposals", "--json"]).success());
+    let listed = scripts(&fence, &["proposals", "--json"]).success().object();
     assert_eq!(listed["proposals"].as_array().map(Vec::len), Some(9), "{listed}");
     assert_eq!(listed["damaged"], json!([]), "{listed}");
     // One that holds the folder is waited for, and then named; the run keeps its value.
@@ -467,7 +466,7 @@ async fn a_resumed_run_is_proposed_with_the_answers_that_it_took_over() {
     let resumed = session.call("execute", args).await;
     assert!(value_of(&resumed.text) == TITLE && resumed.text.contains("proposed as again"), "{resumed:?}");
     session.close().await;
-    let facts = object(&scripts(&fence, &["proposals", "again", "--json"]).success());
+    let facts = scripts(&fence, &["proposals", "again", "--json"]).success().object();
     assert_eq!(facts["test"]["passed"], true, "{facts}");
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Fence, Output};
 use crate::faulty::has_python;
-use crate::json_shapes::{examples, object, shape};
+use crate::json_shapes::{examples, shape};
 use crate::real::path;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/registry.py");
@@ -152,7 +152,7 @@ fn a_search_shows_the_latest_version_of_each_server() {
     assert_eq!(found.stderr, "");
     let (_, shown) =
         examples().into_iter().find(|(words, _)| words.starts_with(&["registry", "search"])).expect("on the page");
-    let printed = object(&registry.search(&["weather", "--json"]).success());
+    let printed = registry.search(&["weather", "--json"]).success().object();
     assert_eq!((shape(&printed), &printed["kept_secs"]), (shape(&shown), &Value::Null), "{printed:#}");
     assert_eq!(printed["servers"][0]["kinds"], json!(["npm", "remote"]));
     let nothing = registry.search(&["nothing \u{1b}[2J"]).success();
@@ -213,7 +213,7 @@ fn answers_are_kept_confirmed_and_used_while_the_registry_is_away() {
             away.stderr.contains("the registry is away (") && away.stderr.contains(" hours ago"),
             "{mode}: {away:?}"
         );
-        let printed = object(&registry.search(&["weather", "--json"]).success());
+        let printed = registry.search(&["weather", "--json"]).success().object();
         assert!(printed["kept_secs"].as_u64() >= Some(7200), "{printed}");
     }
     let unknown = registry.search(&["notes"]);
@@ -253,7 +253,7 @@ fn a_registry_can_do_no_more_than_fail() {
         let failed = registry.search(&["x"]);
         assert!(failed.code == Some(code) && failed.stderr.contains(says), "{mode}: {failed:?}");
         assert!(!failed.stderr.contains('\u{1b}'), "{mode}: {failed:?}");
-        let printed = object(&registry.search(&["x", "--json"]));
+        let printed = registry.search(&["x", "--json"]).object();
         assert_eq!(printed["error"]["exit"], code, "{mode}: {printed}");
     }
     registry.behaves("other");
@@ -579,7 +579,7 @@ fn nothing_foreign_is_started_without_consent() {
         registry.fence.forgefs(["registry", "add", "a.b/desk", "--yes", "--json", "--registry", &registry.url]);
     let folder = npx.parent().expect("a folder").display();
     command.env("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap_or_default()));
-    let added = object(&crate::client::finish(&mut command, "").success());
+    let added = crate::client::finish(&mut command, "").success().object();
     assert_eq!((&added["state"], &added["enabled"]), (&json!("ready"), &json!(true)), "{added}");
     let home = registry.fence.work().with_file_name("home");
     assert_eq!(fs::read_to_string(home.join("called")).expect("it was called"), "-y desk@1.2.3\n");

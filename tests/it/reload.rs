@@ -309,7 +309,7 @@ fn times(log: &str) -> usize {
 /// Makes every edit of a table to [`BASE`] in a running gateway; returns differences from the table.
 async fn try_edits(edits: Vec<Edit>) -> Vec<String> {
     let fence = Fence::new();
-    let session = fence.serve_quietly(BASE).await;
+    let session = fence.serve(BASE).await;
     // The file is watched from the first answer on.
     session.call("ls", json!({})).await;
     let mut wrong = Vec::new();
@@ -349,7 +349,7 @@ async fn an_edit_that_widens_anything_waits_for_the_operator() {
 async fn a_file_alone_starts_no_program_and_the_operator_does() {
     let fence = Fence::new();
     let mark = fence.work().join("escaped");
-    let session = fence.serve_quietly(&samples()).await;
+    let session = fence.serve(&samples()).await;
     session.ready(&["people"]).await;
     let evil = format!("{}[servers.evil]\ncommand = \"touch\"\nargs = [{mark:?}]\n", samples());
     let before = times(&session.stderr());
@@ -397,7 +397,7 @@ async fn during_edits(script: &str, check: impl Fn(&str, &str, &str)) {
     for (edit, code) in TIGHTER {
         let fence = Fence::new();
         let (Some(before), Some(after)) = (guarded(&fence, ""), guarded(&fence, edit)) else { return };
-        let session = fence.serve_quietly(&before).await;
+        let session = fence.serve(&before).await;
         session.ready(&["vault"]).await;
         let edited = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -436,7 +436,7 @@ async fn a_run_that_holds_data_meets_new_groups() {
         return;
     }
     let fence = Fence::new();
-    let session = fence.serve_quietly(&config(&fence, "")).await;
+    let session = fence.serve(&config(&fence, "")).await;
     session.ready(&["vault", "web"]).await;
     let edited = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -458,7 +458,7 @@ async fn a_reload_that_fails_changes_nothing() {
         ("[servers.people]\ncommand = \"sleep\"\n".to_owned(), "not valid"),
     ] {
         let fence = Fence::new();
-        let session = fence.serve_quietly(&samples()).await;
+        let session = fence.serve(&samples()).await;
         session.ready(&["people"]).await;
         let mark = fence.work().join("started");
         let new = format!("[servers.new]\ncommand = \"touch\"\nargs = [{mark:?}]\n");
@@ -491,7 +491,7 @@ async fn reviewed_stubs_change_when_the_operator_says_so() {
     fence.write("forge.toml", &server);
     fence.run(["stubs", "generate", "--out", "stubs"]).success();
     fs::write(&file, "stay\nevil\n").expect("writable");
-    let session = fence.serve_quietly(&config("")).await;
+    let session = fence.serve(&config("")).await;
     shows(&session, "living/  2 tools, ready").await;
     assert!(session.execute_err("starlark", "living.evil()").await.contains("TOOL_DENIED"));
     // A writer of the folder can plant reviewed stubs, and trigger a reload by a harmless edit.
@@ -519,7 +519,7 @@ async fn reviewed_stubs_change_when_the_operator_says_so() {
 #[tokio::test]
 async fn a_hostile_file_is_a_note() {
     let fence = Fence::new();
-    let session = fence.serve_quietly(&samples()).await;
+    let session = fence.serve(&samples()).await;
     session.ready(&["people"]).await;
     let path = fence.work().join("forge.toml");
     let braces = format!("[servers.x]\ncommand = \"x\"\ndeny = [\"{}\"]\n", "{".repeat(10_000));
@@ -568,7 +568,7 @@ async fn a_hostile_file_is_a_note() {
 #[tokio::test]
 async fn only_gateways_of_the_file_are_signalled() {
     let fence = Fence::new();
-    let session = fence.serve_quietly(&samples()).await;
+    let session = fence.serve(&samples()).await;
     session.ready(&["people"]).await;
     let state = fence.audit().parent().expect("a folder").to_owned();
     let entry = fs::read_dir(&state).expect("a folder").filter_map(Result::ok).map(|entry| entry.path());
@@ -596,7 +596,7 @@ async fn only_gateways_of_the_file_are_signalled() {
     }
     // One of another file.
     let other = Fence::new();
-    let other_session = other.serve_quietly(&samples()).await;
+    let other_session = other.serve(&samples()).await;
     other_session.ready(&["people"]).await;
     let signalled = fence.run(["reload"]).success().stdout;
     assert_eq!(signalled.lines().count(), 1, "{signalled}");

@@ -6,68 +6,23 @@ mod cassettes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::client::{Fence, Output, finish};
+use crate::client::{Fence, finish};
+use crate::executable::engines;
 use crate::faulty::samples;
 use crate::real::{Real, path};
 
-/// Sample servers, and scripts that are recorded with them.
-pub(super) struct Studio {
-    pub(super) fence: Fence,
+/// A fence whose servers are the samples.
+pub(super) fn studio() -> Fence {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    fence
 }
 
-impl Studio {
-    pub(super) fn new() -> Self {
-        let fence = Fence::new();
-        fence.write("forge.toml", &samples());
-        Self { fence }
-    }
-
-    pub(super) fn forgefs(&self, args: &[&str]) -> Output {
-        self.fence.run(args)
-    }
-
-    /// Runs a script, and returns the id of its run, and what it printed.
-    pub(super) fn record(&self, file: &str, code: &str) -> (String, Value) {
-        self.fence.write(file, code);
-        let output = self.forgefs(&["run", "--json", file]);
-        let answer = object(&output);
-        (self.last(), answer)
-    }
-
-    /// The newest run.
-    pub(super) fn last(&self) -> String {
-        let runs = object(&self.forgefs(&["runs", "list", "--json"]).success());
-        let runs = runs["runs"].as_array().expect("runs").clone();
-        runs.last().expect("a run")["run"].as_str().expect("an id").to_owned()
-    }
-
-    /// Takes the servers away: what is replayed reaches none.
-    pub(super) fn close(&self) {
-        let dead = "[servers.calendar]\ncommand = \"/nowhere/at-all\"\n";
-        self.fence.write("forge.toml", dead);
-    }
-
-    fn journal(&self, run: &str) -> PathBuf {
-        let mut folders = vec![self.fence.audit().with_file_name("")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).expect("a folder").flatten() {
-                match entry.path() {
-                    path if path.is_dir() => folders.push(path),
-                    path if path.file_name().is_some_and(|name| name.to_string_lossy() == format!("{run}.jsonl")) => {
-                        return path;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        panic!("no journal of {run}")
-    }
-}
-
-pub(super) fn object(output: &Output) -> Value {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+/// Takes the servers away: what is replayed reaches none.
+pub(super) fn close(studio: &Fence) {
+    studio.write("forge.toml", "[servers.calendar]\ncommand = \"/nowhere/at-all\"\n");
 }
 
 /// Scripts of both languages whose runs depend on answers, their order, the clock, chance and errors.
@@ -104,17 +59,17 @@ const SCRIPTS: [(&str, &str, &str); 8] = [
 
 #[test]
 fn every_script_replays_the_same_without_a_server() {
-    let studio = Studio::new();
+    let studio = studio();
     let runs: Vec<_> = SCRIPTS.iter().map(|(file, code, _)| studio.record(file, code)).collect();
-    studio.close();
+    close(&studio);
     println!("script           engine      operations  replay");
     for ((file, _, outcome), (run, answer)) in SCRIPTS.iter().zip(runs) {
-        let shown = object(&studio.forgefs(&["runs", "show", &run, "--json"]).success());
+        let shown = studio.run(["runs", "show", &run, "--json"]).success().object();
         assert_eq!(shown["state"], *outcome, "{file}: {answer}");
-        let replayed = studio.forgefs(&["replay", &run]);
+        let replayed = studio.run(["replay", &run]);
         assert_eq!(replayed.code, Some(0), "{file}: {answer}\n{replayed:?}");
         assert!(replayed.stdout.starts_with("same "), "{file}: {replayed:?}");
-        let json = object(&studio.forgefs(&["replay", &run[..6], "--json"]).success());
+        let json = studio.run(["replay", &run[..6], "--json"]).success().object();
         assert_eq!((&json["ok"], &json["same"]), (&json!(true), &json!(true)), "{file}: {json}");
         assert_eq!(json["value"], answer.get("value").cloned().unwrap_or_default(), "{file}");
         assert_eq!(json["output"], answer["output"], "{file}");
@@ -122,14 +77,6 @@ fn every_script_replays_the_same_without_a_server() {
         println!("{file:<16} {:<11} {operations:>10}  same", shown["engine"].as_str().unwrap_or_default());
     }
 }
-
-/// JavaScript engines of this build.
-const ENGINES: &[&str] = &[
-    #[cfg(feature = "quickjs")]
-    "quickjs",
-    #[cfg(feature = "v8")]
-    "v8",
-];
 
 /// Runs that end with a value, an error, a refused flow or approval, with stash, resources, prompts and stored results.
 #[test]
@@ -146,12 +93,12 @@ fn every_example_replays_the_same_without_its_servers() {
     println!("example          recorded on      outcome          replayed on  replay");
     for file in &files {
         let name = file.file_name().expect("a name").to_string_lossy();
-        let engines = if name.ends_with(".js") { ENGINES } else { &ENGINES[..1] };
+        let engines = if name.ends_with(".js") { engines() } else { &engines()[..1] };
         for engine in engines {
             let mut command =
                 fence.forgefs(["--engine", engine, "--config", path(&config), "run", "--json", path(file)]);
-            let recorded = object(&finish(real.in_path(&mut command), ""));
-            let shown = object(&fence.run(["runs", "show", "last", "--json"]).success());
+            let recorded = finish(real.in_path(&mut command), "").object();
+            let shown = fence.run(["runs", "show", "last", "--json"]).success().object();
             let [ran, state] = ["engine", "state"].map(|key| shown[key].as_str().unwrap_or_default().to_owned());
             assert!(!name.ends_with(".js") || ran.to_lowercase().starts_with(engine), "{name}: {shown}");
             for other in engines {
@@ -165,7 +112,7 @@ fn every_example_replays_the_same_without_its_servers() {
 
 #[test]
 fn a_changed_record_is_found_where_it_parts() {
-    let studio = Studio::new();
+    let studio = studio();
     let (run, _) =
         studio.record("sum.js", "const t = await tickets.get_ticket({id: 2});\nconsole.log('one');\nreturn t.id");
     let journal = studio.journal(&run);
@@ -183,35 +130,35 @@ fn a_changed_record_is_found_where_it_parts() {
     for (from, to, says) in cases {
         assert!(original.contains(from), "no {from} in {original}");
         fs::write(&journal, original.replace(from, to)).expect("writable");
-        let parted = studio.forgefs(&["replay", &run]);
+        let parted = studio.run(["replay", &run]);
         assert_eq!(parted.code, Some(1), "{from}: {parted:?}");
         assert!(parted.stdout.starts_with("parted from its record\n") && parted.stdout.contains(says), "{parted:?}");
     }
     // One without its end is one that died: the same as far as it goes.
     let cut: Vec<&str> = original.lines().filter(|line| !line.starts_with(r#"{"ended""#)).collect();
     fs::write(&journal, format!("{}\n", cut.join("\n"))).expect("writable");
-    let died = studio.forgefs(&["replay", &run]).success();
+    let died = studio.run(["replay", &run]).success();
     assert!(died.stdout.contains("the recorded run died"), "{died:?}");
-    assert!(studio.forgefs(&["runs", "list"]).success().stdout.contains("  died  1 call"));
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died  1 call"));
     // One that died while its call was out.
     let sent: Vec<&str> = cut.iter().copied().filter(|line| !line.starts_with(r#"{"answered""#)).collect();
     fs::write(&journal, format!("{}\n", sent.join("\n"))).expect("writable");
-    let died = studio.forgefs(&["replay", &run]).success();
+    let died = studio.run(["replay", &run]).success();
     assert_eq!(died.stdout, "same 1 operation, up to where the recorded run died\n");
-    assert!(studio.forgefs(&["runs", "list"]).success().stdout.contains("  died  1 call, 1 unknown"));
-    let shown = studio.forgefs(&["runs", "show", &run]).success().stdout;
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died  1 call, 1 unknown"));
+    let shown = studio.run(["runs", "show", &run]).success().stdout;
     assert!(shown.contains("UNKNOWN: sent at 20") && shown.contains("may be done or not"), "{shown}");
 }
 
 #[test]
 fn another_script_is_tried_on_recorded_answers() {
-    let studio = Studio::new();
+    let studio = studio();
     let code = "for (const id of [1, 2, 3]) await tickets.get_ticket({id});\nthrow new Error('typo')";
     let (run, _) = studio.record("loop.js", code);
-    studio.close();
+    close(&studio);
     let try_it = |file: &str, code: &str| {
-        studio.fence.write(file, code);
-        studio.forgefs(&["replay", &run, "--code", file])
+        studio.write(file, code);
+        studio.run(["replay", &run, "--code", file])
     };
     let other =
         "const all = await Promise.all([3, 2, 1].map(id => tickets.get_ticket({id})));\nreturn all.map(t => t.id)";
@@ -232,18 +179,18 @@ fn another_script_is_tried_on_recorded_answers() {
 
 #[test]
 fn runs_are_listed_shown_redacted_and_deleted() {
-    let studio = Studio::new();
-    let none = studio.forgefs(&["runs", "list"]).success();
+    let studio = studio();
+    let none = studio.run(["runs", "list"]).success();
     assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("", "no run has a journal yet\n"));
-    assert_eq!(object(&studio.forgefs(&["runs", "list", "--json"]).success()), json!({"ok": true, "runs": []}));
+    assert_eq!(studio.run(["runs", "list", "--json"]).success().object(), json!({"ok": true, "runs": []}));
     let secret = format!("ghp_{}", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
     let code = format!(
         "await tickets.get_ticket({{id: 1}});\nconst key = '{secret}';\nconsole.log(key, 'a\\u202eb');\n\
                         await forge.stash.put('token', key);\nthrow new Error(key)"
     );
     let (first, _) = studio.record("secret.js", &code);
-    let shown = studio.forgefs(&["runs", "show", &first]).success().stdout;
-    let json = studio.forgefs(&["runs", "show", &first, "--json"]).success().stdout;
+    let shown = studio.run(["runs", "show", &first]).success().stdout;
+    let json = studio.run(["runs", "show", &first, "--json"]).success().stdout;
     for text in [&shown, &json] {
         assert!(text.contains("[redacted:") && !text.contains(&secret), "{text}");
         assert!(!text.contains('\u{202e}'), "{text}");
@@ -251,10 +198,10 @@ fn runs_are_listed_shown_redacted_and_deleted() {
     assert!(shown.contains("op 1       tickets.get_ticket {\"id\":1}\n"), "{shown}");
     assert!(shown.contains("state      SCRIPT_ERROR\n") && shown.contains("op 2       stash_put "), "{shown}");
 
-    studio.fence.write("again.js", "await tickets.get_ticket({id: 1}); return 1");
-    studio.forgefs(&["run", "--resume", &first, "again.js"]).success();
-    let second = studio.last();
-    let list = studio.forgefs(&["runs", "list"]).success().stdout;
+    studio.write("again.js", "await tickets.get_ticket({id: 1}); return 1");
+    studio.run(["run", "--resume", &first, "again.js"]).success();
+    let second = studio.last_run();
+    let list = studio.run(["runs", "list"]).success().stdout;
     let lines: Vec<&str> = list.lines().collect();
     assert_eq!(lines.len(), 2, "{list}");
     assert!(
@@ -262,7 +209,7 @@ fn runs_are_listed_shown_redacted_and_deleted() {
         "{list}"
     );
     assert!(lines[1].starts_with(&second) && lines[1].contains("  local  javascript  ok  1 call"), "{list}");
-    let shown = studio.forgefs(&["runs", "show", &second]).success().stdout;
+    let shown = studio.run(["runs", "show", &second]).success().stdout;
     assert!(shown.contains(&format!("(answered by operation 1 of run {first})")), "{shown}");
 
     for (args, says) in [
@@ -271,38 +218,38 @@ fn runs_are_listed_shown_redacted_and_deleted() {
         (&["replay", "zzzz"], "no run has an id"),
         (&["journal", "export", "zzzz"], "no run has an id"),
     ] {
-        let output = studio.forgefs(args);
+        let output = studio.run(args);
         assert!(output.code == Some(2) && output.stderr.contains(says), "{args:?}: {output:?}");
     }
-    studio.forgefs(&["runs", "delete", &first[..8]]).success();
-    assert!(!studio.forgefs(&["runs", "list"]).success().stdout.contains(&format!("{first}  ")));
-    studio.fence.write("forge.toml", "[journal]\non = false\n");
-    let off = studio.forgefs(&["runs", "list"]);
+    studio.run(["runs", "delete", &first[..8]]).success();
+    assert!(!studio.run(["runs", "list"]).success().stdout.contains(&format!("{first}  ")));
+    studio.write("forge.toml", "[journal]\non = false\n");
+    let off = studio.run(["runs", "list"]);
     assert!(off.code == Some(2) && off.stderr.contains("journals are off"), "{off:?}");
 }
 
 #[test]
 fn a_run_is_not_deleted_while_it_runs() {
-    let studio = Studio::new();
-    let file = studio.fence.write("slow.js", "await new Promise((done) => setTimeout(done, 60000))");
-    let mut running = studio.fence.forgefs(["run"]);
+    let studio = studio();
+    let file = studio.write("slow.js", "await new Promise((done) => setTimeout(done, 60000))");
+    let mut running = studio.forgefs(["run"]);
     let mut child = running.arg(file).stdin(std::process::Stdio::null()).spawn().expect("it starts");
     let started = std::time::Instant::now();
     let line = loop {
-        let list = studio.forgefs(&["runs", "list"]).success().stdout;
+        let list = studio.run(["runs", "list"]).success().stdout;
         if list.contains("  running  ") {
             break list;
         }
         assert!(started.elapsed().as_secs() < 60, "it does not run: {list}");
     };
     let id = line.split(' ').next().expect("an id");
-    let refused = studio.forgefs(&["runs", "delete", id]);
+    let refused = studio.run(["runs", "delete", id]);
     assert!(refused.code != Some(0) && refused.stderr.contains("is still running"), "{refused:?}");
-    let replayed = studio.forgefs(&["replay", id]);
+    let replayed = studio.run(["replay", id]);
     assert!(replayed.code == Some(2) && replayed.stderr.contains("is still running"), "{replayed:?}");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    assert!(studio.forgefs(&["runs", "list"]).success().stdout.contains("  died  0 calls"));
-    studio.forgefs(&["runs", "delete", id]).success();
-    finish(&mut studio.fence.forgefs(["runs", "list"]), "").success();
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died  0 calls"));
+    studio.run(["runs", "delete", id]).success();
+    finish(&mut studio.forgefs(["runs", "list"]), "").success();
 }

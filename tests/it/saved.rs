@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::faulty::samples;
-use crate::replay::Studio;
+use crate::proposals::fence;
+use crate::replay::close;
 
 const CASES: [(&str, &str, &str, &str); 8] = [
     (
@@ -33,51 +33,44 @@ const CASES: [(&str, &str, &str, &str); 8] = [
     ("called", "run.star", "def main():\n    return tickets.get_ticket(id = 1)[\"id\"]", "star"),
 ];
 
-fn studio() -> Studio {
-    let studio = Studio::new();
-    studio.fence.write("forge.toml", &format!("{}\n[scripts]\npath = \"scripts/\"\n", samples()));
-    fs::create_dir_all(studio.fence.work().join("scripts")).expect("a folder");
-    studio
-}
-
 #[test]
 fn a_run_becomes_a_function_with_its_literals_as_parameters_and_a_test_that_passes() {
-    let studio = studio();
+    let studio = fence("[scripts]\npath = \"scripts/\"\n");
     let mut texts = String::new();
     for (name, file, code, extension) in CASES {
         let (run, answer) = studio.record(file, code);
         assert_eq!(answer["ok"], json!(true), "{name}: {answer}");
-        let output = studio.forgefs(&["scripts", "save", &run, "--as", name]).success();
+        let output = studio.run(["scripts", "save", &run, "--as", name]).success();
         assert!(output.stdout.contains(&format!("{name}.{extension}")), "{output:?}");
         assert_eq!(output.stdout.matches("  parameter id").count(), 1, "{name}: {output:?}");
-        let text = fs::read_to_string(studio.fence.work().join(format!("scripts/{name}.{extension}"))).expect("saved");
+        let text = fs::read_to_string(studio.work().join(format!("scripts/{name}.{extension}"))).expect("saved");
         texts.push_str(&format!("--- {name}.{extension}\n{}", text.replace(&run, "RUN")));
     }
-    studio.close();
-    let tested = studio.forgefs(&["test", "scripts"]).success();
+    close(&studio);
+    let tested = studio.run(["test", "scripts"]).success();
     assert!(tested.stdout.contains(&format!("{} passed, 0 failed", CASES.len())), "{tested:?}");
     insta::assert_snapshot!("saved", texts);
 }
 
 #[test]
 fn another_value_of_a_parameter_asks_for_another_answer() {
-    let studio = studio();
+    let studio = fence("[scripts]\npath = \"scripts/\"\n");
     let (run, _) = studio.record("run.js", "return (await tickets.get_ticket({ id: 1 })).id");
-    studio.forgefs(&["scripts", "save", &run, "--as", "one"]).success();
-    let path = studio.fence.work().join("scripts/one.cassette.json");
+    studio.run(["scripts", "save", &run, "--as", "one"]).success();
+    let path = studio.work().join("scripts/one.cassette.json");
     let text = fs::read_to_string(&path).expect("a cassette");
     let mut cassette: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(cassette["args"], json!({}));
     cassette["args"] = json!({ "id": 2 });
     fs::write(&path, cassette.to_string()).expect("written");
-    let tested = studio.forgefs(&["test", "scripts"]);
+    let tested = studio.run(["test", "scripts"]);
     assert_eq!(tested.code, Some(1), "{tested:?}");
     assert!(tested.stdout.contains("tickets.get_ticket {\"id\":2}"), "{tested:?}");
 }
 
 #[test]
 fn what_cannot_be_saved_is_refused_and_nothing_is_written() {
-    let studio = studio();
+    let studio = fence("[scripts]\npath = \"scripts/\"\n");
     let (good, _) = studio.record("run.js", "return (await tickets.get_ticket({ id: 1 })).id");
     let (failed, _) = studio.record("run.js", "await tickets.get_ticket({ id: 1 }); throw new Error('x')");
     let cases: [(&[&str], &str); 8] = [
@@ -91,15 +84,15 @@ fn what_cannot_be_saved_is_refused_and_nothing_is_written() {
         (&["none", "--as", "bad"], "no run has an id"),
     ];
     for (args, message) in cases {
-        let output = studio.forgefs(&[&["scripts", "save"], args].concat());
+        let output = studio.run([&["scripts", "save"], args].concat());
         assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
         assert!(output.stderr.contains(message), "{args:?}: {output:?}");
         assert!(!output.stderr.contains('\u{1b}'), "{output:?}");
     }
-    assert_eq!(fs::read_dir(studio.fence.work().join("scripts")).expect("a folder").count(), 0);
-    studio.forgefs(&["scripts", "save", &good, "--as", "deep/one"]).success();
-    let again = studio.forgefs(&["scripts", "save", &good, "--as", "deep/one"]);
+    assert_eq!(fs::read_dir(studio.work().join("scripts")).expect("a folder").count(), 0);
+    studio.run(["scripts", "save", &good, "--as", "deep/one"]).success();
+    let again = studio.run(["scripts", "save", &good, "--as", "deep/one"]);
     assert!(again.code == Some(2) && again.stderr.contains("is there already"), "{again:?}");
-    let kept = studio.forgefs(&["scripts", "save", &good, "--as", "kept", "--keep"]).success();
+    let kept = studio.run(["scripts", "save", &good, "--as", "kept", "--keep"]).success();
     assert!(!kept.stdout.contains("parameter"), "{kept:?}");
 }

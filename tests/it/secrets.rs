@@ -100,7 +100,7 @@ async fn each_place_gives_its_value_or_says_why_not() {
         let Some(entry) = server(&fence, name, value) else { return };
         config.push_str(&entry);
     }
-    let session = fence.serve(&config).await;
+    let session = fence.serve_logged(&config).await;
     for (name, _, wanted) in &cases {
         match wanted {
             Ok(value) => {
@@ -154,7 +154,7 @@ async fn rotation_keeps_calls_in_flight_and_old_values_redacted() {
     let (old, new) = ("old-plain-words", "new-plain-words");
     let token = fence.write("token", old);
     let Some(config) = server(&fence, "vault", "{ file = \"token\" }") else { return };
-    let session = fence.serve(&config).await;
+    let session = fence.serve_logged(&config).await;
     session.ready(&["vault"]).await;
     assert_eq!(session.execute("starlark", "vault.digest()").await, digest(old));
     let slow = "parallel([defer(vault.digest, id=i, seconds=4) for i in range(8)])";
@@ -185,7 +185,7 @@ async fn rotation_keeps_calls_in_flight_and_old_values_redacted() {
     fs::remove_file(&token).expect("removed");
     let failed = fence.run(["secrets", "rotate", "vault", "--json"]);
     assert_eq!(failed.code, Some(3), "{failed:?}");
-    let told: Value = serde_json::from_str(&failed.stdout).expect("JSON");
+    let told: Value = failed.object();
     assert!(told["gateways"][0]["error"].as_str().expect("an error").contains("does not exist"), "{told}");
     assert_eq!(session.execute("starlark", "vault.digest()").await, digest(new));
     let unknown = fence.run(["secrets", "rotate", "none"]);
@@ -218,7 +218,7 @@ async fn a_refused_header_is_read_anew_once() {
     let source = format!("{{ command = [\"sh\", \"-c\", {print:?}], prefix = \"Bearer \" }}");
     let config =
         format!("[servers.vault]\nurl = \"http://127.0.0.1:{port}/mcp\"\nheaders = {{ Authorization = {source} }}\n");
-    let session = fence.serve(&config).await;
+    let session = fence.serve_logged(&config).await;
     session.ready(&["vault"]).await;
     let ran = || fs::read_to_string(&runs).expect("read").lines().count();
     assert_eq!(session.execute("starlark", "vault.digest()").await, digest("Bearer first-words"));

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use wire::Language;
 
 use crate::client::Fence;
+use crate::executable;
 use crate::faulty::{all_end, has_python};
 
 /// The server `kept`, with further lines of its entry.
@@ -37,8 +38,8 @@ fn started(fence: &Fence, more: &str) -> Gateway {
     let options = Options {
         config: config_of(fence, more, &own_env),
         catalogs: Vec::new(),
-        worker: env!("CARGO_BIN_EXE_forgefs").into(),
-        worker_args: vec!["worker".into()],
+        worker: executable::path().into(),
+        worker_args: executable::worker(),
     };
     Gateway::start(options).expect("started")
 }

@@ -1,32 +1,20 @@
 //! Function scripts: the signature of each form of writing it, and arguments that reach the function.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use forgefs::config::Wear;
 use forgefs::pause::Pause;
-use forgefs::sandbox::{Answer, Failure, Host, Pool, PoolOptions, Script, Turn, now_ms};
+use forgefs::sandbox::{Answer, Failure, Host, Pool, Script, Turn, now_ms};
 use forgefs::scripts::{Hints, definition};
 use serde_json::{Value, json};
 use wire::{CallError, ErrorCode, Language, Limits, Op, Outcome, Run, Signature};
 
+use crate::executable::pool;
+
 /// `=== name`, then the same signature in one or more languages, each behind `--- language`.
 const CASES: &str = include_str!("signatures/cases.txt");
 const MAX_BYTES: usize = 64 << 10;
-
-fn pool() -> Arc<Pool> {
-    Pool::new(PoolOptions {
-        exe: env!("CARGO_BIN_EXE_forgefs").into(),
-        args: vec!["worker".into()],
-        warm: 1,
-        wear: Wear::default(),
-        runs: 4,
-        queue: 4,
-        require: Vec::new(),
-    })
-}
 
 fn language(extension: &str) -> Language {
     if extension == "star" { Language::Starlark } else { Language::Javascript }

@@ -1,29 +1,14 @@
 //! Scripts before they run: refusals with position and message, and valid scripts.
 
-use std::sync::Arc;
-
-use forgefs::config::Wear;
-use forgefs::sandbox::{Failure, Pool, PoolOptions, Script};
+use forgefs::sandbox::{Failure, Pool, Script};
 use wire::{Language, ScriptError};
 
 use crate::client::{Fence, value_of};
+use crate::executable::pool;
 
 const CASES: &str = include_str!("static_layer/cases.txt");
 /// Default limit.
 const MAX_BYTES: usize = 64 << 10;
-
-/// Checkers as the gateway has them.
-fn pool() -> Arc<Pool> {
-    Pool::new(PoolOptions {
-        exe: env!("CARGO_BIN_EXE_forgefs").into(),
-        args: vec!["worker".into()],
-        warm: 1,
-        wear: Wear::default(),
-        runs: 4,
-        queue: 4,
-        require: Vec::new(),
-    })
-}
 
 /// What the static layer makes of a script, or its syntax error.
 async fn prepare(pool: &Pool, script: &str) -> Result<Script, ScriptError> {

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::client::{Fence, Session};
+use crate::executable::engine;
 use crate::faulty::{faulty, log, samples};
 use crate::http::free_port;
 
@@ -40,9 +41,6 @@ fn value(metrics: &str, line: &str) -> Option<f64> {
     let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '))?;
     found.parse().ok()
 }
-
-/// Default JavaScript engine.
-const JS: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 #[tokio::test]
 async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
@@ -78,7 +76,7 @@ async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
         ("forgefs_server_state{server=\"tickets\",state=\"ready\"}", 1.0),
         ("forgefs_server_breaker{server=\"people\",state=\"closed\"}", 1.0),
     ] {
-        let line = line.replace("ENGINE", JS);
+        let line = line.replace("ENGINE", &engine());
         assert_eq!(value(&text, &line), Some(expected), "{line}\n{text}");
     }
     assert!(value(&text, "forgefs_catalog_tools{server=\"people\"}").is_some_and(|tools| tools > 0.0), "{text}");
@@ -112,7 +110,7 @@ async fn a_taken_port_is_told_and_stops_nothing() {
     let fence = Fence::new();
     let taken = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let port = taken.local_addr().expect("an address").port();
-    let session = fence.serve(&format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n")).await;
+    let session = fence.serve_logged(&format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n")).await;
     assert_eq!(session.execute("starlark", "1").await, json!(1));
     let said = session.stderr();
     assert!(
@@ -272,7 +270,7 @@ async fn spans_reach_the_collector_and_the_trace_goes_on_to_servers() {
     assert_eq!(attribute(act, "error.type"), None);
     assert_eq!(attribute(fail, "error.type").as_deref(), Some("TOOL_ERROR"));
     assert_eq!(attribute(alone, "error.type").as_deref(), Some("SCRIPT_ERROR"));
-    assert_eq!(attribute(script, "forgefs.engine").as_deref(), Some(JS));
+    assert_eq!(attribute(script, "forgefs.engine").as_deref(), Some(engine().as_str()));
     assert_eq!(attribute(script, "forgefs.calls").as_deref(), Some("3"));
     assert!(alone.parent_span_id.is_empty() && hex(&alone.trace_id) != TRACE);
     assert!(!String::from_utf8_lossy(&bytes).contains("planted"), "{}", String::from_utf8_lossy(&bytes));
@@ -311,7 +309,7 @@ async fn a_worn_worker_is_replaced() {
             "[sandbox]\nworkers = 1\nworker_scripts = {uses}\n[sandbox.limits]\nruns = 1\n\
              [metrics]\nlisten = \"127.0.0.1:{port}\"\n"
         );
-        let session = fence.serve_quietly(&settings).await;
+        let session = fence.serve(&settings).await;
         for number in 0..scripts {
             assert_eq!(session.execute("starlark", "1 + 1").await, 2, "script {number}");
         }

@@ -148,9 +148,9 @@ fn nothing_that_a_server_says_moves_a_terminal() {
     // In a pipe a value is unchanged.
     let call =
         fence.run([Path::new("--config"), &file, Path::new("call"), Path::new("hostile"), Path::new("say")]).success();
-    assert_eq!(serde_json::from_str::<Value>(&call.stdout).expect("JSON"), json!([WORDS]));
+    assert_eq!(call.object(), json!([WORDS]));
     let run = fence.run([Path::new("--config"), &file, Path::new("run"), Path::new("text.js")]).success();
-    assert_eq!(serde_json::from_str::<Value>(&run.stdout).expect("JSON"), json!(WORDS));
+    assert_eq!(run.object(), json!(WORDS));
 }
 
 #[test]

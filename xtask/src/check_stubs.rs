@@ -9,10 +9,10 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::{real, say};
+use crate::{real, say, step, tasks::Build};
 
 /// Writes every stub below target/check-stubs, runs each checker once over all of them, and prints a table.
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path, build: &Build) -> anyhow::Result<()> {
     let out = root.join("target/check-stubs");
     let tree = out.join("tree");
     let inputs = inputs(root)?;
@@ -22,7 +22,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         }
     }
     fs::create_dir_all(&out)?;
-    let mut write = example("write_stubs");
+    step::run(build.cargo(&["build", "--quiet", "--workspace", "--examples"]).current_dir(root))?;
+    let mut write = example(root, "write_stubs");
     capture("write_stubs", write.arg(&out).args(&inputs).current_dir(root))?;
     fs::write(out.join("pyrightconfig.json"), PYRIGHT)?;
     fs::write(out.join("tsconfig.json"), TSC)?;
@@ -35,7 +36,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut rows = checkers.check_tree(&files)?;
     rows.extend(checkers.check_editors()?);
     let judged = checkers.check_arguments(&mut rows)?;
-    let tokens = capture("count_tokens", example("count_tokens").args(&inputs).current_dir(root))?;
+    let tokens = capture("count_tokens", example(root, "count_tokens").args(&inputs).current_dir(root))?;
 
     // One per tool, and one for the whole tree.
     let tools = files.typescript.saturating_sub(1);
@@ -97,10 +98,9 @@ fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn example(name: &str) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["run", "--quiet", "--package", "forgefs-stubgen", "--example", name, "--"]);
-    command
+/// A built example of stubgen.
+fn example(root: &Path, name: &str) -> Command {
+    Command::new(Build::debug(root, &format!("examples/{name}")))
 }
 
 /// Standard output of a step that must succeed.

@@ -6,6 +6,7 @@ mod package;
 mod real;
 mod say;
 mod step;
+mod suite;
 mod tasks;
 mod trial;
 mod v8;
@@ -36,8 +37,8 @@ fn main() -> ExitCode {
 fn run(task: Task) -> anyhow::Result<()> {
     let workspace = Workspace::new(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")));
     match task {
-        Task::Demo { engine, args } => workspace.demo(engine.choice(), &args),
-        Task::Test { engine, args } => workspace.test(engine.choice(), &args),
+        Task::Demo { build, args } => workspace.demo(build.choice(), &args),
+        Task::Test { build, all, engine, args } => workspace.test(build.choice(), all, engine.as_deref(), &args),
         Task::Check => workspace.check(),
         Task::Ci => workspace.ci(),
         Task::CheckStubs => workspace.check_stubs(),
@@ -68,24 +69,30 @@ enum Task {
     /// Build `forgefs` in the least time (with V8 if it is found) and run its demo
     Demo {
         #[command(flatten)]
-        engine: EngineFlags,
+        build: BuildFlags,
         /// Passed on to `forgefs demo`
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Run every test, with QuickJS and then with V8 if it is found
+    /// Run the tests: JavaScript on V8 if it is found, and those that see the engine on QuickJS once more
     ///
     /// Installs the pinned real MCP servers of tests/real into target/real first.
     Test {
         #[command(flatten)]
-        engine: EngineFlags,
-        /// Passed on to the test runner, for instance a filter
+        build: BuildFlags,
+        /// Long tests too: random requests, a browser, packages, real servers, every command of the documentation
+        #[arg(long)]
+        all: bool,
+        /// Run the tests once, with JavaScript on this engine [default: V8 if it is found]
+        #[arg(long, value_parser = ["quickjs", "v8"], conflicts_with = "all")]
+        engine: Option<String>,
+        /// Passed on to the test runner, for instance a filter: what it names runs once, on one engine
         #[arg(last = true)]
         args: Vec<String>,
     },
     /// Formatting and lints, warnings denied
     Check,
-    /// What CI runs: check, docs, the site, then test with both engines, then eval and check-stubs
+    /// What CI runs: check, docs, the site, then test --all, then eval and check-stubs
     Ci,
     /// Generate stubs from the corpus and the real catalogs, and run every type checker and formatter over them
     ///
@@ -157,24 +164,20 @@ enum Task {
 
 #[derive(Args)]
 #[group(multiple = false)]
-struct EngineFlags {
-    /// With V8 only; an error if it is not found
+struct BuildFlags {
+    /// Build with V8, beside QuickJS; an error if it is not found
     #[arg(long)]
     v8: bool,
-    /// With QuickJS only
+    /// Build with QuickJS alone
     #[arg(long)]
     no_v8: bool,
-    /// With both; an error if V8 is not found
-    #[arg(long)]
-    both: bool,
 }
 
-impl EngineFlags {
+impl BuildFlags {
     fn choice(&self) -> Choice {
         match self {
             Self { v8: true, .. } => Choice::V8,
             Self { no_v8: true, .. } => Choice::QuickJs,
-            Self { both: true, .. } => Choice::Both,
             _ => Choice::WhatIsFound,
         }
     }

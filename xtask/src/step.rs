@@ -1,11 +1,11 @@
 //! One external command: printed, run, and turned into an error with its exit code.
 
 use std::{
-    fmt,
+    fmt::{self, Arguments},
     io::ErrorKind,
     path::Path,
     process::{Command, Stdio},
-    sync::Mutex,
+    sync::{LazyLock, Mutex},
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,27 @@ use crate::say;
 
 /// The commands so far, with the time that each took.
 static TAKEN: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+
+/// Number of steps of the task, and of those that began.
+static STEPS: Mutex<(usize, usize)> = Mutex::new((0, 0));
+/// Start of the task.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Announces the number of steps of a task.
+pub(crate) fn plan(steps: usize) {
+    LazyLock::force(&STARTED);
+    if let Ok(mut planned) = STEPS.lock() {
+        *planned = (steps, 0);
+    }
+}
+
+/// Says which step begins, and the time so far.
+pub(crate) fn begin(what: Arguments<'_>) {
+    let Ok(mut planned) = STEPS.lock() else { return };
+    planned.1 += 1;
+    let (steps, at) = *planned;
+    say::line(format_args!("== step {at} of {steps}, after {} s: {what}", STARTED.elapsed().as_secs()));
+}
 
 /// Says how long each command took, and all of them together.
 pub(crate) fn say_times() {

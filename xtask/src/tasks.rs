@@ -8,35 +8,47 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{check_stubs, conformance, package, real, say, step, v8::V8};
+use crate::{check_stubs, conformance, package, real, say, step, suite::Suite, v8::V8};
 
-/// Requested JavaScript engine of a task.
+/// Requested JavaScript engines of a task.
 #[derive(Clone, Copy)]
 pub(crate) enum Choice {
     /// QuickJS, and V8 if its library is found.
     WhatIsFound,
     QuickJs,
     V8,
-    Both,
 }
 
 /// A build of the workspace.
-enum Build {
+pub(crate) enum Build {
     QuickJs,
-    /// With the archive to link, unless the crate fetches its own.
+    /// With QuickJS too, and the archive to link, unless the crate fetches its own.
     V8(Option<PathBuf>),
 }
 
 impl Build {
-    fn name(&self) -> &'static str {
+    /// The engine that its executable prefers.
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::QuickJs => "QuickJS",
             Self::V8(_) => "V8",
         }
     }
 
+    /// Arguments of cargo that build a program of the workspace. The examples are asked for since they have the features of
+    /// the tests: others would build half of the dependencies again.
+    pub(crate) fn program(name: &str) -> [&str; 5] {
+        ["build", "--workspace", "--examples", "--bin", name]
+    }
+
+    /// A program in the debug folder of the checkout.
+    pub(crate) fn debug(root: &Path, name: &str) -> PathBuf {
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
+    }
+
     /// A cargo command with the features of this build.
-    fn cargo(&self, words: &[&str]) -> Command {
+    pub(crate) fn cargo(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(words);
         if let Self::V8(archive) = self {
@@ -48,22 +60,6 @@ impl Build {
         command
     }
 }
-
-/// Tests without a JavaScript engine: one build runs them.
-const WITHOUT_ENGINE: &str = "package(forgefs-confine) | package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | \
-    package(xtask) | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|\
-    admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|console|container|daemon|\
-    docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\
-    identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|\
-    redaction_corpus|registry|relay|reload|reviewed|servers|sharing|site|spending|telemetry|terminal)::/))";
-
-/// Duration of randomised requests in seconds: short by default, one minute in CI.
-const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
-/// See [`ADVERSARIAL`].
-const ADVERSARIAL_SECONDS: &str = "60";
-
-/// The file in which tests that cannot be run write that they were skipped.
-const SKIPPED: &str = "FORGEFS_SKIPPED";
 
 /// The tables of docs/benchmarks.md, in its order.
 pub(crate) const TABLES: [&str; 8] = ["eval", "tokens", "catalog", "broker", "check", "gateway", "endpoint", "hostile"];
@@ -79,60 +75,72 @@ impl Workspace {
     }
 
     pub(crate) fn demo(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
-        // The demo is one program: with V8 if available.
-        let Some(build) = self.builds(choice)?.pop() else { bail!("no engine to build with") };
+        let build = self.build(choice)?;
         say::line(format_args!("Building the demo with {}.", build.name()));
         let mut command = build.cargo(&["run", "--profile", "demo", "--package", "forgefs", "--bin", "forgefs"]);
         step::run(command.args(["--", "demo"]).args(args).current_dir(&self.root))?;
         Ok(())
     }
 
-    pub(crate) fn test(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
-        let builds = self.builds(choice)?;
-        self.test_with(&builds, args)
+    /// The suite, or what `args` say to the test runner, on one engine.
+    pub(crate) fn test(&self, choice: Choice, is_all: bool, engine: Option<&str>, args: &[String]) -> anyhow::Result<()> {
+        let build = self.build(choice)?;
+        step::plan(Suite::steps(&build, is_all));
+        let mut suite = Suite::new(&self.root, &build)?;
+        if args.is_empty() && engine.is_none() { suite.run(is_all) } else { suite.run_some(engine, args) }
     }
 
     pub(crate) fn conformance(&self, forgefs: Option<&Path>) -> anyhow::Result<()> {
         if let Some(forgefs) = forgefs {
             return conformance::run(&self.root, &forgefs.canonicalize()?);
         }
-        step::run(Build::QuickJs.cargo(&["build", "--bin", "forgefs"]).current_dir(&self.root))?;
-        conformance::run(&self.root, &self.debug(&format!("forgefs{}", env::consts::EXE_SUFFIX)))
+        step::run(Build::QuickJs.cargo(&Build::program("forgefs")).current_dir(&self.root))?;
+        conformance::run(&self.root, &Build::debug(&self.root, "forgefs"))
     }
 
+    /// Formatting and lints.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let builds = self.builds(Choice::WhatIsFound)?;
-        self.check_with(&builds)
+        let build = self.build(Choice::WhatIsFound)?;
+        step::plan(Self::check_steps(&build));
+        self.check_with(&build)
     }
 
     /// Cheap checks first; tests and the table of the stubs last, so that the log ends with their counts.
     pub(crate) fn ci(&self) -> anyhow::Result<()> {
-        let builds = self.builds(Choice::WhatIsFound)?;
-        self.check_with(&builds)?;
-        let mut docs = Build::QuickJs.cargo(&["doc", "--workspace", "--no-deps"]);
+        let build = self.build(Choice::WhatIsFound)?;
+        step::plan(Self::check_steps(&build) + Suite::steps(&build, true) + 4);
+        self.check_with(&build)?;
+        step::begin(format_args!("documentation of the code"));
+        // With the examples, it takes the dependencies that the lints checked.
+        let mut docs = build.cargo(&["doc", "--workspace", "--no-deps", "--examples"]);
         step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
-        step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
+        step::begin(format_args!("the site"));
         match real::install_book(&self.root) {
             Ok(Some(mdbook)) => self.build_book(&mdbook)?,
             Ok(None) => {}
             Err(error) => say::skipped("the site", format_args!("{error:#}")),
         }
-        self.test_with(&builds, &[])?;
-        self.measure("eval", &[])?;
+        Suite::new(&self.root, &build)?.run(true)?;
+        step::begin(format_args!("quality of search"));
+        self.measure_with(&build, "eval", &[])?;
+        step::begin(format_args!("stubs of all catalogs"));
         // Before the table of the stubs, so that the log ends with its counts.
         step::say_times();
-        self.check_stubs()
+        check_stubs::run(&self.root, &build)
     }
 
     pub(crate) fn check_stubs(&self) -> anyhow::Result<()> {
-        check_stubs::run(&self.root)
+        check_stubs::run(&self.root, &self.build(Choice::WhatIsFound)?)
     }
 
     /// Measures search or tokens.
     pub(crate) fn measure(&self, what: &str, args: &[String]) -> anyhow::Result<()> {
-        // With every target, like the tests: other features would rebuild half of the tree.
-        step::run(Build::QuickJs.cargo(&["build", "--quiet", "--workspace", "--all-targets"]).current_dir(&self.root))?;
-        let mut command = Command::new(self.debug(&format!("forgefs-measure{}", env::consts::EXE_SUFFIX)));
+        self.measure_with(&self.build(Choice::WhatIsFound)?, what, args)
+    }
+
+    fn measure_with(&self, build: &Build, what: &str, args: &[String]) -> anyhow::Result<()> {
+        step::run(build.cargo(&Build::program("forgefs-measure")).arg("--quiet").current_dir(&self.root))?;
+        let mut command = Command::new(Build::debug(&self.root, "forgefs-measure"));
         step::run(command.arg(what).args(args).current_dir(&self.root))?;
         Ok(())
     }
@@ -140,7 +148,7 @@ impl Workspace {
     /// Writes the tables of docs/benchmarks.md, by default all.
     pub(crate) fn bench(&self, names: &[String]) -> anyhow::Result<()> {
         const WRITE: [&str; 2] = ["--write", "docs/benchmarks.md"];
-        let Some(build) = self.builds(Choice::WhatIsFound)?.pop() else { bail!("no engine to build with") };
+        let build = self.build(Choice::WhatIsFound)?;
         for table in TABLES.iter().filter(|table| names.is_empty() || names.iter().any(|name| name == *table)) {
             match *table {
                 "eval" => self.measure(table, &["--ablations", WRITE[0], WRITE[1]].map(str::to_owned))?,
@@ -153,12 +161,6 @@ impl Workspace {
             }
         }
         Ok(())
-    }
-
-    /// A program of the debug build.
-    fn debug(&self, name: &str) -> PathBuf {
-        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
-        target.join("debug").join(name)
     }
 
     pub(crate) fn show_v8(&self) -> anyhow::Result<()> {
@@ -220,73 +222,44 @@ impl Workspace {
         Ok(())
     }
 
-    /// Builds of a choice, QuickJS first.
-    fn builds(&self, choice: Choice) -> anyhow::Result<Vec<Build>> {
+    /// The build of a choice.
+    fn build(&self, choice: Choice) -> anyhow::Result<Build> {
         let v8 = match choice {
-            Choice::QuickJs => return Ok(vec![Build::QuickJs]),
-            Choice::WhatIsFound | Choice::V8 | Choice::Both => V8::find(&self.root)?,
+            Choice::QuickJs => return Ok(Build::QuickJs),
+            Choice::WhatIsFound | Choice::V8 => V8::find(&self.root)?,
         };
-        let v8 = match (v8, choice) {
-            (V8::Archive(archive), _) => {
+        match v8 {
+            V8::Archive(archive) => {
                 say::line(format_args!("V8: {}", archive.display()));
-                Build::V8(Some(archive))
+                Ok(Build::V8(Some(archive)))
             }
-            (V8::Download(url), _) => {
+            V8::Download(url) => {
                 say::line(format_args!("V8: {url}"));
-                Build::V8(None)
+                Ok(Build::V8(None))
             }
-            (V8::Missing(why), Choice::V8 | Choice::Both) => bail!("V8 is not found: {why}"),
-            (V8::Missing(why), _) => {
+            V8::Missing(why) if matches!(choice, Choice::V8) => bail!("V8 is not found: {why}"),
+            V8::Missing(why) => {
                 say::skipped("V8, JavaScript runs on QuickJS", format_args!("{why}"));
-                return Ok(vec![Build::QuickJs]);
+                Ok(Build::QuickJs)
             }
-        };
-        Ok(if matches!(choice, Choice::V8) { vec![v8] } else { vec![Build::QuickJs, v8] })
+        }
     }
 
-    fn check_with(&self, builds: &[Build]) -> anyhow::Result<()> {
+    fn check_steps(build: &Build) -> usize {
+        if matches!(build, Build::V8(_)) { 3 } else { 2 }
+    }
+
+    fn check_with(&self, build: &Build) -> anyhow::Result<()> {
+        step::begin(format_args!("formatting"));
         step::run(Build::QuickJs.cargo(&["fmt", "--all", "--check"]).current_dir(&self.root))?;
-        for build in builds {
-            let mut clippy = build.cargo(&["clippy", "--workspace", "--all-targets"]);
+        step::begin(format_args!("lints"));
+        let mut clippy = build.cargo(&["clippy", "--workspace", "--all-targets"]);
+        step::run(clippy.args(["--", "-D", "warnings"]).current_dir(&self.root))?;
+        if matches!(build, Build::V8(_)) {
+            step::begin(format_args!("lints of the default features"));
+            // The tests of both builds are the same.
+            let mut clippy = Build::QuickJs.cargo(&["clippy", "--workspace", "--lib", "--bins", "--examples"]);
             step::run(clippy.args(["--", "-D", "warnings"]).current_dir(&self.root))?;
-        }
-        Ok(())
-    }
-
-    fn test_with(&self, builds: &[Build], args: &[String]) -> anyhow::Result<()> {
-        let real = real::install(&self.root)?;
-        let checkers = real::install_checkers(&self.root);
-        let nextest = step::probe("cargo-nextest", &["nextest", "--version"]).is_some();
-        let runner: &[&str] = match (nextest, env::var_os("CI").is_some()) {
-            (true, true) => &["nextest", "run", "--profile", "ci", "--workspace"],
-            (true, false) => &["nextest", "run", "--workspace"],
-            (false, _) => &["test", "--workspace", "--lib", "--bins", "--tests"],
-        };
-        let skipped = self.root.join("target/skipped.txt");
-        let _ = std::fs::remove_file(&skipped);
-        for build in builds {
-            say::line(format_args!("Testing with {}.", build.name()));
-            let mut tests = build.cargo(runner);
-            tests.env(SKIPPED, &skipped);
-            if !nextest && !args.is_empty() {
-                tests.arg("--");
-            }
-            // Unset for a set that is not installed: its tests then skip themselves, visibly.
-            for variable in real::VARIABLES.into_iter().chain(real::CHECKER_VARIABLES) {
-                tests.env(variable, "");
-            }
-            tests.envs(real.variables()).envs(checkers.variables());
-            if env::var_os("CI").is_some() && env::var_os(ADVERSARIAL).is_none() {
-                tests.env(ADVERSARIAL, ADVERSARIAL_SECONDS);
-            }
-            if nextest && args.is_empty() && builds.len() > 1 && matches!(build, Build::V8(_)) {
-                tests.args(["-E", &format!("not ({WITHOUT_ENGINE})")]);
-            }
-            step::run(tests.args(args).current_dir(&self.root))?;
-        }
-        let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
-        for line in skipped.lines() {
-            say::skipped("a test", format_args!("{line}"));
         }
         Ok(())
     }

@@ -89,7 +89,7 @@ fn every_payment_is_made_once_whatever_is_killed() {
             // The first runs are struck, each at another point; the last ones end.
             let point = POINTS[dice.roll(POINTS.len() as u64) as usize];
             let is_struck = attempt < 8;
-            let mut command = bank.command(resume, language, code);
+            let mut command = bank.fence.script(resume, language, code);
             let output = match (is_struck, point) {
                 (true, "gateway-anytime") => killed(&mut command, Duration::from_millis(100 + dice.roll(400))),
                 (true, _) => {

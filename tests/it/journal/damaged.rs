@@ -17,7 +17,7 @@ fn a_full_disk_stops_the_next_call_and_loses_none() {
     let mut refused = 0;
     for blocks in 2..=8 {
         let args = if refused == 0 { vec![] } else { vec!["--resume", "last"] };
-        let command = bank.command(&args, "javascript", CODE);
+        let command = bank.fence.script(&args, "javascript", CODE);
         let mut limited = std::process::Command::new("sh");
         bank.fence.enclose(&mut limited);
         let script = format!("ulimit -f {blocks}; exec \"$@\"");
@@ -28,7 +28,7 @@ fn a_full_disk_stops_the_next_call_and_loses_none() {
         }
     }
     assert!(refused >= 2, "{refused}");
-    let output = finish(&mut bank.command(&["--resume", "last"], "javascript", CODE), "").success();
+    let output = finish(&mut bank.fence.script(&["--resume", "last"], "javascript", CODE), "").success();
     assert_eq!(output.stdout.trim(), "\"ok\"");
     assert_eq!(bank.paid(), [1, 2, 3, 4, 5, 6, 7, 8]);
 }
@@ -37,7 +37,7 @@ fn a_full_disk_stops_the_next_call_and_loses_none() {
 fn what_is_not_the_journal_of_a_run_is_told_and_touched_no_further() {
     let Some(bank) = Bank::new("") else { return };
     let (run, ..) = failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')"));
-    let path = bank.journal(&run);
+    let path = bank.fence.journal(&run);
     let whole = fs::read_to_string(&path).expect("a journal");
     let lines: Vec<&str> = whole.lines().collect();
     let other = whole.replacen("\"version\":2", "\"version\":0", 1);
@@ -64,7 +64,7 @@ fn a_journal_that_is_torn_anywhere_makes_no_call_twice() {
     let Some(bank) = Bank::new("") else { return };
     let code = "await bank.pay({n: 1}); throw new Error('end')";
     let (run, ..) = failure(&bank.json(&[], code));
-    let path = bank.journal(&run);
+    let path = bank.fence.journal(&run);
     let whole = fs::read(&path).expect("a journal");
     let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
     let next = path.with_extension("next");
@@ -92,7 +92,7 @@ fn a_journal_that_is_torn_anywhere_makes_no_call_twice() {
 fn a_journal_of_a_hundred_thousand_calls_is_resumed() {
     let Some(bank) = Bank::new("") else { return };
     let (run, ..) = failure(&bank.json(&[], "await bank.note({text: 'x'}); throw new Error('end')"));
-    let path = bank.journal(&run);
+    let path = bank.fence.journal(&run);
     let text = fs::read_to_string(&path).expect("a journal");
     let mut lines = text.lines();
     let mut long = format!("{}\n", lines.next().expect("a first line"));
@@ -121,7 +121,7 @@ fn a_chain_without_one_of_its_journals_names_it_and_what_is_lost() {
     let third = fails(&["--resume", &first], 3);
     let chain = [first, second, third];
     for missing in &chain {
-        let path = bank.journal(missing);
+        let path = bank.fence.journal(missing);
         let away = bank.fence.work().join("away");
         fs::rename(&path, &away).expect("a journal");
         for named in chain.iter().filter(|run| *run != missing) {
@@ -144,7 +144,7 @@ fn runs_that_continue_each_other_are_followed_within_the_limit_of_a_chain() {
     let fails = || failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')")).0;
     let runs = [fails(), fails()];
     for (run, parent) in [(&runs[0], &runs[1]), (&runs[1], &runs[0])] {
-        let path = bank.journal(run);
+        let path = bank.fence.journal(run);
         let text = fs::read_to_string(&path).expect("a journal");
         let begin = format!("\"run\":\"{run}\",");
         assert!(text.contains(&begin), "{text}");

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Shelf;
+use crate::executable::engines;
 
 /// A script that goes where its arguments say, locked for `bank.list` alone.
 const JAVASCRIPT: &str = "// calls: bank.list\n\
@@ -43,8 +44,7 @@ const REQUESTS: [&str; 15] = [
 fn a_locked_script_does_nothing_that_its_lock_does_not_have() {
     let files = [("any.ts", JAVASCRIPT), ("named.ts", NAMED), ("named_star.star", STARLARK), ("other.ts", OTHER)];
     let Some(shelf) = Shelf::new(&files, "") else { return };
-    let engines: &[&str] = if cfg!(feature = "v8") { &["quickjs", "v8"] } else { &["quickjs"] };
-    for engine in engines {
+    for engine in engines() {
         let run = |code: &str| {
             let answer = shelf.bank.json(&["--engine", engine], code);
             assert_eq!(answer["ok"], json!(true), "{answer}");

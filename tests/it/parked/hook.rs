@@ -29,9 +29,9 @@ fn a_program_gets_the_approval_once_and_nothing_of_the_environment() {
     );
     bank.configure(&told_by(&bank, &program));
     let code = format!("await bank.pay({{n: 7}});\nawait bank.note({{text: '{SECRET}'}});");
-    let mut command = bank.command(&["--json"], "javascript", &code);
+    let mut command = bank.fence.script(&["--json"], "javascript", &code);
     let first = crate::client::finish(command.env("BANK_API_TOKEN", SECRET).env("OTHER_SECRET", "x"), "");
-    let (run, id) = parked(&serde_json::from_str(&first.stdout).expect("JSON"));
+    let (run, id) = parked(&first.object());
     parked(&bank.json(&["--resume", &run], &code));
     let read = || fs::read_to_string(&out).expect("it was called");
     assert_eq!(read().lines().count(), 1, "{}", read());

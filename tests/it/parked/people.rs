@@ -64,7 +64,7 @@ async fn whoever_is_there_is_asked_and_whoever_is_not_finds_it_waiting() {
                 await chat.send({text: 'x'}); return 'sent'";
     let count = |fence: &Fence| {
         let listed = fence.run(["approvals", "list", "--json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+        let listed: Value = listed.object();
         listed["approvals"].as_array().expect("a list").len()
     };
     for era in [Era::Legacy, Era::Modern] {

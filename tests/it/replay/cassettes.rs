@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{SCRIPTS, Studio, object};
+use super::{SCRIPTS, studio};
 use crate::client::Fence;
 
 /// What redaction takes out, in parts, so that no script has it whole.
@@ -19,34 +19,34 @@ const TRIAGE: &str = "const { tickets: open } = await tickets.list_tickets({stat
                       console.log('assigned', urgent.length);\nreturn urgent.map((t) => t.id);\n";
 
 /// A fence with nothing but scripts and cassettes.
-fn repository(studio: &Studio, names: &[&str]) -> Fence {
+fn repository(studio: &Fence, names: &[&str]) -> Fence {
     let fence = Fence::new();
     for name in names {
-        let text = fs::read_to_string(studio.fence.work().join(name)).expect("a file");
+        let text = fs::read_to_string(studio.work().join(name)).expect("a file");
         fence.write(name, &text);
     }
     fence
 }
 
 /// Records and exports a script; the text of the cassette.
-fn export(studio: &Studio, file: &str, code: &str) -> String {
+fn export(studio: &Fence, file: &str, code: &str) -> String {
     let (run, answer) = studio.record(file, code);
     let stem = file.split('.').next().expect("a stem");
     let cassette = format!("{stem}.cassette.json");
-    let output = studio.forgefs(&["journal", "export", &run, "-o", &cassette]);
+    let output = studio.run(["journal", "export", &run, "-o", &cassette]);
     assert_eq!(output.code, Some(0), "{file}: {answer}\n{output:?}");
-    fs::read_to_string(studio.fence.work().join(cassette)).expect("a cassette")
+    fs::read_to_string(studio.work().join(cassette)).expect("a cassette")
 }
 
 #[test]
 fn every_script_is_exported_and_passes_its_test_without_configuration() {
-    let studio = Studio::new();
+    let studio = studio();
     let fence = Fence::new();
     for (number, (file, code, outcome)) in SCRIPTS.iter().enumerate() {
         let name = format!("s{number}.{}", file.rsplit('.').next().expect("an extension"));
         let text = export(&studio, &name, code);
-        let run = studio.last();
-        let again = studio.forgefs(&["journal", "export", &run]).success().stdout;
+        let run = studio.last_run();
+        let again = studio.run(["journal", "export", &run]).success().stdout;
         assert_eq!(text, again, "{file}: two exports of a run are the same bytes");
         let cassette: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(cassette["expected"]["outcome"], *outcome, "{file}: {text}");
@@ -61,7 +61,7 @@ fn every_script_is_exported_and_passes_its_test_without_configuration() {
 
 #[test]
 fn a_test_fails_on_another_value_output_call_or_none() {
-    let studio = Studio::new();
+    let studio = studio();
     export(&studio, "triage.js", TRIAGE);
     let fence = repository(&studio, &["triage.js", "triage.cassette.json"]);
     fence.run(["test", "triage.js"]).success();
@@ -85,7 +85,7 @@ fn a_test_fails_on_another_value_output_call_or_none() {
         assert_eq!(output.code, Some(1), "{to}: {output:?}");
         assert!(output.stdout.contains("triage.js ... FAILED\n"), "{output:?}");
         assert!(output.stdout.contains(&format!("\n  {what}\n")) && output.stdout.contains(says), "{to}: {output:?}");
-        let json = object(&fence.run(["test", "--json", "--junit", "junit.xml"]));
+        let json = fence.run(["test", "--json", "--junit", "junit.xml"]).object();
         assert_eq!((&json["ok"], &json["failed"]), (&json!(true), &json!(1)), "{json}");
         assert!(json["tests"][0]["differences"].as_array().is_some_and(|all| all.iter().any(|d| d["what"] == what)));
         let junit = fs::read_to_string(fence.work().join("junit.xml")).expect("a file");
@@ -102,7 +102,7 @@ fn a_test_fails_on_another_value_output_call_or_none() {
 
 #[test]
 fn an_exported_cassette_has_nothing_that_redaction_takes_out() {
-    let studio = Studio::new();
+    let studio = studio();
     let secret = PARTS.join("_");
     let code = format!(
         "const t = await tickets.create_ticket({{title: ['{}', '{}'].join('_'), body: 'b'}});\nconsole.log(t.title);\n\
@@ -124,20 +124,20 @@ fn an_exported_cassette_has_nothing_that_redaction_takes_out() {
     // A script that goes another way on redacted answers is not exported.
     let branch = code.replace("return [", "if (!t.title.startsWith('ghp_')) await tickets.list_tickets({});\nreturn [");
     let (run, _) = studio.record("branch.js", &branch);
-    let refused = studio.forgefs(&["journal", "export", &run, "-o", "branch.cassette.json"]);
+    let refused = studio.run(["journal", "export", &run, "-o", "branch.cassette.json"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("another way") && !studio.fence.work().join("branch.cassette.json").exists());
+    assert!(refused.stderr.contains("another way") && !studio.work().join("branch.cassette.json").exists());
     // A script that itself has a credential is not written beside its cassette.
     let literal = format!("const key = '{secret}';\nreturn (await tickets.get_ticket({{id: 1}})).id");
     let (run, _) = studio.record("literal.js", &literal);
-    let output = studio.forgefs(&["journal", "export", &run, "-o", "copy.cassette.json"]).success();
+    let output = studio.run(["journal", "export", &run, "-o", "copy.cassette.json"]).success();
     assert!(output.stderr.contains("the script itself has credentials"), "{output:?}");
-    assert!(!studio.fence.work().join("copy.js").exists());
+    assert!(!studio.work().join("copy.js").exists());
 }
 
 #[test]
 fn arguments_are_checked_against_definitions_of_now() {
-    let studio = Studio::new();
+    let studio = studio();
     export(&studio, "triage.js", TRIAGE);
     let fence = repository(&studio, &["triage.js", "triage.cassette.json"]);
     let tools: Value = serde_json::from_str(include_str!("../../../src/cli/demo/tools.json")).expect("JSON");
@@ -178,31 +178,31 @@ fn arguments_are_checked_against_definitions_of_now() {
 
 #[test]
 fn a_cassette_of_a_resumed_run_has_the_definitions_of_all_its_calls() {
-    let studio = Studio::new();
+    let studio = studio();
     let (first, _) = studio.record("triage.js", &TRIAGE.replace("return urgent", "return urgent.none"));
-    studio.fence.write("triage.js", TRIAGE);
-    studio.forgefs(&["run", "--resume", &first, "triage.js"]).success();
+    studio.write("triage.js", TRIAGE);
+    studio.run(["run", "--resume", &first, "triage.js"]).success();
     let export = ["journal", "export", "last", "-o", "triage.cassette.json"];
     let read = || {
-        studio.forgefs(&["test"]).success();
-        let text = fs::read_to_string(studio.fence.work().join("triage.cassette.json")).expect("a cassette");
+        studio.run(["test"]).success();
+        let text = fs::read_to_string(studio.work().join("triage.cassette.json")).expect("a cassette");
         serde_json::from_str::<Value>(&text).expect("JSON")["tools"].clone()
     };
-    studio.forgefs(&export).success();
+    studio.run(export).success();
     let tools = read();
     let names: Vec<_> = tools.as_array().expect("tools").iter().map(|tool| tool["tool"].clone()).collect();
     assert_eq!(names, ["assign_ticket", "list_tickets"], "{tools}");
     assert!(tools[0]["definition"].as_str().is_some_and(|digest| digest.len() == 64), "{tools}");
     // Its own journal has the answers without those definitions.
     fs::remove_file(studio.journal(&first)).expect("a journal");
-    let output = studio.forgefs(&export).success();
+    let output = studio.run(export).success();
     assert!(output.stderr.contains(&format!("the journal of run {first} is gone")), "{output:?}");
     assert_eq!(read(), json!([]));
 }
 
 #[test]
 fn a_bad_cassette_is_a_clear_failure() {
-    let studio = Studio::new();
+    let studio = studio();
     let text = export(&studio, "triage.js", TRIAGE);
     let fence = repository(&studio, &["triage.js"]);
     let cases = [

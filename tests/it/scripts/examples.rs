@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Output};
-use crate::json_shapes::object;
 
 /// Scripts, arguments, and their values.
 const CALLS: &[(&str, &str, &str)] = &[
@@ -66,14 +65,14 @@ fn the_example_scripts_are_as_their_lock_says_and_pass_their_tests() {
 #[test]
 fn each_example_script_is_callable() {
     let fence = copied();
-    let listed = object(&fence.run(["scripts", "list", "--json"]).success());
+    let listed = fence.run(["scripts", "list", "--json"]).success().object();
     let names: Vec<String> = listed["scripts"].as_array().expect("scripts").iter().filter_map(ident).collect();
     for name in &names {
         assert!(CALLS.iter().any(|(script, ..)| script == name), "{name} is not called here");
     }
     for (script, args, expected) in CALLS {
         let called = call(&fence, script, args).success();
-        let value: Value = serde_json::from_str(&called.stdout).expect("a value");
+        let value: Value = called.object();
         assert_eq!(value, serde_json::from_str::<Value>(expected).expect("JSON"), "{script} {args}");
     }
 }
@@ -94,7 +93,7 @@ fn the_rights_of_the_example_hold() {
         let owner = format!("const owner = {owner};\n");
         let code = "return (await calendar.find_free_slot({ day: '2026-03-02', attendees: [owner] })).start;";
         fence.write("run.js", &format!("{owner}{code}"));
-        object(&fence.run(["run", "--json", "run.js"]))
+        fence.run(["run", "--json", "run.js"]).object()
     };
     let clean = to_calendar("await scripts.on_call({ team: 'payments' })");
     assert_eq!(clean["value"], json!("2026-03-02T11:00:00Z"), "{clean}");

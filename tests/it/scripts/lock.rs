@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::client::{Fence, Output};
 use crate::faulty::samples;
-use crate::json_shapes::object;
 
 /// Tool lists of two servers; nothing behind them.
 fn tools() -> Value {
@@ -88,7 +87,7 @@ fn a_lock_lists_what_scripts_may_do_and_is_the_same_bytes_each_time() {
     let checked = scripts(&fence, &["check"]).success();
     assert_eq!(checked.stdout, "2 scripts: as scripts.lock says\n");
     assert!(checked.stderr.contains("no tests"), "{checked:?}");
-    let listed = object(&scripts(&fence, &["list", "--json"]).success());
+    let listed = scripts(&fence, &["list", "--json"]).success().object();
     assert!(listed["scripts"].as_array().is_some_and(|all| all.iter().all(|one| one["locked"] == true)), "{listed}");
     assert_eq!(listed["scripts"][0]["calls"], json!(["scripts.refund", "shop.list_orders"]));
 }
@@ -141,7 +140,7 @@ fn each_difference_between_a_lock_and_what_is_there_is_named() {
         fs::write(&path, edited).expect("a file");
         let checked = scripts(&fence, &["check"]);
         assert!(checked.code == Some(1) && checked.stdout.contains(told), "{file}, {to}: {told}\n{checked:?}");
-        let as_json = object(&scripts(&fence, &["check", "--json"]));
+        let as_json = scripts(&fence, &["check", "--json"]).object();
         assert_eq!(as_json["passed"], false, "{as_json}");
         fs::write(&path, before).expect("a file");
     }
@@ -186,7 +185,7 @@ fn a_script_that_may_do_more_than_its_text_shows_is_not_locked() {
         let refused = scripts(&fence, &["lock"]);
         assert!(refused.code == Some(1) && refused.stdout.contains(told), "{code}: {told}\n{refused:?}");
         assert!(refused.stdout.contains("scripts.lock is not written") && lock(&fence).is_empty(), "{refused:?}");
-        let as_json = object(&scripts(&fence, &["lock", "--json"]));
+        let as_json = scripts(&fence, &["lock", "--json"]).object();
         assert!(as_json["locked"] == false && as_json["written"] == false, "{as_json}");
     }
 }
