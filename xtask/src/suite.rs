@@ -1,7 +1,9 @@
 //! The test suite: what of it runs how often, and what took longest.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -91,6 +93,8 @@ pub(crate) struct Suite<'w> {
     build: &'w Build,
     real: real::Real,
     checkers: real::Checkers,
+    /// PATH of the tests.
+    path: OsString,
     /// Duration and name of each test so far.
     taken: Vec<(Duration, String)>,
 }
@@ -100,7 +104,8 @@ impl<'w> Suite<'w> {
     pub(crate) fn new(root: &'w Path, build: &'w Build) -> anyhow::Result<Self> {
         let (real, checkers) = (real::install(root)?, real::install_checkers(root));
         let _ = fs::remove_file(root.join("target/skipped.txt"));
-        Ok(Self { root, build, real, checkers, taken: Vec::new() })
+        let path = real::path_with_python(root)?;
+        Ok(Self { root, build, real, checkers, path, taken: Vec::new() })
     }
 
     /// Number of steps of [`Suite::run`].
@@ -170,12 +175,12 @@ impl<'w> Suite<'w> {
     fn tests(&self, is_long: bool) -> Command {
         let mut tests = if has_nextest() {
             let mut tests = self.build.cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
-            tests.args(["--failure-output", "immediate-final", "--status-level", "slow"]);
+            tests.args(["--failure-output", "immediate-final"]);
             tests
         } else {
             self.build.cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
         };
-        tests.env(SKIPPED, self.skipped());
+        tests.env(SKIPPED, self.skipped()).env("PATH", &self.path);
         // Empty for a set that is not installed: its tests then skip themselves, visibly.
         for variable in real::VARIABLES.into_iter().chain(real::CHECKER_VARIABLES) {
             tests.env(variable, "");
@@ -195,10 +200,11 @@ impl<'w> Suite<'w> {
         Ok(ran?)
     }
 
-    /// Builds the executable of the default features, with the same dependencies as the tests.
+    /// Builds the executable of the default features, on the dependencies that the tests have.
     fn build_without_v8(&self) -> anyhow::Result<PathBuf> {
         step::begin(format_args!("the build without V8"));
-        step::run(Build::QuickJs.cargo(&Build::program("forgefs")).current_dir(self.root))?;
+        let mut build = Build::QuickJs.cargo(&Build::program("forgefs"));
+        step::run(build.args(["--features", "xtask/v8-dependencies"]).current_dir(self.root))?;
         let built = Build::debug(self.root, "forgefs");
         let kept = built.with_file_name("without-v8").with_extension(env::consts::EXE_EXTENSION);
         // The next build replaces what is there.

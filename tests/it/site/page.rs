@@ -234,11 +234,13 @@ fn steps(text: &str) -> Vec<Step> {
 
 /// A pattern for an output, with the identifiers in it.
 fn pattern(shown: &str) -> (Regex, Vec<String>) {
-    const VARIES: [(&str, &str); 6] = [
+    const VARIES: [(&str, &str); 7] = [
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"),
         (r"\b\d{8}T\d{6}Z", r"\d{8}T\d{6}Z"),
         (r"\b\d+(?:\.\d+)? m?s\b", r"\d+(?:\.\d+)? m?s"),
         (r"column \d+", r"column \d+"),
+        // The pages are written with one engine, and hold for each.
+        (r"\b(?:quickjs|v8) \d[-\w.]*", r"(?:quickjs|v8) \d[-\w.]*"),
         (r"^ +\| +\^+$", r" +\| +\^+"),
         ("…", ".*"),
     ];
