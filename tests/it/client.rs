@@ -254,7 +254,11 @@ impl Fence {
     pub(crate) async fn serve_logged(&self, config: &str) -> Session {
         let config = self.write("forge.toml", config);
         let log = ["--log", "forgefs=debug,rmcp=debug"].map(Path::new);
-        self.connect(Era::Modern, self.forgefs([&log[..], &[Path::new("--config"), &config, Path::new("serve")]].concat())).await
+        self.connect(
+            Era::Modern,
+            self.forgefs([&log[..], &[Path::new("--config"), &config, Path::new("serve")]].concat()),
+        )
+        .await
     }
 
     /// Starts `forgefs serve` with this `forge.toml`, and connects in one era.

@@ -138,7 +138,8 @@ fn of_several_resumes_at_once_one_makes_the_call() {
     let (run, id) = parked(&bank.json(&[], PAY));
     approvals(&bank, &["allow", &id]).success();
     // All of them write the script's file: before any is started that reads it.
-    let commands: Vec<_> = (0..4).map(|_| bank.fence.script(&["--json", "--resume", &run], "javascript", PAY)).collect();
+    let commands: Vec<_> =
+        (0..4).map(|_| bank.fence.script(&["--json", "--resume", &run], "javascript", PAY)).collect();
     let at_once: Vec<_> = commands
         .into_iter()
         .map(|mut command| thread::spawn(move || crate::client::finish(&mut command, "")))

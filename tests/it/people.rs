@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, SamplingMessage,
+    CallToolRequestParams, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ErrorData, SamplingMessage,
 };
 use rmcp::service::{RequestContext, RoleClient, RunningService};
 use serde_json::{Value, json};

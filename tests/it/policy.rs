@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ErrorData, GetPromptRequestParams, ReadResourceRequestParams,
+    CallToolRequestParams, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData,
+    GetPromptRequestParams, ReadResourceRequestParams,
 };
 use rmcp::service::{RequestContext, RoleClient, RunningService, ServiceError};
 use serde::Deserialize;

@@ -77,18 +77,22 @@ pub(crate) fn install_book(root: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(folder.map(|folder| folder.join(if cfg!(windows) { "Scripts/mdbook.exe" } else { "bin/mdbook" })))
 }
 
-/// PATH with Python's interpreter itself in front. Version managers put a shell script there, which takes longer to start than
-/// most servers of the tests.
+/// PATH with an interpreter of Python in front that has no packages. What else is called `python3` takes two to five times as
+/// long to start, as the shell script of a version manager or with what is installed beside it.
 pub(crate) fn path_with_python(root: &Path) -> anyhow::Result<OsString> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let Some(python) = step::probe("python3", &["-c", "import sys; print(sys.executable)"]) else { return Ok(path) };
-    let folder = root.join("target/real/bin");
-    fs::create_dir_all(&folder)?;
-    let link = folder.join("python3");
-    let _ = fs::remove_file(&link);
-    #[cfg(unix)]
-    std::os::unix::fs::symlink(&python, &link).with_context(|| format!("cannot link {python}"))?;
-    Ok(env::join_paths([folder].into_iter().chain(env::split_paths(&path)))?)
+    let folder = root.join("target/real/python");
+    let Some(version) = step::probe(PYTHON, &["-c", "import sys; print(sys.executable, sys.version.split()[0])"])
+    else {
+        return Ok(path);
+    };
+    let stamp = Stamp::new(&folder, &version, &[])?;
+    if !stamp.is_current() {
+        step::run(Command::new(PYTHON).args(["-m", "venv", "--clear", "--without-pip"]).arg(&folder))?;
+        stamp.write()?;
+    }
+    let bin = folder.join(VENV_PYTHON).parent().map(Path::to_owned);
+    Ok(env::join_paths(bin.into_iter().chain(env::split_paths(&path)))?)
 }
 
 /// `.cargo/config.toml` sets the variables, so that plain `cargo test` finds the same folders.

@@ -14,24 +14,31 @@ use crate::{real, say, step, tasks::Build};
 /// Long tests, which only `--all` runs: the beginning of their names, and what takes so long.
 const LONG: &[(&str, &str)] = &[
     ("adversarial::", "random requests for a minute"),
+    ("audit::ten_thousand", "as many executions"),
     ("console::browser::", "a hundred steps in Chromium"),
     ("endpoint::replicas::faults::", "replicas whose store fails again and again"),
     ("examples::", "real servers of Node.js and Python"),
     ("packages::", "compresses and installs the executable"),
     ("real_servers::", "real servers of Node.js and Python"),
+    ("replay::every_example", "real servers of Node.js and Python"),
     ("site::every_block", "every command of the documentation"),
 ];
 
 /// Tests that see the JavaScript engine, which run once more on QuickJS: the beginning of their names, and what they see. Any
 /// other test runs once, on the engine that the executable prefers; those of `forgefs-worker` run every engine themselves.
 const ENGINES: &[(&str, &str)] = &[
-    ("background::", "a script is stopped wherever it is"),
+    // Its other test shares a daemon, which no command with `--engine` does.
+    ("background::a_", "a script is stopped wherever it is"),
+    ("background::runs_", "bounds of scripts that go on"),
     ("bad_input::", "what engines say of code, and values that they refuse"),
     ("checked::", "a script runs after its check"),
     ("errors::", "positions, causes and classes of errors"),
     ("examples::", "every example"),
     ("floods::", "output, calls and values without end"),
-    ("hostile_servers::", "answers of any shape, as values of an engine"),
+    ("hostile_servers::scripts_", "values without end"),
+    ("hostile_servers::stored_", "answers of any size, as values of an engine"),
+    ("hostile_servers::texts_", "answers of any size, as values of an engine"),
+    ("hostile_servers::values_", "answers of any shape, as values of an engine"),
     ("journal::", "a resumed run takes the way of its record"),
     ("json_shapes::", "values as JSON"),
     ("late::", "a script goes on after a restart"),
@@ -84,6 +91,9 @@ const ADVERSARIAL_SECONDS: &str = "60";
 /// The file in which tests that cannot be run write that they were skipped.
 const SKIPPED: &str = "FORGEFS_SKIPPED";
 
+/// Tests that run at a time for each processor.
+const TESTS_A_PROCESSOR: usize = 3;
+
 /// Number of tests that are named at the end.
 const SLOWEST: usize = 10;
 
@@ -112,7 +122,13 @@ impl<'w> Suite<'w> {
     pub(crate) fn steps(build: &Build, is_all: bool) -> usize {
         match build {
             Build::QuickJs => 1,
-            Build::V8(_) => if is_all { 4 } else { 2 },
+            Build::V8(_) => {
+                if is_all {
+                    4
+                } else {
+                    2
+                }
+            }
         }
     }
 
@@ -175,7 +191,7 @@ impl<'w> Suite<'w> {
     fn tests(&self, is_long: bool) -> Command {
         let mut tests = if has_nextest() {
             let mut tests = self.build.cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
-            tests.args(["--failure-output", "immediate-final"]);
+            tests.args(["--failure-output", "immediate-final", "--test-threads", &threads().to_string()]);
             tests
         } else {
             self.build.cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
@@ -232,6 +248,11 @@ impl<'w> Suite<'w> {
 
 fn has_nextest() -> bool {
     step::probe("cargo-nextest", &["nextest", "--version"]).is_some()
+}
+
+/// Most tests wait for processes, so several share a processor.
+fn threads() -> usize {
+    TESTS_A_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// nextest's expression for tests of the binary `it` whose names begin so.

@@ -50,6 +50,10 @@ impl Build {
     /// A cargo command with the features of this build.
     pub(crate) fn cargo(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // What cargo says of xtask itself is an input of build scripts, which would run again for a command typed by hand.
+        for (name, _) in env::vars_os().filter(|(name, _)| is_of_a_package(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
         command.args(words);
         if let Self::V8(archive) = self {
             command.args(["--features", "forgefs/v8"]);
@@ -59,6 +63,11 @@ impl Build {
         }
         command
     }
+}
+
+/// True for variables that `cargo run` sets for the package that it runs.
+fn is_of_a_package(name: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The tables of docs/benchmarks.md, in its order.
@@ -83,7 +92,13 @@ impl Workspace {
     }
 
     /// The suite, or what `args` say to the test runner, on one engine.
-    pub(crate) fn test(&self, choice: Choice, is_all: bool, engine: Option<&str>, args: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn test(
+        &self,
+        choice: Choice,
+        is_all: bool,
+        engine: Option<&str>,
+        args: &[String],
+    ) -> anyhow::Result<()> {
         let build = self.build(choice)?;
         step::plan(Suite::steps(&build, is_all));
         let mut suite = Suite::new(&self.root, &build)?;

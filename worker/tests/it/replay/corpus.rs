@@ -42,9 +42,13 @@ fn is_the_same_run(recorder: Engine, replayer: Engine, script: &Path) -> Result<
             if recorded.failure != played.failure {
                 return Err(format!("order {order}: {:?} and {:?}", recorded.failure, played.failure).into());
             }
-            continue;
+        } else {
+            same(&recorded, &played).map_err(|reason| format!("order {order}: {reason}"))?;
         }
-        same(&recorded, &played).map_err(|reason| format!("order {order}: {reason}"))?;
+        if recording.log.is_empty() {
+            // Without answers there is one order.
+            break;
+        }
     }
     Ok(())
 }
