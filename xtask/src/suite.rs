@@ -14,10 +14,12 @@ use crate::{real, say, step, tasks::Build};
 /// Long tests, which only `--all` runs: the beginning of their names, and what takes so long.
 const LONG: &[(&str, &str)] = &[
     ("adversarial::", "random requests for a minute"),
+    ("attacks::", "every attack on every engine, each up to its limit"),
     ("audit::ten_thousand", "as many executions"),
     ("console::browser::", "a hundred steps in Chromium"),
     ("endpoint::replicas::faults::", "replicas whose store fails again and again"),
     ("examples::", "real servers of Node.js and Python"),
+    ("leaks::ten_thousand", "as many runs"),
     ("packages::", "compresses and installs the executable"),
     ("real_servers::", "real servers of Node.js and Python"),
     ("replay::every_example", "real servers of Node.js and Python"),
@@ -54,6 +56,9 @@ const ENGINES: &[(&str, &str)] = &[
     ("signatures::", "arguments of functions"),
     ("typed::", "TypeScript"),
 ];
+
+/// Tests of these modules that ask for every engine themselves.
+const EVERY_ENGINE: &[&str] = &["nested::attacks::", "replay::every_example"];
 
 /// Tests of the executable without V8, which is what `cargo install forgefs` builds: one of each kind.
 const SMOKE: &[&str] = &[
@@ -139,7 +144,7 @@ impl<'w> Suite<'w> {
             _ => None,
         };
         step::begin(format_args!("tests, JavaScript on {}", self.build.name()));
-        let long = filter(LONG.iter().map(|(name, _)| *name));
+        let long = named(LONG.iter().map(|(name, _)| *name));
         let mut tests = self.tests(is_all);
         if !is_all {
             if has_nextest() {
@@ -150,13 +155,14 @@ impl<'w> Suite<'w> {
         }
         let mut passes = vec![self.pass(&mut tests)];
         if matches!(self.build, Build::V8(_)) {
-            let engines = filter(ENGINES.iter().map(|(name, _)| *name));
+            let engines = of_it(ENGINES.iter().map(|(name, _)| *name));
+            let engines = format!("({engines}) - ({})", named(EVERY_ENGINE.iter().copied()));
             let engines = if is_all { engines } else { format!("({engines}) - ({long})") };
             let what = "tests that see the engine, JavaScript on QuickJS";
             passes.push(self.again(what, &engines, (ENGINE, Path::new("quickjs"))));
         }
         if let Some(executable) = without_v8 {
-            let smoke = filter(SMOKE.iter().copied());
+            let smoke = of_it(SMOKE.iter().copied());
             passes.push(self.again("some tests of the build without V8", &smoke, (EXECUTABLE, &executable)));
         }
         self.say_skipped();
@@ -255,9 +261,14 @@ fn threads() -> usize {
     TESTS_A_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// nextest's expression for tests of the binary `it` whose names begin so.
-fn filter<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    format!("binary_id(forgefs::it) & test(/^({})/)", names.collect::<Vec<_>>().join("|"))
+/// nextest's expression for tests whose names begin so.
+fn named<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    format!("test(/^({})/)", names.collect::<Vec<_>>().join("|"))
+}
+
+/// Likewise, for those that drive the executable.
+fn of_it<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    format!("binary_id(forgefs::it) & {}", named(names))
 }
 
 /// Duration and name of each test in nextest's JUnit report: the attributes of `<testcase>`.
@@ -281,13 +292,14 @@ mod tests {
 
     #[test]
     fn every_listed_test_exists() {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/it");
-        let listed = LONG.iter().chain(ENGINES).map(|(name, _)| *name).chain(SMOKE.iter().copied());
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let binaries = ["tests/it", "worker/tests/it", "tests/compromised"].map(|folder| root.join(folder));
+        let listed = LONG.iter().chain(ENGINES).map(|(name, _)| *name).chain(EVERY_ENGINE.iter().chain(SMOKE).copied());
         for name in listed {
             let (modules, test) = name.rsplit_once("::").expect("a module");
-            let file = tests.join(modules.replace("::", "/")).with_extension("rs");
-            let text = fs::read_to_string(&file).unwrap_or_else(|_| panic!("{name}: there is no {}", file.display()));
-            assert!(text.contains(&format!("fn {test}")), "{name}: no such test in {}", file.display());
+            let file = Path::new(&modules.replace("::", "/")).with_extension("rs");
+            let mut texts = binaries.iter().filter_map(|folder| fs::read_to_string(folder.join(&file)).ok());
+            assert!(texts.any(|text| text.contains(&format!("fn {test}"))), "{name}: no test binary has it");
         }
     }
 

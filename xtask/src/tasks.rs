@@ -127,7 +127,7 @@ impl Workspace {
         self.check_with(&build)?;
         step::begin(format_args!("documentation of the code"));
         // With the examples, it takes the dependencies that the lints checked.
-        let mut docs = build.cargo(&["doc", "--workspace", "--no-deps", "--examples"]);
+        let mut docs = build.cargo(&["doc", "--workspace", "--no-deps", "--lib", "--bin", "xtask", "--examples"]);
         step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
         step::begin(format_args!("the site"));
         match real::install_book(&self.root) {
