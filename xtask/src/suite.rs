@@ -125,15 +125,10 @@ impl<'w> Suite<'w> {
 
     /// Number of steps of [`Suite::run`].
     pub(crate) fn steps(build: &Build, is_all: bool) -> usize {
-        match build {
-            Build::QuickJs => 1,
-            Build::V8(_) => {
-                if is_all {
-                    4
-                } else {
-                    2
-                }
-            }
+        match (build, is_all) {
+            (Build::QuickJs, _) => 1,
+            (Build::V8(_), false) => 2,
+            (Build::V8(_), true) => 4,
         }
     }
 
@@ -189,7 +184,7 @@ impl<'w> Suite<'w> {
             say::skipped(what, format_args!("cargo-nextest is not installed"));
             return Ok(());
         }
-        let mut tests = self.tests(true);
+        let mut tests = self.tests(false);
         self.pass(tests.args(["-E", filter]).env(variable.0, variable.1))
     }
 
@@ -246,7 +241,11 @@ impl<'w> Suite<'w> {
 
     fn say_slowest(&mut self) {
         self.taken.sort_unstable_by(|one, other| other.cmp(one));
-        for (time, name) in self.taken.iter().take(SLOWEST) {
+        let slowest = self.taken.iter().take(SLOWEST);
+        if slowest.len() > 0 {
+            say::line(format_args!("The slowest of {} tests:", self.taken.len()));
+        }
+        for (time, name) in slowest {
             say::line(format_args!("{:>6.1} s  {name}", time.as_secs_f64()));
         }
     }

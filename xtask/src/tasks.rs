@@ -99,6 +99,11 @@ impl Workspace {
         engine: Option<&str>,
         args: &[String],
     ) -> anyhow::Result<()> {
+        let choice = match (choice, engine) {
+            (Choice::QuickJs, Some("v8")) => bail!("--engine v8 needs a build with V8, and --no-v8 makes one without"),
+            (_, Some("v8")) => Choice::V8,
+            (choice, _) => choice,
+        };
         let build = self.build(choice)?;
         step::plan(Suite::steps(&build, is_all));
         let mut suite = Suite::new(&self.root, &build)?;
