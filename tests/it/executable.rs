@@ -36,7 +36,7 @@ pub(crate) fn engines() -> &'static [String] {
 /// JavaScript engine on which the tests run.
 pub(crate) fn engine() -> String {
     let asked = variable(ENGINE).map(|engine| engine.into_string().expect("text"));
-    // What the executable takes of several is V8, the last one of its list.
+    // Of several engines the executable prefers V8, the last of its list.
     asked.or_else(|| engines().last().cloned()).expect("an engine")
 }
 
