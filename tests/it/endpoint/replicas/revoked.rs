@@ -25,8 +25,10 @@ async fn a_token_ends_at_all_replicas_for_good() {
     assert!(std::fs::read_to_string(file(&replicas[0])).is_ok_and(|text| text.contains("[clients.laptop]")));
     store.restart(false);
     until("it is back", async || command(&replicas[0], &["clients", "revoke", "laptop"]).code == Some(0)).await;
-    until("it ends at the other", async || status(&replicas[1], LAPTOP).await == StatusCode::UNAUTHORIZED).await;
-    assert_eq!(status(&replicas[0], LAPTOP).await, StatusCode::UNAUTHORIZED);
+    // Each replica hears it from the store, in any order.
+    for replica in &replicas {
+        until("it ends", async || status(replica, LAPTOP).await == StatusCode::UNAUTHORIZED).await;
+    }
     assert_eq!(status(&replicas[1], CI).await, StatusCode::OK);
     let ping = serde_json::json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
     let ping = replicas[1].message(Some(&session), &ping).bearer_auth(CI.expect("a token"));
