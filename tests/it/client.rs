@@ -47,7 +47,7 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
 }
 
-/// What a client with these capabilities says of itself.
+/// Information of a client with these capabilities.
 pub(crate) fn able(capabilities: &Value) -> ClientConfig {
     let capabilities = serde_json::from_value(capabilities.clone()).expect("capabilities");
     ClientConfig::new(capabilities, Implementation::new("test", "1"))

@@ -1,4 +1,4 @@
-//! The test suite: what of it runs how often, and what took longest.
+//! The test suite: its lists of tests, its passes, and the slowest tests.
 
 use std::{
     env,
@@ -132,7 +132,7 @@ impl<'w> Suite<'w> {
         }
     }
 
-    /// Every test that is not long, or all, then those of [`ENGINES`] on QuickJS.
+    /// Runs the everyday tests, or all; then those of [`ENGINES`] on QuickJS, and with all those of [`SMOKE`] without V8.
     pub(crate) fn run(&mut self, is_all: bool) -> anyhow::Result<()> {
         let without_v8 = match self.build {
             Build::V8(_) if is_all => Some(self.build_without_v8()?),
@@ -166,7 +166,7 @@ impl<'w> Suite<'w> {
         passes.into_iter().collect()
     }
 
-    /// What `args` say to the test runner, on one engine.
+    /// Runs the tests that `args` name to the test runner, on one engine.
     pub(crate) fn run_some(&mut self, engine: Option<&str>, args: &[String]) -> anyhow::Result<()> {
         let mut tests = self.tests(true);
         tests.envs(engine.map(|engine| (ENGINE, engine)));
@@ -211,6 +211,7 @@ impl<'w> Suite<'w> {
 
     fn pass(&mut self, tests: &mut Command) -> anyhow::Result<()> {
         let report = self.root.join("target/nextest/default/junit.xml");
+        // One that a failed build leaves is of an earlier pass.
         let _ = fs::remove_file(&report);
         let ran = step::run(tests.current_dir(self.root));
         self.taken.extend(durations(&fs::read_to_string(&report).unwrap_or_default()));

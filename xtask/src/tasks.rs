@@ -91,7 +91,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The suite, or what `args` say to the test runner, on one engine.
+    /// Runs the suite, or with `args` or an engine the tests that they name, once.
     pub(crate) fn test(
         &self,
         choice: Choice,
