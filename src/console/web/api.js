@@ -5,6 +5,7 @@ const BASE = new URL("../api/", document.baseURI);
 const BACK_OFF_MS = [500, 1000, 2000, 4000, 8000, 15000];
 // A stream that is silent for so long is taken for dead. The gateway sends comments in between.
 const SILENCE_MS = 60000;
+const LOGOUT_MS = 10000;
 const LONGEST_EVENT = 16 * 1024 * 1024;
 
 // A request that failed: `message` says what was wrong, `hint` what to do, `status` is that of HTTP, 0 without an answer.
@@ -57,11 +58,14 @@ export async function login(token) {
   return session;
 }
 
-// Forgets the session, at the gateway too if it answers.
+// Forgets the session, then ends it at the gateway. True if the gateway has ended it.
 export async function logout() {
   const bearer = session?.session;
   keep(null);
-  if (bearer) await send("logout", { body: {}, bearer }).catch(() => {});
+  if (!bearer) return true;
+  // A page that closes meanwhile still sends it.
+  const ended = send("logout", { body: {}, bearer, keepalive: true, signal: AbortSignal.timeout(LOGOUT_MS) });
+  return ended.then(() => true, (failure) => failure.status === 401);
 }
 
 function end(text) {
@@ -83,11 +87,11 @@ export function get(path, query, signal) {
 // Sends `body` as JSON to `path` below /api/.
 export const post = (path, body, signal) => send(path, { body, signal });
 
-async function send(path, { body, signal, bearer = session?.session }) {
+async function send(path, { body, signal, keepalive, bearer = session?.session }) {
   const headers = {};
   if (bearer) headers.Authorization = `Bearer ${bearer}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const init = { headers, signal, credentials: "omit", cache: "no-store", redirect: "error" };
+  const init = { headers, signal, keepalive, credentials: "omit", cache: "no-store", redirect: "error" };
   if (body !== undefined) Object.assign(init, { method: "POST", body: JSON.stringify(body) });
   let answer;
   try {

@@ -20,6 +20,9 @@ const VIEWS = [
   { name: "spending", title: "Spending", view: Spending },
 ];
 
+const LEFT = "You signed out.";
+const LEFT_HERE = "You signed out here. The gateway did not answer, and keeps the session for twelve hours at most.";
+
 // The view that the address names: `#/runs/ID?client=x` is `{name: "runs", rest: ["ID"], query}`.
 function readRoute() {
   const [path, words] = location.hash.replace(/^#\/?/, "").split("?", 2);
@@ -62,7 +65,7 @@ function App() {
     addEventListener("hashchange", arrive);
     return () => removeEventListener("hashchange", arrive);
   }, []);
-  const leave = () => (logout(), setSaid("You signed out."), setSession(null));
+  const leave = () => logout().then((ended) => (setSaid(ended ? LEFT : LEFT_HERE), setSession(null)));
   if (!session) return html`<${SignIn} said=${said} entry=${entry} enter=${enter} />`;
   return html`<${Frame} key=${session.session} session=${session} leave=${leave} />`;
 }
