@@ -28,7 +28,7 @@ async fn as_many_lines_as_the_limit_of_output_has_room_for_are_captured() {
 #[tokio::test]
 async fn a_script_may_make_all_its_calls_at_once() {
     let fence = Fence::new();
-    let config = format!("{}\n[sandbox.limits]\ncalls = 3000\ncpu = \"60s\"\n", samples());
+    let config = format!("{}\n[sandbox.limits]\ncalls = 3000\ncpu = \"60s\"\nwall = \"15m\"\n", samples());
     let session = fence.serve(&config).await;
     session.ready(&["people"]).await;
     let code = "const calls = Array.from({ length: 2500 }, () => people.list_teams({}));

@@ -161,10 +161,13 @@ async fn deep_code_is_refused_or_ends_its_checker() {
     let pool = pool();
     for (name, script) in deep() {
         assert!(script.len() <= MAX_BYTES, "{name} has {} bytes", script.len());
-        let prepared = prepare(&pool, &script).await;
         if FLAT.contains(&name) {
+            // A busy machine may stop it.
+            let prepared = pool.prepare(Language::Javascript, &script, MAX_BYTES).await;
+            assert!(matches!(prepared, Ok(_) | Err(Failure::Script(_) | Failure::NotRun(_))), "{name}: {prepared:?}");
             continue;
         }
+        let prepared = prepare(&pool, &script).await;
         let error = prepared.map(|_| ()).expect_err(name);
         let is_told = error.message.contains("nested too deeply") || UNFINISHED.contains(&name);
         assert!(error.line > 0 && is_told, "{name}: {}", error.message);

@@ -195,7 +195,7 @@ impl<'w> Suite<'w> {
             tests.args(["--failure-output", "immediate-final", "--test-threads", &threads().to_string()]);
             tests
         } else {
-            self.build.cargo(&["test", "--workspace", "--lib", "--bins", "--tests"])
+            self.build.cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
         };
         tests.env(SKIPPED, self.skipped()).env("PATH", &self.path);
         // Empty for a set that is not installed: its tests then skip themselves, visibly.
