@@ -655,5 +655,5 @@ impl Gateway {
 fn turn(config: &Config, principal: &Principal) -> Turn {
     let runs = config.sandbox.limits.runs;
     let most = if config.has_several_clients() { runs.div_ceil(2) } else { runs };
-    Turn { party: principal.named().map_or_else(|| Arc::clone(&principal.session), Into::into), most }
+    Turn { party: principal.party(), most }
 }

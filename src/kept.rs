@@ -22,6 +22,8 @@ pub(crate) static UNRECORDED: Kind = Kind::new("unrecorded_reads", &limits::READ
 pub(crate) static CONSENTS: Kind = Kind::new("consents", &limits::CONSENTS, &limits::CONSENT_BYTES);
 /// Compiled regular expressions and formats of schemas.
 pub(crate) static PATTERNS: Kind = Kind::new("patterns", &limits::PATTERNS, &limits::PATTERN_BYTES);
+/// Pages of tool lists, as clients are shown them.
+pub(crate) static PAGES: Kind = Kind::new("pages", &limits::PAGES_KEPT, &limits::PAGES_KEPT_BYTES);
 /// Tokens of logins, for redaction.
 pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::TOKEN_BYTES);
 
@@ -33,7 +35,7 @@ pub(crate) static VERIFIED: Kind =
 
 /// Usage of every kind.
 pub(crate) fn held() -> Vec<Usage> {
-    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS, &EVENTS, &VERIFIED].map(Kind::held).into()
+    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &PAGES, &TOKENS, &EVENTS, &VERIFIED].map(Kind::held).into()
 }
 
 /// A kind of state: the limits of each map, and the usage of all maps of the process.

@@ -68,5 +68,6 @@ pub mod telemetry;
 mod text;
 mod tls;
 mod tree;
+mod turns;
 pub mod upstream;
 mod yaml;

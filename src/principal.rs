@@ -33,6 +33,12 @@ impl Principal {
         Some(&*self.client).filter(|client| *client != LOCAL)
     }
 
+    /// Party that takes turns with others: the client, or the session of this machine's user.
+    #[must_use]
+    pub fn party(&self) -> Arc<str> {
+        self.named().map_or_else(|| Arc::clone(&self.session), Into::into)
+    }
+
     /// A new session of a client.
     #[must_use]
     pub fn of(client: &str) -> Self {

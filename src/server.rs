@@ -46,9 +46,11 @@ use crate::gateway::Gateway;
 use crate::panics;
 use crate::principal::Principal;
 use crate::session::Session;
+use crate::turns;
 use crate::upstream::{Caller, Level};
 
 use crate::task::{self, Task};
+use admission::Admission;
 use caller::is_stateless;
 use changes::Subscribed;
 use input_rounds::{InputRounds, RoundRequest};
@@ -93,10 +95,12 @@ pub async fn serve_lines(
     output: impl AsyncWrite + Send + Unpin + 'static,
     closing: Closing,
 ) -> Result<()> {
-    let service = ForgeServer::new(SessionHandler { gateway, session, asked });
+    let admission = Admission::default();
+    let service = ForgeServer::new(SessionHandler { gateway, session, asked }, &admission);
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
-    let transport = LineTransport::open(input, output, closing).map_err(|error| broken(error.to_string()))?;
-    match service.serve(transport).await {
+    let transport =
+        LineTransport::open(input, output, closing, admission).map_err(|error| broken(error.to_string()))?;
+    match Box::pin(service.serve(transport)).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
         // A client that leaves before the handshake needs no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -143,6 +147,11 @@ impl SessionHandler {
         tools::server_names(&self.catalog())
     }
 
+    /// Does work in turn with that of other clients, or of other sessions of this machine's user.
+    async fn taking_turns<T>(&self, work: impl Future<Output = T>) -> T {
+        turns::taking(self.session.principal().party(), work).await
+    }
+
     /// Notes the client's name.
     fn met(&self, client: &Implementation) {
         self.session.met(crate::text::head(&format!("{} {}", client.name, client.version), 200).to_owned());
@@ -182,7 +191,7 @@ struct ForgeServer {
 }
 
 impl ForgeServer {
-    fn new(handler: SessionHandler) -> Self {
+    fn new(handler: SessionHandler, admission: &Admission) -> Self {
         let level = Mutex::new(Level::Warning);
         Self {
             handler,
@@ -193,7 +202,7 @@ impl ForgeServer {
             reads: InputRounds::default(),
             tasks: Tasks::default(),
             waiting: Waiting::default(),
-            subscribed: Subscribed::default(),
+            subscribed: Subscribed::new(&admission.uris),
             telling: Mutex::default(),
         }
     }
@@ -223,9 +232,12 @@ impl ForgeServer {
     }
 }
 
-/// Answer to a request without rounds, also after a panic.
-async fn answered<T>(work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
-    panics::caught(work).await.and_then(|answer| answer).map_err(|error| rpc_error(&error))
+impl ForgeServer {
+    /// Answer to a request without rounds, made in turn with those of other clients, also after a panic.
+    async fn answered<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
+        let answer = panics::caught(self.handler.taking_turns(work)).await;
+        answer.and_then(|answer| answer).map_err(|error| rpc_error(&error))
+    }
 }
 
 impl ServerHandler for ForgeServer {
@@ -259,7 +271,7 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.handler.gateway.usable_since_start(GRACE).await;
-        let list = self.handler.listed(page).map_err(|error| rpc_error(&error))?;
+        let list = self.answered(async { self.handler.listed(page) }).await?;
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
         // Servers' own tools change with their servers.
@@ -284,7 +296,13 @@ impl ServerHandler for ForgeServer {
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
         let (round, resume) = self.late(round).await?;
         let handler = self.handler.clone();
-        let call = |caller| async move { handler.call(&name, args, resume, caller).await };
+        let call = |caller| async move {
+            // A script waits for its turn among scripts.
+            match &*name {
+                "execute" => handler.call(&name, args, resume, caller).await,
+                _ => handler.taking_turns(handler.call(&name, args, resume, caller)).await,
+            }
+        };
         self.calls.answer(round, call, |result| Ok(result.into())).await
     }
 
@@ -293,7 +311,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        answered(self.handler.resources(page)).await
+        self.answered(self.handler.resources(page)).await
     }
 
     async fn list_skills(
@@ -301,7 +319,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListSkillsResult, ErrorData> {
-        answered(self.handler.skills(page)).await
+        self.answered(self.handler.skills(page)).await
     }
 
     async fn get_skill(
@@ -309,7 +327,7 @@ impl ServerHandler for ForgeServer {
         request: GetSkillRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
-        answered(self.handler.skill(&request.uri)).await
+        self.answered(self.handler.skill(&request.uri)).await
     }
 
     async fn list_resource_templates(
@@ -317,7 +335,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        answered(self.handler.templates(page)).await
+        self.answered(self.handler.templates(page)).await
     }
 
     async fn read_resource(
@@ -328,7 +346,7 @@ impl ServerHandler for ForgeServer {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let round = self.round(&context, (input_responses, request_state), uri.len(), || json!(uri));
         let (handler, asked) = (self.handler.clone(), uri.clone());
-        let read = |caller| async move { handler.read(&asked, caller).await };
+        let read = |caller| async move { handler.taking_turns(handler.read(&asked, caller)).await };
         let done =
             |result: Result<ReadResourceResult>| result.map(Into::into).map_err(|error| read_error(&uri, &error));
         self.reads.answer(round, read, done).await
@@ -339,7 +357,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        answered(self.handler.prompts(page)).await
+        self.answered(self.handler.prompts(page)).await
     }
 
     async fn get_prompt(
@@ -352,7 +370,7 @@ impl ServerHandler for ForgeServer {
         let size = tools::size(&args);
         let round = self.round(&context, (input_responses, request_state), size, || json!([name, args]));
         let handler = self.handler.clone();
-        let get = |caller| async move { handler.prompt(&name, args, caller).await };
+        let get = |caller| async move { handler.taking_turns(handler.prompt(&name, args, caller)).await };
         let done = |result: Result<GetPromptResult>| result.map(Into::into).map_err(|error| rpc_error(&error));
         self.prompts.answer(round, get, done).await
     }
@@ -379,7 +397,7 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         tokio::select! {
-            result = answered(self.handler.completion(request)) => result,
+            result = self.answered(self.handler.completion(request)) => result,
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
         }
     }

@@ -53,7 +53,7 @@ impl Broker {
         let nested = self.nested(scope, is_clean);
         let turn = self.scope.as_ref().map_or(&self.nesting.turn, |outer| &outer.turn).acquire().await;
         let wall = self.context.limits.wall;
-        let report = self.context.pool.run_nested(frame, &nested, wall).await;
+        let report = self.context.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
         let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
         match &report.result {

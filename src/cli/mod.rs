@@ -238,7 +238,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     };
     let result = runtime.block_on(async {
         survive_limits();
-        let result = panics::caught(dispatch(cli, ui)).await.unwrap_or_else(|defect| Err(defect.into()));
+        let result = panics::caught(Box::pin(dispatch(cli, ui))).await.unwrap_or_else(|defect| Err(defect.into()));
         tokio::join!(end_servers(), telemetry::end_all(SPANS_END));
         result
     });

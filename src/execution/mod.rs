@@ -273,44 +273,54 @@ impl ExecutionContext {
         broker: &Arc<Broker>,
         audit: &mut Audit,
     ) -> (Result<Json, Failed>, Option<Report>) {
-        let failed = |failure, code: &str| Failed::new(failure, code, Some(script), broker);
-        let not_run = |error, code: &str| failed(sandbox::Failure::NotRun(error), code);
         // The plan of a run that has made calls has those too: new ones are asked about one by one.
         let planned = match &request.past {
             Some(past) if past.calls() > 0 => Vec::new(),
             _ => judged.planned,
         };
-        let seed = match self.begin_journal(request, broker).await {
-            Ok(seed) => seed,
-            Err(error) => return (Err(not_run(error, &request.code)), None),
+        let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
+        let begin = async {
+            let seed = self.begin_journal(request, broker).await?;
+            broker.seeded(&seed.random);
+            broker.approve_plan(planned, &judged.plan).await?;
+            Ok::<_, crate::error::Error>(seed)
         };
-        broker.seeded(&seed.random);
-        let end = |error: Error, code: &str| {
-            let refused = Err(not_run(error, code));
-            journaled::end(broker, None, &refused);
-            (refused, None)
+        let run = async |seed: Seed| {
+            let inherited = broker.evidence().map_or(0, Evidence::expected);
+            self.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await
         };
-        let approved = tokio::select! {
-            approved = broker.approve_plan(planned, &judged.plan) => approved,
+        let ran = async {
+            let entry = self.pool.enter(&self.turn)?;
+            match self.live.is_some() {
+                // It is read by its journal while it waits for a place.
+                true => {
+                    let seed = begin.await?;
+                    self.pool.within(entry, &self.turn, (&**broker, wall), run(seed)).await
+                }
+                // Refused, it leaves no journal.
+                false => {
+                    let begun = async { Ok(run(begin.await?).await) };
+                    self.pool.within(entry, &self.turn, (&**broker, wall), begun).await?
+                }
+            }
+        };
+        let ran = tokio::select! {
+            biased;
+            ran = Box::pin(ran) => ran,
+            // Leaving the first branch kills the script and its calls.
             stopped = broker.stopped() => Err(stopped),
         };
-        if let Err(error) = approved {
-            return end(error, &request.code);
-        }
-        let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
-        let inherited = broker.evidence().map_or(0, Evidence::expected);
-        let frame = self.run_frame(script, &seed, inherited);
-        let mut report = tokio::select! {
-            biased;
-            report = self.pool.run(frame, &**broker, wall, self.turn.clone()) => report,
-            // Leaving the first branch kills the script and its calls.
-            stopped = broker.stopped() => return end(stopped, &request.code),
+        let failed = |failure, code: &str| Failed::new(failure, code, Some(script), broker);
+        let (result, report) = match ran {
+            Ok(mut report) => {
+                audit.ran_in(&report);
+                let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
+                (result.map_err(|failure| failed(failure, &request.code)), Some(report))
+            }
+            Err(error) => (Err(failed(sandbox::Failure::NotRun(error), &request.code)), None),
         };
-        audit.ran_in(&report);
-        let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
-        let result = result.map_err(|failure| failed(failure, &request.code));
-        journaled::end(broker, Some(&report), &result);
-        (result, Some(report))
+        journaled::end(broker, report.as_ref(), &result);
+        (result, report)
     }
 
     fn run_frame(&self, script: &sandbox::Script, seed: &Seed, inherited: usize) -> Run {

@@ -31,6 +31,8 @@ pub use rounds::{Answers, Asking, Round, run_of};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
+/// Bytes that a journal takes on disk beside its lines, at most.
+const BLOCK: u64 = 4096;
 /// Part of the size of all journals after which old ones are removed before.
 const PART: u64 = 8;
 
@@ -106,6 +108,7 @@ impl Journals {
         let key = self.key().await?;
         let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
         let Head { run, client, after, .. } = head;
+        self.written.fetch_add(first.len() as u64 + BLOCK, Ordering::Relaxed);
         let (id, folder, parent) = (run.clone(), self.of(&client), after.last().cloned());
         let journal = self.state.begin_journal(BeginJournal { folder, id, first, after, fsync: self.fsync }).await?;
         let (kept, written) = (AtomicUsize::new(0), Arc::clone(&self.written));

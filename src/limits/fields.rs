@@ -147,9 +147,10 @@ pub const CLIENT_MESSAGE: Limit = Limit::new("message of a client", 16 << 20, Un
 /// Memory of its values.
 pub const CLIENT_VALUES: Limit =
     Limit::new("values of a message of a client", 32 << 20, Unit::Bytes, "one client's connection");
-/// Requests of one client in flight, with their values; and the same again for unsent messages, over which nothing is
-/// read.
+/// Requests of one client in flight, with their values.
 pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes, "one client's connection");
+/// Answers that are not written to the client yet. Over it, on HTTP its requests are refused, and in lines none is read.
+pub const UNREAD: Limit = Limit::new("unread answers", 64 << 20, Unit::Bytes, "one client's connection");
 /// Requests of one client in flight.
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");
 /// First line of a connection to the daemon, with the values of variables.
@@ -287,6 +288,11 @@ pub const METRICS_HEADERS: Limit = Limit::new("headers of a request for metrics"
 pub const METRICS_CONNECTIONS: Limit = Limit::new("connections for metrics", 32, Unit::Items, "`/metrics`");
 /// A tool list in a file.
 pub const LIST_FILE: Limit = Limit::new("file of a tool list", 256 << 20, Unit::Bytes, "`--catalog`, `--from`");
+/// Pages of clients' tool lists that are kept. A forgotten one is made again.
+pub const PAGES_KEPT: Limit = Limit::new("pages of tool lists", 1000, Unit::Items, "`tools/list` of clients");
+/// Their bytes.
+pub const PAGES_KEPT_BYTES: Limit =
+    Limit::new("pages of tool lists together", 32 << 20, Unit::Bytes, "`tools/list` of clients");
 /// Cached list of a server.
 pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, Unit::Bytes, "the cache of lists");
 /// Observed shapes of a server's tools; each has at most 160 nodes in 8 levels, with 4 KiB of keys.
@@ -504,6 +510,7 @@ pub(super) const ALL: &[&Limit] = &[
     &CLIENT_MESSAGE,
     &CLIENT_VALUES,
     &UNDER_WAY,
+    &UNREAD,
     &REQUESTS,
     &HANDSHAKE,
     &DENIAL,
@@ -578,6 +585,8 @@ pub(super) const ALL: &[&Limit] = &[
     &METRICS_HEADERS,
     &METRICS_CONNECTIONS,
     &LIST_FILE,
+    &PAGES_KEPT,
+    &PAGES_KEPT_BYTES,
     &CACHED_LIST,
     &OBSERVED,
     &CONFIGURATION,

@@ -78,6 +78,7 @@ pub fn list(value: &str) {
         let mut listed = LISTED.write();
         let listed = Arc::make_mut(&mut listed);
         forms.into_iter().for_each(|form| listed.add(form));
+        EDITION.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -91,6 +92,7 @@ pub fn list_token(value: &str) {
         if is_new || !gone.is_empty() {
             let mut listed = LISTED.write();
             Arc::make_mut(&mut listed).exchange(form, &gone);
+            EDITION.fetch_add(1, Ordering::Release);
         }
     }
 }
@@ -140,6 +142,7 @@ impl Lease {
             }
         }
         listed.leased_bytes = bytes;
+        EDITION.fetch_add(1, Ordering::Release);
         Ok(Self(forms))
     }
 }
@@ -164,6 +167,11 @@ impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease on {} values", self.0.len())
     }
+}
+
+/// Edition of the list: what was redacted in an older one may have a value that was listed since.
+pub(crate) fn edition() -> u64 {
+    EDITION.load(Ordering::Acquire)
 }
 
 /// Values and places over the bounds since the start.
@@ -207,6 +215,7 @@ thread_local! {
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
 static TOKENS: LazyLock<Mutex<Kept<String, ()>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::TOKENS)));
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+static EDITION: AtomicU64 = AtomicU64::new(0);
 
 /// A set of values, with an automaton built on first use.
 #[derive(Clone, Default)]

@@ -11,7 +11,6 @@ mod conversation;
 pub mod fuzzing;
 mod metrics;
 mod pipes;
-mod places;
 mod pool;
 mod process;
 mod script;
@@ -27,10 +26,10 @@ use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats};
 use crate::error::Error;
 use crate::pause::Pause;
 
+pub use crate::turns::Turn;
 pub use conversation::Captured;
 pub use metrics::Metrics;
-pub use places::Turn;
-pub use pool::{Pool, PoolOptions};
+pub use pool::{Entry, Pool, PoolOptions};
 pub use script::Script;
 
 /// Answers a script's calls. Production has one implementation, the broker.

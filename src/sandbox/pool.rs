@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use wire::{Language, LayerName, Parts, Ready, Run, ScriptErrorKind, Signature, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
-use super::places::{Place, Places, Turn};
 use super::process::{Spec, Worker};
 use super::script::{self, Script};
 use super::warm::Warm;
@@ -18,6 +17,7 @@ use super::{Captured, Failure, Host, Report};
 use crate::config::Wear;
 use crate::error::{Error, ErrorCode, Result};
 use crate::pause::Pause;
+use crate::turns::{Place, Places, Turn};
 
 /// How often idle workers are looked after.
 const CHECKUP: Duration = Duration::from_secs(30);
@@ -44,6 +44,9 @@ pub struct PoolOptions {
     /// Sandbox layers without which nothing runs.
     pub require: Vec<LayerName>,
 }
+
+/// A place for a run, or in the queue for one.
+pub struct Entry(oneshot::Receiver<Place>);
 
 /// The workers and checkers of one gateway. Dropping it kills those that are idle.
 pub struct Pool {
@@ -145,12 +148,53 @@ impl Pool {
 
     /// Runs a script. Dropping the future kills the worker that runs it.
     pub async fn run(&self, run: Run, host: &dyn Host, wall: Duration, turn: Turn) -> Report {
-        let place = match self.place(wall, &turn).await {
-            Ok(place) => place,
-            Err(error) => return not_run(error),
+        let entered =
+            async { self.within(self.enter(&turn)?, &turn, (host, wall), self.run_nested(&run, host, wall)).await };
+        entered.await.unwrap_or_else(not_run)
+    }
+
+    /// Enters the queue for a place.
+    ///
+    /// # Errors
+    /// `BUSY` when it is full.
+    pub fn enter(&self, turn: &Turn) -> Result<Entry> {
+        if let Some(place) = self.places.take(turn) {
+            let (tell, told) = oneshot::channel();
+            let _ = tell.send(place);
+            return Ok(Entry(told));
+        }
+        self.workers.counters.waited.add();
+        let told = self.places.enter(turn, self.queue).ok_or_else(|| self.is_full())?;
+        self.places.grant();
+        Ok(Entry(told))
+    }
+
+    fn is_full(&self) -> Error {
+        self.workers.counters.refused.add();
+        let (runs, queue) = (self.runs, self.queue);
+        Error::new(ErrorCode::Busy, format!("all {runs} places for scripts are taken and {queue} wait already"))
+    }
+
+    /// Does the work of a run in its place, for which it waits no longer than a run may take.
+    ///
+    /// # Errors
+    /// `BUSY` when it gets none; then nothing of the work was done.
+    pub async fn within<T>(
+        &self,
+        Entry(told): Entry,
+        turn: &Turn,
+        (host, wait): (&dyn Host, Duration),
+        work: impl Future<Output = T>,
+    ) -> Result<T> {
+        let place = match tokio::time::timeout(wait, told).await {
+            Ok(place) => place.map_err(|_| self.is_full())?,
+            Err(_) => {
+                self.workers.counters.refused.add();
+                let what = format!("no place for a script became free within {wait:?}");
+                return Err(Error::new(ErrorCode::Busy, what));
+            }
         };
-        self.workers.counters.runs.add();
-        self.in_place(place, &turn, host.pause(), self.attempts(&run, host, wall)).await
+        Ok(self.in_place(place, turn, host.pause(), work).await)
     }
 
     /// Runs a script in one worker, or in a second one if the first was of no use.
@@ -164,16 +208,16 @@ impl Pool {
         report
     }
 
-    /// Runs a script for one that runs already, and waits for it in a place of its own.
-    pub async fn run_nested(&self, run: Run, host: &dyn Host, wall: Duration) -> Report {
+    /// Runs a script in a place that is taken, or for one that runs already, and waits for it in a place of its own.
+    pub async fn run_nested(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
         self.workers.counters.runs.add();
-        self.attempts(&run, host, wall).await
+        self.attempts(run, host, wall).await
     }
 
     /// Does `work` in a slot, and frees the slot while a person is asked, so that a slow answer blocks no other run.
     /// After the answer the work takes the next free slot.
     async fn in_place<T>(&self, place: Place, turn: &Turn, pause: &Pause, work: impl Future<Output = T>) -> T {
-        let mut work = std::pin::pin!(work);
+        let mut work = Box::pin(work);
         let (mut place, mut parked) = (Some(place), None);
         loop {
             let parking = async {
@@ -215,23 +259,6 @@ impl Pool {
             },
             Err(_) => Some(&counters.killed),
         }
-    }
-
-    /// A slot for a run; waits in a bounded queue, no longer than a run may take.
-    async fn place(&self, wait: Duration, turn: &Turn) -> Result<Place> {
-        if let Some(place) = self.places.take(turn) {
-            return Ok(place);
-        }
-        self.workers.counters.waited.add();
-        let waited = tokio::time::timeout(wait, self.places.wait(turn, self.queue)).await;
-        let (runs, queue) = (self.runs, self.queue);
-        let what = match waited {
-            Ok(Some(place)) => return Ok(place),
-            Ok(None) => format!("all {runs} places for scripts are taken and {queue} wait already"),
-            Err(_) => format!("no place for a script became free within {wait:?}"),
-        };
-        self.workers.counters.refused.add();
-        Err(Error::new(ErrorCode::Busy, what))
     }
 }
 

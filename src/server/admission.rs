@@ -2,60 +2,141 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
+use tokio::sync::watch;
 
 use crate::error::{Error, ErrorCode};
 use crate::limits::{self, Limit};
 
-/// Requests of a client in flight.
-#[derive(Clone, Default)]
-pub(super) struct Admission {
-    requests: Arc<Mutex<HashMap<RequestId, UnderWay>>>,
-    bytes: Arc<AtomicUsize>,
+/// Multiple of [`limits::UNREAD`] that answers may have: those of requests that were in flight when it was reached.
+const IN_FLIGHT: usize = 4;
+
+/// What a client has of one kind, in all its sessions, and the most that it may have.
+#[derive(Clone)]
+pub(super) struct Counter {
+    all: watch::Sender<usize>,
+    limit: &'static Limit,
 }
 
-/// A request in flight.
-struct UnderWay {
-    _held: HeldBytes,
-    /// Subscribed URIs, if it is a stream of changes.
-    uris: Option<usize>,
+/// A part of a counter, until dropped.
+pub(super) struct Held {
+    size: usize,
+    of: Counter,
 }
 
-/// Bytes held for a client until dropped.
-pub(super) struct HeldBytes {
-    bytes: usize,
-    all: Arc<AtomicUsize>,
-}
+impl Counter {
+    pub(super) fn new(limit: &'static Limit) -> Self {
+        Self { all: watch::Sender::default(), limit }
+    }
 
-impl HeldBytes {
-    /// Grows to at least `bytes`.
+    /// Holds `size`.
     ///
     /// # Errors
-    /// `BUSY` when the client has too many in flight.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        let more = bytes.saturating_sub(self.bytes);
-        let within = |all: usize| all.checked_add(more).filter(|sum| *sum <= limits::UNDER_WAY.max);
-        match self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
-            Ok(_) => self.bytes += more,
-            Err(all) => return Err(busy(&limits::UNDER_WAY, all.saturating_add(more))),
+    /// `BUSY` when the client has too much.
+    pub(super) fn hold(&self, size: usize) -> Result<Held, Error> {
+        let mut held = self.keep(0);
+        held.grow(size).map(|()| held)
+    }
+
+    /// Counts `size` of what is there already, also over the limit.
+    pub(super) fn keep(&self, size: usize) -> Held {
+        self.all.send_if_modified(|all| {
+            *all += size;
+            size > 0
+        });
+        Held { size, of: self.clone() }
+    }
+
+    /// As [`Counter::keep`], up to a multiple of the limit: for what is made before the limit is known to be reached.
+    ///
+    /// # Errors
+    /// `BUSY` over that.
+    pub(super) fn keep_late(&self, size: usize) -> Result<Held, Error> {
+        let all = self.all.borrow().saturating_add(size);
+        if all > self.limit.max * IN_FLIGHT { Err(busy(self.limit, all)) } else { Ok(self.keep(size)) }
+    }
+
+    /// Checks that there is no more than the limit.
+    ///
+    /// # Errors
+    /// `BUSY` when there is.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let all = *self.all.borrow();
+        if all <= self.limit.max { Ok(()) } else { Err(busy(self.limit, all)) }
+    }
+
+    /// Waits until there is no more than the limit.
+    pub(super) async fn room(&self) {
+        // The sender is ours: this cannot fail.
+        let _ = self.all.subscribe().wait_for(|all| *all <= self.limit.max).await;
+    }
+}
+
+impl Held {
+    /// Grows to at least `size`.
+    ///
+    /// # Errors
+    /// `BUSY` when the client has too much.
+    pub(super) fn grow(&mut self, size: usize) -> Result<(), Error> {
+        let (more, limit) = (size.saturating_sub(self.size), self.of.limit);
+        let mut sum = 0;
+        self.of.all.send_if_modified(|all| {
+            sum = all.saturating_add(more);
+            let fits = sum <= limit.max;
+            *all = if fits { sum } else { *all };
+            fits && more > 0
+        });
+        if sum > limit.max {
+            return Err(busy(limit, sum));
         }
+        self.size += more;
         Ok(())
     }
 }
 
-impl Drop for HeldBytes {
+impl Drop for Held {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.all.send_modify(|all| *all -= self.size);
+    }
+}
+
+/// Requests of a session in flight, and what its client has in all its sessions.
+#[derive(Clone)]
+pub(super) struct Admission {
+    requests: Arc<Mutex<HashMap<RequestId, UnderWay>>>,
+    bytes: Counter,
+    streams: Counter,
+    /// URIs that it subscribes to.
+    pub(super) uris: Counter,
+    /// Bytes of answers that are not written yet.
+    pub(super) unread: Counter,
+}
+
+/// A request in flight.
+struct UnderWay {
+    _held: Held,
+    /// The stream and its URIs, if it is a stream of changes.
+    stream: Option<[Held; 2]>,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            requests: Arc::default(),
+            bytes: Counter::new(&limits::UNDER_WAY),
+            streams: Counter::new(&limits::STREAMS),
+            uris: Counter::new(&limits::SUBSCRIBED),
+            unread: Counter::new(&limits::UNREAD),
+        }
     }
 }
 
 impl Admission {
-    /// Admission of another session of the same client: both share its bytes.
-    pub(super) fn sharing_bytes(&self) -> Self {
-        Self { requests: Arc::default(), bytes: Arc::clone(&self.bytes) }
+    /// Admission of another session of the same client.
+    pub(super) fn of_session(&self) -> Self {
+        Self { requests: Arc::default(), ..self.clone() }
     }
 
     /// Requests in flight, streams of changes included.
@@ -65,16 +146,15 @@ impl Admission {
 
     /// Requests in flight that will be answered.
     pub(super) fn unanswered(&self) -> usize {
-        self.requests.lock().values().filter(|request| request.uris.is_none()).count()
+        self.requests.lock().values().filter(|request| request.stream.is_none()).count()
     }
 
-    /// Holds `bytes`.
+    /// Holds `bytes` of a request.
     ///
     /// # Errors
-    /// As [`HeldBytes::grow`].
-    pub(super) fn hold(&self, bytes: usize) -> Result<HeldBytes, Error> {
-        let mut held = HeldBytes { bytes: 0, all: Arc::clone(&self.bytes) };
-        held.grow(bytes).map(|()| held)
+    /// `BUSY` when the client has too many in flight.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Held, Error> {
+        self.bytes.hold(bytes)
     }
 
     /// Admits a message: a request is in flight until it is answered or cancelled. Returns the bytes of any other, to be
@@ -82,7 +162,7 @@ impl Admission {
     ///
     /// # Errors
     /// The reason for a refusal.
-    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<Option<HeldBytes>, Error> {
+    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: Held) -> Result<Option<Held>, Error> {
         match message {
             JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held).map(|()| None),
             JsonRpcMessage::Notification(notice) => {
@@ -102,42 +182,35 @@ impl Admission {
     ///
     /// # Errors
     /// As [`Admission::admit`].
-    pub(super) fn admit_as(
-        &self,
-        id: &RequestId,
-        message: &ClientJsonRpcMessage,
-        held: HeldBytes,
-    ) -> Result<(), Error> {
+    pub(super) fn admit_as(&self, id: &RequestId, message: &ClientJsonRpcMessage, held: Held) -> Result<(), Error> {
         match message {
             JsonRpcMessage::Request(request) => self.begin(id, &request.request, held),
             _ => Ok(()),
         }
     }
 
-    fn begin(&self, id: &RequestId, request: &ClientRequest, held: HeldBytes) -> Result<(), Error> {
+    fn begin(&self, id: &RequestId, request: &ClientRequest, held: Held) -> Result<(), Error> {
         let mut requests = self.requests.lock();
         if requests.contains_key(id) {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("a request with the id {id} is under way"))
                 .hint("give each request an id of its own"));
         }
-        let within = |limit: &Limit, size: usize| if size <= limit.max { Ok(()) } else { Err(busy(limit, size)) };
-        within(&limits::REQUESTS, requests.len() + 1)?;
-        let mut uris = None;
-        if let ClientRequest::SubscriptionsListenRequest(listen) = request {
-            let streams = || requests.values().filter_map(|request| request.uris);
-            let subscribed = listen.params.notifications.resource_subscriptions.as_deref().unwrap_or_default();
-            within(&limits::STREAMS, streams().count() + 1)?;
-            within(&limits::SUBSCRIBED, streams().sum::<usize>() + subscribed.len())?;
-            subscribed.iter().try_for_each(|uri| limits::SUBSCRIBED_URI.check(uri.len()))?;
-            uris = Some(subscribed.len());
+        if requests.len() >= limits::REQUESTS.max {
+            return Err(busy(&limits::REQUESTS, requests.len() + 1));
         }
-        requests.insert(id.clone(), UnderWay { _held: held, uris });
+        let mut stream = None;
+        if let ClientRequest::SubscriptionsListenRequest(listen) = request {
+            let subscribed = listen.params.notifications.resource_subscriptions.as_deref().unwrap_or_default();
+            subscribed.iter().try_for_each(|uri| limits::SUBSCRIBED_URI.check(uri.len()))?;
+            stream = Some([self.streams.hold(1)?, self.uris.hold(subscribed.len())?]);
+        }
+        requests.insert(id.clone(), UnderWay { _held: held, stream });
         Ok(())
     }
 
     /// True if no request waits for its answer; a stream of changes has none.
     pub(super) fn is_idle(&self) -> bool {
-        self.requests.lock().values().all(|request| request.uris.is_some())
+        self.unanswered() == 0
     }
 
     /// Ends a request.
@@ -170,6 +243,22 @@ mod tests {
         assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 1));
         admission.end(&RequestId::Number(1));
         assert!(admission.hold(max).is_ok());
-        assert_eq!(admission.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(*admission.bytes.all.borrow(), 0);
+    }
+
+    #[test]
+    fn a_client_that_leaves_its_answers_unread_is_refused_in_all_its_sessions() {
+        let (admission, max) = (Admission::default(), limits::UNREAD.max);
+        let session = admission.of_session();
+        let unread = admission.unread.keep(max);
+        session.unread.check().expect("no more than it may");
+        let more = session.unread.keep_late(1).expect("an answer to a request that was in flight");
+        let refused = admission.unread.check().expect_err("one more");
+        assert_eq!(refused.message, format!("unread answers: {} bytes, over the limit of {max} bytes", max + 1));
+        assert!(session.unread.keep_late(max * IN_FLIGHT).is_err(), "whatever was in flight");
+        drop(more);
+        assert!(session.unread.check().is_ok());
+        drop(unread);
+        assert_eq!(*admission.unread.all.borrow(), 0);
     }
 }

@@ -3,7 +3,8 @@
 //! A client of the older revisions gets `list_changed` unasked and subscribes to single resources; one of 2026-07-28
 //! opens a stream of chosen notifications (`subscriptions/listen`). The four tools never change; servers' own tools do.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 
 use super::SessionHandler;
+use super::admission::{Counter, Held};
 use super::resources::rpc_error;
 use crate::catalog::Catalog;
 use crate::limits;
@@ -23,24 +25,29 @@ use crate::task::Task;
 /// Debounce time of changes: servers come up one after the other.
 const COLLECT: Duration = Duration::from_millis(250);
 
-/// The subscriptions of a client of the older revisions.
-#[derive(Clone, Default)]
-pub(super) struct Subscribed(Arc<Mutex<BTreeSet<String>>>);
+/// The subscriptions of a session of the older revisions, counted with those of the others of its client.
+#[derive(Clone)]
+pub(super) struct Subscribed {
+    uris: Arc<Mutex<BTreeMap<String, Held>>>,
+    of_client: Counter,
+}
 
 impl Subscribed {
+    pub(super) fn new(of_client: &Counter) -> Self {
+        Self { uris: Arc::default(), of_client: of_client.clone() }
+    }
+
     /// Adds a URI; refuses too many.
     pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
         limits::SUBSCRIBED_URI.check(uri.len()).map_err(|error| rpc_error(&error))?;
-        let mut uris = self.0.lock();
-        if !uris.contains(&uri) {
-            limits::SUBSCRIBED.check(uris.len() + 1).map_err(|error| rpc_error(&error))?;
+        if let Entry::Vacant(vacant) = self.uris.lock().entry(uri) {
+            vacant.insert(self.of_client.hold(1).map_err(|error| rpc_error(&error))?);
         }
-        uris.insert(uri);
         Ok(())
     }
 
     pub(super) fn remove(&self, uri: &str) {
-        self.0.lock().remove(uri);
+        self.uris.lock().remove(uri);
     }
 }
 
@@ -49,7 +56,7 @@ impl SessionHandler {
     pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
         let mut changes = Changes::new(self);
         Task::spawn(async move {
-            while let Some(change) = changes.next(|| subscribed.0.lock().clone()).await {
+            while let Some(change) = changes.next(|| subscribed.uris.lock().keys().cloned().collect()).await {
                 if change.resources && peer.notify_resource_list_changed().await.is_err() {
                     return;
                 }
@@ -75,7 +82,7 @@ impl SessionHandler {
         let prompts = accepted(context.accepted().prompts_list_changed);
         let tools = accepted(context.accepted().tools_list_changed);
         let telling = async {
-            while let Some(change) = changes.next(|| uris.clone()).await {
+            while let Some(change) = changes.next(|| uris.iter().cloned().collect()).await {
                 let sink = context.sink();
                 if change.resources && resources {
                     let _ = sink.notify_resource_list_changed().await;
@@ -133,26 +140,35 @@ impl Changes {
     }
 
     /// Waits for the next difference; `None` after the last one.
-    async fn next(&mut self, uris: impl Fn() -> BTreeSet<String>) -> Option<Change> {
+    async fn next(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Change> {
         loop {
             self.news.changed().await.ok()?;
             tokio::time::sleep(COLLECT).await;
-            let now = self.handler.catalog();
-            let before = std::mem::replace(&mut self.known, Arc::clone(&now));
-            let shown = self.handler.shown_digest();
-            let tools = std::mem::replace(&mut self.shown, shown) != self.shown;
-            let is_same = before.digest() == now.digest();
-            if is_same && !tools {
-                continue;
+            let handler = self.handler.clone();
+            if let Some(change) = handler.taking_turns(self.difference(&uris)).await {
+                return Some(change);
             }
-            let differs = |uri: &String| content(&before, uri) != content(&now, uri);
-            return Some(Change {
-                resources: !is_same,
-                tools,
-                prompts: prompts(&before) != prompts(&now),
-                updated: uris().into_iter().filter(differs).collect(),
-            });
         }
+    }
+
+    /// The difference to the last known catalog; a step for each URI.
+    async fn difference(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Change> {
+        let now = self.handler.catalog();
+        let before = std::mem::replace(&mut self.known, Arc::clone(&now));
+        let shown = self.handler.shown_digest();
+        let tools = std::mem::replace(&mut self.shown, shown) != self.shown;
+        let is_same = before.digest() == now.digest();
+        if is_same && !tools {
+            return None;
+        }
+        let mut updated = Vec::new();
+        for uri in if is_same { Vec::new() } else { uris() } {
+            tokio::task::yield_now().await;
+            if content(&before, &uri) != content(&now, &uri) {
+                updated.push(uri);
+            }
+        }
+        Some(Change { resources: !is_same, tools, prompts: prompts(&before) != prompts(&now), updated })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::error::Category;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::admission::HeldBytes;
+use super::admission::Held;
 use crate::error::{Error, ErrorCode, code_name};
 use crate::json;
 use crate::limits;
@@ -17,7 +17,7 @@ use crate::lines::{number_at_end, number_at_head};
 
 /// Result of parsing a line.
 pub(super) enum Read {
-    Message(Box<ClientJsonRpcMessage>, HeldBytes),
+    Message(Box<ClientJsonRpcMessage>, Held),
     /// An error for its request, if the id is known.
     Refused(Option<RequestId>, ErrorData),
     /// No answer: invalid JSON without a recognisable id, or an unusable notification.
@@ -25,7 +25,7 @@ pub(super) enum Read {
 }
 
 /// Parses a line, whose bytes are held.
-pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
+pub(super) fn read(line: &[u8], mut held: Held) -> Read {
     let found = match json::measure(line) {
         Ok(found) => found,
         Err(private) => {

@@ -3,16 +3,18 @@
 //! A call of a server's own tool goes through the same broker as a script's. Since such a call is a run of one request,
 //! labels and groups accumulate over the session.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Weak};
 
+use parking_lot::Mutex;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
 use serde_json::{Map, Value, json as made_of};
 
 use super::resources::paged_within;
 use super::{SessionHandler, render_instructions};
 use crate::catalog::{Catalog, Named};
-use crate::config::Expose;
+use crate::config::{Config, Expose};
 use crate::error::{Error, ErrorCode, Result};
+use crate::kept::{self, Kept};
 use crate::manifest::Phase;
 use crate::redact::{self, Surface};
 use crate::task;
@@ -26,6 +28,30 @@ pub const AUTO_TOKENS: usize = 1_000;
 pub const INSTRUCTIONS: &str = "Tools of several MCP servers, as SERVER__TOOL. What one call returned of a server may \
                                        be refused as input of another: the operator's rules hold over the whole session.";
 
+/// Bytes that definitions take as values, for each of their text.
+const GROWTH: usize = 10;
+
+/// Pages that were made.
+static PAGES: LazyLock<Mutex<Kept<PageOf, Arc<Page>>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::PAGES)));
+
+/// What a page is made of. Catalog and configuration are addresses, which are not used again while the page is kept.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PageOf {
+    catalog: usize,
+    config: usize,
+    edition: u64,
+    profile: Option<String>,
+    own: Own,
+    cursor: Option<String>,
+}
+
+/// A page of the servers' own tools.
+struct Page {
+    tools: Vec<Tool>,
+    next: Option<String>,
+    _of: (Weak<Catalog>, Weak<Config>),
+}
+
 /// Tools that a client is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -36,7 +62,7 @@ pub(super) struct Shown {
 }
 
 /// Servers' own tools that are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Own {
     None,
     /// Those that the profile chooses.
@@ -100,19 +126,42 @@ impl SessionHandler {
         if shown.own == Own::None {
             return Ok(ListToolsResult::with_all_items(first));
         }
-        let (catalog, chosen) = (self.catalog(), self.chosen(shown));
-        let is_first = asked.as_ref().is_none_or(|asked| asked.cursor.is_none());
+        if asked.as_ref().is_some_and(|asked| asked.cursor.is_some()) {
+            first.clear();
+        }
+        let page = self.page(shown, asked)?;
+        first.extend(page.tools.iter().cloned());
+        let mut list = ListToolsResult::with_all_items(first);
+        list.next_cursor.clone_from(&page.next);
+        Ok(list)
+    }
+
+    /// One page of the servers' own tools. It is kept by what it is made of: catalog, configuration, listed secrets, profile
+    /// and form.
+    fn page(&self, shown: Shown, asked: Option<PaginatedRequestParams>) -> Result<Arc<Page>> {
+        let (catalog, config) = (self.catalog(), self.gateway.config());
+        let (of_catalog, of_config) = (Arc::downgrade(&catalog), Arc::downgrade(&config));
+        let key = PageOf {
+            catalog: of_catalog.as_ptr() as usize,
+            config: of_config.as_ptr() as usize,
+            edition: redact::secret::edition(),
+            profile: self.gateway.profile_of(self.session.principal()),
+            own: shown.own,
+            cursor: asked.as_ref().and_then(|asked| asked.cursor.clone()),
+        };
+        if let Some(page) = PAGES.lock().get(&key) {
+            return Ok(Arc::clone(page));
+        }
+        let chosen = self.chosen(shown);
         let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
-        let surface = Surface::Answer(self.gateway.config().redaction);
-        if !is_first {
-            first.clear();
-        }
-        first.extend(page.iter().map(|named| definition(named, surface)));
-        let mut list = ListToolsResult::with_all_items(first);
-        list.next_cursor = next;
-        Ok(list)
+        let bytes = page.iter().map(size).sum::<usize>();
+        let surface = Surface::Answer(config.redaction);
+        let tools = task::work_on(bytes, || page.iter().map(|named| definition(named, surface)).collect());
+        let page = Arc::new(Page { tools, next, _of: (of_catalog, of_config) });
+        PAGES.lock().insert(key, Arc::clone(&page), bytes * GROWTH);
+        Ok(page)
     }
 
     /// Digest of what it is shown, but for the descriptions of the four.

@@ -16,7 +16,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, watch};
 
-use super::admission::{Admission, HeldBytes};
+use super::admission::{Admission, Held};
 use super::message::{self, Read, refusal};
 use super::stdout::Output;
 use crate::json;
@@ -32,7 +32,7 @@ const BUFFER: usize = 64 << 10;
 /// Polling interval of a connection that is to end, for its last answer.
 const LOOK: Duration = Duration::from_millis(20);
 /// Least bytes that an unsent message counts for: as many may wait as there may be requests.
-const LEAST_UNSENT: usize = limits::UNDER_WAY.max / limits::REQUESTS.max;
+const LEAST_UNSENT: usize = limits::UNREAD.max / limits::REQUESTS.max;
 
 /// Last message on a connection that the gateway ends after its last answer, for a proxy in between.
 pub const GOODBYE: &str = "notifications/forgefs/closing";
@@ -84,8 +84,9 @@ impl LineTransport {
         input: impl Input + Send + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
         closing: Closing,
+        admission: Admission,
     ) -> io::Result<Self> {
-        let outgoing = Outgoing::new(output);
+        let outgoing = Outgoing::new(output, admission);
         let (deliver, received) = mpsc::channel(QUEUE);
         let inlet = Inlet { deliver, outgoing: outgoing.clone() };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
@@ -137,7 +138,7 @@ struct Reader {
 
 /// An item in order behind a large line.
 enum Waiting {
-    Large(Vec<u8>, HeldBytes),
+    Large(Vec<u8>, Held),
     Read(Read),
 }
 
@@ -156,7 +157,7 @@ impl Reader {
 
     /// `None` when the receiver is gone.
     fn take(&self, line: Line) -> Option<()> {
-        self.inlet.outgoing.wait_for_room(&self.runtime);
+        self.runtime.block_on(self.inlet.outgoing.admission.unread.room());
         let line = match line {
             Line::Whole(line) => line,
             Line::Skipped { head, tail, bytes } => return self.pass(message::skipped(&head, &tail, bytes)),
@@ -241,28 +242,17 @@ fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// Output to the client.
+/// Output to the client. Over the limit of unread answers nothing is read; those of cancelled requests are among them.
 #[derive(Clone)]
 struct Outgoing {
     output: Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>,
     admission: Admission,
-    /// Bytes of unsent messages; over the limit nothing is read. Answers of cancelled requests may be among them.
-    unsent: watch::Sender<usize>,
 }
 
 impl Outgoing {
-    fn new(output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+    fn new(output: impl AsyncWrite + Send + Unpin + 'static, admission: Admission) -> Self {
         let output: Box<dyn AsyncWrite + Send + Unpin> = Box::new(output);
-        Self { output: Arc::new(Mutex::new(output)), admission: Admission::default(), unsent: watch::Sender::default() }
-    }
-
-    /// Waits until the client has read its output.
-    fn wait_for_room(&self, runtime: &Handle) {
-        let has_room = |unsent: &usize| *unsent <= limits::UNDER_WAY.max;
-        if !has_room(&self.unsent.borrow()) {
-            // The sender is ours: this cannot fail.
-            let _ = runtime.block_on(self.unsent.subscribe().wait_for(has_room));
-        }
+        Self { output: Arc::new(Mutex::new(output)), admission }
     }
 
     /// A request is in flight until its answer has been written.
@@ -272,8 +262,15 @@ impl Outgoing {
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let line = task::work_on(length(&message), move || line(&message))?;
-        let _unsent = Unsent::more(&self.unsent, line.len());
+        let mut line = task::work_on(length(&message), move || line(&message))?;
+        let kept = self.admission.unread.keep_late(line.len().max(LEAST_UNSENT));
+        let _unread = match (kept, &answered) {
+            (Err(error), Some(id)) => {
+                line = self::line(&JsonRpcMessage::error(refusal(&error), Some(id.clone())))?;
+                self.admission.unread.keep(LEAST_UNSENT)
+            }
+            (kept, _) => kept.map_err(|error| io::Error::other(error.message))?,
+        };
         let written = self.write(&line).await;
         if let Some(id) = &answered {
             self.admission.end(id);
@@ -285,23 +282,6 @@ impl Outgoing {
         let mut output = self.output.lock().await;
         output.write_all(line).await?;
         output.flush().await
-    }
-}
-
-/// An unsent message, until dropped.
-struct Unsent(watch::Sender<usize>, usize);
-
-impl Unsent {
-    fn more(unsent: &watch::Sender<usize>, bytes: usize) -> Self {
-        let bytes = bytes.max(LEAST_UNSENT);
-        unsent.send_modify(|unsent| *unsent += bytes);
-        Self(unsent.clone(), bytes)
-    }
-}
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        self.0.send_modify(|unsent| *unsent -= self.1);
     }
 }
 
@@ -342,7 +322,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn requests_overtake_a_large_line_and_nothing_else_does() {
         let (deliver, mut received) = mpsc::channel(QUEUE);
-        let inlet = Inlet { deliver, outgoing: Outgoing::new(tokio::io::sink()) };
+        let inlet = Inlet { deliver, outgoing: Outgoing::new(tokio::io::sink(), Admission::default()) };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
         let ahead = Arc::clone(&reader.ahead);
         let large = format!(

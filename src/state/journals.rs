@@ -195,7 +195,20 @@ pub(super) fn subfolders(folder: &Path) -> Result<Vec<String>> {
     read().map_err(|error| internal(folder, "cannot be read", &error))
 }
 
-/// Journals in a folder, oldest first: time of the last change, id, bytes.
+/// Bytes that a file takes on disk.
+#[cfg(unix)]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    metadata.len().max(metadata.blocks() * 512)
+}
+
+/// Not known here: its length.
+#[cfg(not(unix))]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+/// Journals in a folder, oldest first: time of the last change, id, bytes on disk.
 pub(super) fn list(folder: &Path) -> Result<Vec<(SystemTime, String, u64)>> {
     let read = || {
         let mut found = Vec::new();
@@ -204,7 +217,8 @@ pub(super) fn list(folder: &Path) -> Result<Vec<(SystemTime, String, u64)>> {
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
             {
-                found.push((metadata.modified()?, id, metadata.len()));
+                let next = fs::metadata(entry.path().with_extension(NEXT)).map_or(0, |next| on_disk(&next));
+                found.push((metadata.modified()?, id, on_disk(&metadata) + next));
             }
         }
         found.sort_unstable();

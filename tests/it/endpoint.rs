@@ -6,6 +6,7 @@ mod callers;
 mod hostile;
 mod issuer;
 mod late;
+mod load;
 mod oauth;
 mod official;
 mod profiles;

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::Request;
@@ -14,11 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio_io_timeout::TimeoutStream;
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
 use super::edge::{Connection, Place};
@@ -30,8 +32,10 @@ use crate::panics;
 const HEAD: Duration = Duration::from_secs(15);
 /// Time for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time in which a client must read something of what is sent to it.
+/// Time in which a client must read all that waits for it, or as much as [`PACE`].
 const WRITE: Duration = Duration::from_secs(60);
+/// Bytes that a client must read in that time.
+const PACE: usize = 1 << 20;
 
 /// Answers the requests of connections.
 pub(super) trait Answers: Send + Sync + 'static {
@@ -139,9 +143,7 @@ async fn converse(
     from: Connection,
     mut ends: watch::Receiver<bool>,
 ) {
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(WRITE));
-    let stream: Pin<Box<TimeoutStream<_>>> = Box::pin(stream);
+    let stream = Paced { stream: Box::pin(stream), behind: None };
     let service = service_fn(move |request: Request<Incoming>| {
         let (edge, from) = (Arc::clone(&edge), from.clone());
         async move { Ok::<_, Infallible>(answered(&*edge, request, from).await) }
@@ -161,6 +163,78 @@ async fn converse(
     let _ = connection.await;
 }
 
+/// A connection that ends when its client reads too slowly.
+struct Paced<S> {
+    stream: Pin<Box<S>>,
+    /// While something waits to be read: the end of the time for it, and the bytes read of it.
+    behind: Option<(Pin<Box<Sleep>>, usize)>,
+}
+
+impl<S: AsyncWrite> Paced<S> {
+    fn paced<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+        bytes: usize,
+    ) -> Poll<io::Result<T>> {
+        if written.is_pending() && self.behind.is_none() {
+            self.behind = Some((Box::pin(tokio::time::sleep(WRITE)), 0));
+        }
+        if let Some((end, read)) = &mut self.behind {
+            *read += bytes;
+            if written.is_pending() && end.as_mut().poll(context).is_ready() {
+                if *read < PACE {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                self.behind = None;
+                return self.paced(context, written, 0);
+            }
+        }
+        written
+    }
+}
+
+impl<S: AsyncWrite> AsyncWrite for Paced<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = self.stream.as_mut().poll_write(context, bytes);
+        let read = if let Poll::Ready(Ok(read)) = &written { *read } else { 0 };
+        self.paced(context, written, read)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.stream.as_mut().poll_write_vectored(context, parts);
+        let read = if let Poll::Ready(Ok(read)) = &written { *read } else { 0 };
+        self.paced(context, written, read)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.stream.as_mut().poll_flush(context);
+        if flushed.is_ready() {
+            self.behind = None;
+        }
+        self.paced(context, flushed, 0)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = self.stream.as_mut().poll_shutdown(context);
+        self.paced(context, ended, 0)
+    }
+}
+
+impl<S: AsyncRead> AsyncRead for Paced<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream.as_mut().poll_read(context, into)
+    }
+}
+
 async fn answered(edge: &impl Answers, request: Request<Incoming>, from: Connection) -> Reply {
     let answer = panics::caught(edge.answer(request, from)).await;
     answer.unwrap_or_else(|defect| super::reply::defect(&defect))
@@ -168,7 +242,37 @@ async fn answered(edge: &impl Answers, request: Request<Incoming>, from: Connect
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    /// Reads `bytes` in each second of what is sent to it, and says when the connection ends.
+    async fn read_at(bytes: usize) -> Option<Duration> {
+        let (near, mut far) = tokio::io::duplex(64 << 10);
+        let mut stream = Paced { stream: Box::pin(near), behind: None };
+        let began = tokio::time::Instant::now();
+        let reading = async {
+            let mut some = vec![0; bytes];
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if far.read_exact(&mut some).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let text = vec![b'x'; 4 << 20];
+        tokio::select! {
+            written = stream.write_all(&text) => written.is_err().then(|| began.elapsed()),
+            () = reading => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_reads_at_a_least_pace() {
+        assert_eq!(read_at(30_000).await, None, "it takes its time");
+        assert!(read_at(10_000).await.is_some_and(|end| end < WRITE * 2), "a trickle");
+        assert!(read_at(0).await.is_some_and(|end| end < WRITE * 2), "nothing at all");
+    }
 
     #[tokio::test]
     async fn the_network_with_most_strangers_makes_room() {

@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio_util::sync::CancellationToken;
 
 use super::super::ForgeServer;
-use super::super::admission::{Admission, HeldBytes};
+use super::super::admission::{Admission, Held};
 use super::super::message::{self, Read};
 use super::connections::Answers;
 use super::console;
@@ -172,35 +172,50 @@ impl Edge {
             Ok(who) => who,
             Err(refused) => return *refused,
         };
-        // The rest is for others, and for probes.
-        let most = (config.http.max_connections * 3 / 4).max(1);
+        let most = self.most_connections(config, &who.client);
         if !from.enter(&self.places, &who.client, most) {
             let what = format!("this client has {most} connections");
             let fix = "use fewer connections, or raise `http.max_connections`";
             return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
-        }
-        if path == "/metrics" {
-            if self.gateway.catalog_of(&who.principal()).is_narrowed() {
-                let what = "metrics name servers that this client does not have";
-                let fix = "use a client without a profile, or `metrics.listen`";
-                return reply::refused(StatusCode::FORBIDDEN, None, what, fix);
-            }
-            return reply::metrics(self.gateway.metrics_text());
-        }
-        if self.draining.load(Ordering::Acquire) {
-            let (what, fix) = ("the gateway ends", "connect again in a moment");
-            return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);
         }
         let asked = match self.asked(&who, request.uri().query()) {
             Ok(asked) => asked,
             Err(refused) => return *refused,
         };
         let (client, until) = (self.sessions.client(&who, asked), who.until);
-        let answered = self.answered(config, request, client).await;
+        let answered = match client.admission.unread.check() {
+            // An end frees what is unread.
+            Err(error) if *request.method() != Method::DELETE => return not_admitted(&error, None),
+            _ if path == "/metrics" => self.metrics(&who),
+            _ if self.draining.load(Ordering::Acquire) => {
+                let (what, fix) = ("the gateway ends", "connect again in a moment");
+                return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);
+            }
+            _ => self.answered(config, request, Arc::clone(&client)).await,
+        };
+        let answered = reply::counted(answered, &client);
         match until {
             Some(end) => reply::until(answered, end),
             None => answered,
         }
+    }
+
+    /// Most connections of a client: three quarters of all, and half of what other clients leave, so that none takes the
+    /// last. An eighth is for probes, and for clients that are not known yet.
+    fn most_connections(&self, config: &Config, client: &str) -> usize {
+        let all = config.http.max_connections;
+        let others: usize = self.places.lock().iter().filter(|(name, _)| *name != client).map(|(_, count)| count).sum();
+        let left = (all - all / 8).saturating_sub(others);
+        (if others == 0 { left * 3 / 4 } else { left / 2 }).max(usize::from(left > 0))
+    }
+
+    fn metrics(&self, who: &who::Who) -> Reply {
+        if self.gateway.catalog_of(&who.principal()).is_narrowed() {
+            let what = "metrics name servers that this client does not have";
+            let fix = "use a client without a profile, or `metrics.listen`";
+            return reply::refused(StatusCode::FORBIDDEN, None, what, fix);
+        }
+        reply::metrics(self.gateway.metrics_text())
     }
 
     /// Form in which the client asks for its tools, by `?expose=` of the address.
@@ -346,7 +361,7 @@ impl Edge {
         client: &Arc<HttpClient>,
         session: &Arc<HttpSession>,
         message: &ClientJsonRpcMessage,
-        held: Option<HeldBytes>,
+        held: Option<Held>,
     ) -> Reply {
         let (hold, admission, id) = (session.hold(), session.admission.clone(), request_id(message));
         if let Some(keeping) = &session.keeping
@@ -478,7 +493,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    fn new(admission: Admission, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<Self, Error> {
+    fn new(admission: Admission, message: &ClientJsonRpcMessage, held: Held) -> Result<Self, Error> {
         let id = RequestId::String(random::token().into());
         admission.admit_as(&id, message, held)?;
         Ok(Self { admission, id })
@@ -492,7 +507,7 @@ impl Drop for InFlight {
 }
 
 /// The body of a request, with its bytes held. What is too large is not read.
-async fn received(mut body: Incoming, admission: &Admission) -> Result<(Vec<u8>, HeldBytes), Reply> {
+async fn received(mut body: Incoming, admission: &Admission) -> Result<(Vec<u8>, Held), Reply> {
     let mut held = admission.hold(0).map_err(|error| not_admitted(&error, None))?;
     let mut bytes = Vec::new();
     let reading = async {
@@ -520,7 +535,7 @@ async fn received(mut body: Incoming, admission: &Admission) -> Result<(Vec<u8>,
 }
 
 /// The message in a body, and the body. A long one is parsed elsewhere.
-async fn parsed(body: Vec<u8>, held: HeldBytes) -> Result<(Read, Bytes), Reply> {
+async fn parsed(body: Vec<u8>, held: Held) -> Result<(Read, Bytes), Reply> {
     let body = Bytes::from(body);
     if body.len() <= task::LONG {
         return Ok((message::read(trim(&body), held), body));

@@ -127,13 +127,12 @@ impl Issuer {
         let keys = self.keys.having(|keys| keys.find(&head).is_ok()).await?;
         let key = keys.find(&head).map_err(Refusal::Invalid)?;
         let claims = signatures::check(token, key, head.algorithm).and_then(|()| payload(token));
-        let claims = claims.map_err(Refusal::Invalid)?;
+        let (claims, bytes) = claims.map_err(Refusal::Invalid)?;
         let ends = claims::check(&claims, &self.settings, unix_time()).map_err(Refusal::Invalid)?;
         claims::check_scopes(&claims, &self.settings.scopes)?;
         let verified = Arc::new(Verified { claims, ends });
         let entry = Entry { token: Arc::clone(&verified), since: Instant::now(), keys };
-        // Parsed claims take a multiple of their text.
-        self.verified.lock().insert(digest, entry, token.len() * 4);
+        self.verified.lock().insert(digest, entry, bytes);
         Ok(verified)
     }
 
@@ -191,13 +190,14 @@ impl Head {
     }
 }
 
-/// Claims of a token whose signature was checked.
-fn payload(token: &str) -> Result<Value, String> {
+/// Claims of a token whose signature was checked, and the memory that they take.
+fn payload(token: &str) -> Result<(Value, usize), String> {
     let payload = token.split('.').nth(1).unwrap_or_default();
     let payload =
         URL_SAFE_NO_PAD.decode(payload).map_err(|_| "the claims of the token are not base64url".to_owned())?;
     let claims: Value = json::parse(&payload, PARSED).map_err(|error| format!("the claims of the token: {error}"))?;
-    if claims.is_object() { Ok(claims) } else { Err("the claims of the token are no object".to_owned()) }
+    let bytes = json::measure(&payload).map_or(PARSED, |measure| measure.tree_bytes);
+    if claims.is_object() { Ok((claims, bytes)) } else { Err("the claims of the token are no object".to_owned()) }
 }
 
 /// Seconds of Unix time.

@@ -16,7 +16,7 @@ use super::edge::Begun;
 use super::events::Events;
 use super::moved::Mark;
 use super::sessions::{HttpClient, HttpSession, Sessions};
-use super::streams::{Aside, Counted, answering, pumped};
+use super::streams::{Aside, Counted, answering};
 
 /// Time between `Mcp-Session-Id` and `initialize` reaching the session.
 const INITIALIZE: Duration = Duration::from_secs(30);
@@ -115,7 +115,8 @@ impl SessionManager for OwnSessions {
         id: &SessionId,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        Ok(pumped(session.local.create_standalone_stream(id).await?))
+        let stream: EventStream = Box::pin(session.local.create_standalone_stream(id).await?);
+        Ok(stream)
     }
 
     async fn resume(
@@ -125,7 +126,7 @@ impl SessionManager for OwnSessions {
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
         let stream: EventStream = match session.is_new_to(&last) {
-            true => pumped(session.local.create_standalone_stream(id).await?),
+            true => Box::pin(session.local.create_standalone_stream(id).await?),
             false => Box::pin(session.local.resume(id, last).await?),
         };
         Ok(stream)

@@ -2,20 +2,27 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode as RpcCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
+use super::super::admission::Held;
+use super::sessions::HttpClient;
 use crate::error::Error;
+use crate::task::Task;
+use crate::turns;
 
 /// An answer.
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
@@ -27,6 +34,8 @@ const METRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-t
 const REFUSED: RpcCode = RpcCode(-32000);
 /// Headers of answers that a page may read beside those that it always may.
 const EXPOSED: &str = "mcp-session-id, www-authenticate, retry-after";
+/// Bytes that a part of a stream counts for beside its text.
+const FRAME: usize = 256;
 /// Seconds after which a refused client may try again.
 const AGAIN: HeaderValue = HeaderValue::from_static("1");
 
@@ -115,6 +124,48 @@ pub(super) fn readable_by(mut reply: Reply, origin: HeaderValue) -> Reply {
 /// Keeps `held` until the answer was read or its reader is gone.
 pub(super) fn holding<H: Send + Sync + 'static>(reply: Reply, held: H) -> Reply {
     reply.map(|body| Holding { body, _held: Unpinned(held) }.boxed())
+}
+
+/// Counts what is not written of an answer among what the client has not read. A stream waits for no reader: it is taken
+/// as it comes, in turns with those of other clients, and one that is far over what a client may leave unread is cut off.
+pub(super) fn counted(reply: Reply, client: &HttpClient) -> Reply {
+    let (unread, party) = (client.admission.unread.clone(), Arc::clone(&client.name));
+    reply.map(|mut body| {
+        if let Some(whole) = body.size_hint().exact().and_then(|_| body.frame().now_or_never()) {
+            let data = whole.and_then(Result::ok).and_then(|frame| frame.into_data().ok()).unwrap_or_default();
+            let held = unread.keep(data.len());
+            return Full::new(Bytes::from_owner(Unwritten { data, _held: held })).boxed();
+        }
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let taking = turns::taking(party, async move {
+            while let Some(Ok(frame)) = body.frame().await {
+                let Ok(data) = frame.into_data() else { continue };
+                let Ok(held) = unread.keep_late(data.len() + FRAME) else { return };
+                let data = Bytes::from_owner(Unwritten { data, _held: held });
+                if tell.send(Ok(Frame::data(data))).is_err() {
+                    return;
+                }
+            }
+        });
+        let taking = Task::spawn(taking);
+        StreamBody::new(futures::stream::poll_fn(move |context| {
+            let _taking = &taking;
+            told.poll_recv(context)
+        }))
+        .boxed()
+    })
+}
+
+/// A part of an answer, counted until hyper has written it.
+struct Unwritten {
+    data: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Unwritten {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
 }
 
 /// Ends an answer at a time: its body is not read any further.

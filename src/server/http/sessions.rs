@@ -12,15 +12,16 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::super::admission::Admission;
+use super::super::admission::{Admission, Counter, Held};
 use super::super::{ForgeServer, SessionHandler};
 use super::events::Events;
 use super::moved::{Keeping, Mark, Moving};
-use super::streams::{Asides, Counted, OpenStream};
+use super::streams::{Asides, Counted};
 use super::who::{Grant, Who};
 use crate::config::{Expose, Http};
 use crate::error::Error;
 use crate::gateway::Gateway;
+use crate::limits;
 use crate::principal::Principal;
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
@@ -72,7 +73,7 @@ pub(super) struct HttpSession {
     pub(super) keeping: Option<Arc<Keeping>>,
     pub(super) admission: Admission,
     /// Open `GET` streams.
-    streams: Arc<AtomicUsize>,
+    streams: Counter,
     /// Log entries of the requests whose streams are open.
     pub(super) asides: Asides,
     usage: Arc<Usage>,
@@ -162,8 +163,8 @@ impl HttpSession {
             events,
             mark,
             keeping,
-            admission: client.admission.sharing_bytes(),
-            streams: Arc::default(),
+            admission: client.admission.of_session(),
+            streams: Counter::new(&limits::GET_STREAMS),
             asides: Arc::default(),
             usage: Arc::default(),
         }
@@ -181,9 +182,10 @@ impl HttpSession {
     /// Opens one more `GET` stream.
     ///
     /// # Errors
-    /// `BUSY` when it has too many.
-    pub(super) fn open_stream(&self) -> Result<OpenStream, Error> {
-        OpenStream::new(&self.streams)
+    /// `BUSY` when it has too many, or its client has left too much unread.
+    pub(super) fn open_stream(&self) -> Result<Held, Error> {
+        self.admission.unread.check()?;
+        self.streams.hold(1)
     }
 
     /// Checks that one of its streams can be resumed after the event `last`. Without this check rmcp answers with an empty
@@ -220,7 +222,8 @@ impl HttpSession {
 pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient, principal: Principal) -> Arc<ForgeServer> {
     let profile = client.profile.as_deref().map(Into::into);
     let session = gateway.open_session(Principal { profile, ..principal });
-    Arc::new(ForgeServer::new(SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked }))
+    let handler = SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked };
+    Arc::new(ForgeServer::new(handler, &client.admission))
 }
 
 impl Sessions {
@@ -246,6 +249,8 @@ impl Sessions {
         {
             return Arc::clone(client);
         }
+        // In each form and profile it is one client, with one load.
+        let admission = clients.values().find(|client| client.name == name).map(|client| client.admission.of_session());
         if let Some(before) = clients.remove(&key) {
             before.ended.cancel();
         }
@@ -255,7 +260,7 @@ impl Sessions {
             asked,
             grant: who.grant.clone(),
             ended: self.ended.child_token(),
-            admission: Admission::default(),
+            admission: admission.unwrap_or_default(),
             stateless: OnceLock::new(),
             usage: Arc::default(),
         };

@@ -1,8 +1,7 @@
-//! Streams of a session: they wait for no reader, and have the log entries of their request.
+//! Streams of a session: they have the log entries of their request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use futures::{Stream, StreamExt as _};
@@ -15,38 +14,15 @@ use tokio::sync::mpsc;
 
 use super::super::admission::Admission;
 use super::moved::Mark;
-use crate::error::{Error, ErrorCode};
-use crate::limits;
-use crate::task::Task;
 
 /// Log entries of a request that wait for its stream; further ones go on the session's `GET` stream.
 const ASIDE: usize = 64;
-/// Events that a reader may be behind.
-const BEHIND: usize = 64;
-
-/// A stream whose events never wait for its reader: the session's worker serves all its streams in turn. One that falls
-/// behind is cut off, and its reader can resume it.
-pub(super) fn pumped(mut events: impl Stream<Item = ServerSseMessage> + Send + Unpin + 'static) -> EventStream {
-    let (tell, mut told) = mpsc::channel(BEHIND);
-    let pump = Task::spawn(async move {
-        while let Some(event) = events.next().await {
-            if tell.try_send(event).is_err() {
-                return;
-            }
-        }
-    });
-    Box::pin(futures::stream::poll_fn(move |context| {
-        let _pump = &pump;
-        told.poll_recv(context)
-    }))
-}
-
 /// The stream of one request: its log entries, then what `events` has.
 pub(super) fn answering(
-    events: impl Stream<Item = ServerSseMessage> + Send + Unpin + 'static,
+    events: impl Stream<Item = ServerSseMessage> + Send + Sync + Unpin + 'static,
     mut aside: Option<Aside>,
 ) -> EventStream {
-    let mut events = pumped(events).fuse();
+    let mut events = events.fuse();
     Box::pin(futures::stream::poll_fn(move |context| {
         if let Some(Poll::Ready(Some(entry))) = aside.as_mut().map(|aside| aside.entries.poll_recv(context)) {
             return Poll::Ready(Some(ServerSseMessage::from_message(entry)));
@@ -134,29 +110,5 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
-    }
-}
-
-/// An open `GET` stream of a session, until dropped.
-pub(super) struct OpenStream(Arc<AtomicUsize>);
-
-impl OpenStream {
-    /// Opens one more.
-    ///
-    /// # Errors
-    /// `BUSY` when there are too many.
-    pub(super) fn new(open: &Arc<AtomicUsize>) -> Result<Self, Error> {
-        let stream = Self(Arc::clone(open));
-        let number = open.fetch_add(1, Ordering::AcqRel) + 1;
-        if number > limits::GET_STREAMS.max {
-            return Err(limits::GET_STREAMS.exceeded(ErrorCode::Busy, number));
-        }
-        Ok(stream)
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

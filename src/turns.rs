@@ -1,8 +1,9 @@
-//! Places for runs at once. Whoever waits is served in turn by client, so that one client's storm delays another by one
-//! run at most.
+//! Places for runs, and for shorter work, at once. Whoever waits is served in turn by client, so that one client's storm
+//! delays another by one run at most, or by one step of shorter work.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -16,9 +17,39 @@ pub struct Turn {
     pub most: usize,
 }
 
-/// The places of a pool.
+/// Places for steps of shorter work, and how many of them a party may have: there is always one for another.
+static STEPS: LazyLock<(Places, usize)> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    (Places::new(processors + 1), processors)
+});
+
+/// Does work of a party in turn with that of others. Each step of it, from one wait to the next, takes a place.
+pub(crate) async fn taking<T>(party: Arc<str>, work: impl Future<Output = T>) -> T {
+    let (places, most) = &*STEPS;
+    let (turn, mut work) = (Turn { party, most: *most }, Box::pin(work));
+    loop {
+        let told = places.enter(&turn, usize::MAX);
+        // Those that were woken at the same time enter too, before it is decided whose turn it is.
+        tokio::task::yield_now().await;
+        places.grant();
+        let place = match told {
+            Some(told) => told.await.ok(),
+            None => None,
+        };
+        let done = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        drop(place);
+        if let Poll::Ready(done) = done {
+            return done;
+        }
+        let mut is_woken = false;
+        std::future::poll_fn(|_| if std::mem::replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+}
+
+/// Places that are taken in turn.
 #[derive(Clone)]
-pub(super) struct Places(Arc<Mutex<State>>);
+pub(crate) struct Places(Arc<Mutex<State>>);
 
 struct State {
     all: usize,
@@ -35,7 +66,7 @@ struct Waiter {
 }
 
 /// A place, free again when dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     places: Places,
     party: Arc<str>,
 }
@@ -84,64 +115,78 @@ impl State {
 }
 
 impl Places {
-    pub(super) fn new(all: usize) -> Self {
+    pub(crate) fn new(all: usize) -> Self {
         Self(Arc::new(Mutex::new(State { all, free: all, held: HashMap::new(), turns: VecDeque::new() })))
     }
 
     /// Places in use.
-    pub(super) fn busy(&self) -> usize {
+    pub(crate) fn busy(&self) -> usize {
         let state = self.0.lock();
         state.all - state.free
     }
 
     /// Requests that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         let mut state = self.0.lock();
         state.tidy();
         state.waiting()
     }
 
     /// A place at once, if there is one and nobody's turn is before.
-    pub(super) fn take(&self, turn: &Turn) -> Option<Place> {
+    pub(crate) fn take(&self, turn: &Turn) -> Option<Place> {
         let mut state = self.0.lock();
         state.tidy();
         let is_first = state.free > 0 && state.turns.is_empty() && state.held(&turn.party) < turn.most;
         is_first.then(|| self.place(&mut state, &turn.party))
     }
 
-    /// Waits for a place; no more than `queue` requests wait at once. `None` when that many do already and each party has
-    /// its share of them, or when a request of a party with fewer took this one's.
-    pub(super) async fn wait(&self, turn: &Turn, queue: usize) -> Option<Place> {
+    /// Waits for a place, as [`Places::enter`] says.
+    pub(crate) async fn wait(&self, turn: &Turn, queue: usize) -> Option<Place> {
+        let told = self.enter(turn, queue)?;
+        self.grant();
+        told.await.ok()
+    }
+
+    /// Enters the queue, where no more than `queue` requests wait at once. `None` when that many do already and each party
+    /// has its share of them. The place comes with a later grant; none when a request of a party with fewer took this one's.
+    pub(crate) fn enter(&self, turn: &Turn, queue: usize) -> Option<oneshot::Receiver<Place>> {
         let (tell, told) = oneshot::channel();
-        let granted = {
-            let mut state = self.0.lock();
+        let mut state = self.0.lock();
+        if state.waiting() >= queue {
             state.tidy();
             if state.waiting() >= queue && !state.make_room(&turn.party) {
                 return None;
             }
-            let waiter = Waiter { most: turn.most, tell };
-            match state.turns.iter_mut().find(|(party, _)| *party == turn.party) {
-                Some((_, waiters)) => waiters.push_back(waiter),
-                None => state.turns.push_back((Arc::clone(&turn.party), VecDeque::from([waiter]))),
-            }
-            self.granted(&mut state)
-        };
+        }
+        let waiter = Waiter { most: turn.most, tell };
+        match state.turns.iter_mut().find(|(party, _)| *party == turn.party) {
+            Some((_, waiters)) => waiters.push_back(waiter),
+            None => state.turns.push_back((Arc::clone(&turn.party), VecDeque::from([waiter]))),
+        }
+        Some(told)
+    }
+
+    /// Gives free places to those whose turn it is.
+    pub(crate) fn grant(&self) {
+        let granted = self.granted(&mut self.0.lock());
         granted.into_iter().for_each(|(tell, place)| drop(tell.send(place)));
-        told.await.ok()
     }
 
     /// Free places for those whose turn it is.
     fn granted(&self, state: &mut State) -> Vec<(oneshot::Sender<Place>, Place)> {
         let mut granted = Vec::new();
-        state.tidy();
         while state.free > 0 {
             let may = |(party, waiters): &(Arc<str>, VecDeque<Waiter>)| {
                 waiters.front().is_some_and(|waiter| state.held(party) < waiter.most)
             };
             let Some(next) = state.turns.iter().position(may) else { break };
             let Some((party, mut waiters)) = state.turns.remove(next) else { break };
-            let Some(waiter) = waiters.pop_front() else { continue };
-            granted.push((waiter.tell, self.place(state, &party)));
+            while waiters.front().is_some_and(|waiter| waiter.tell.is_closed()) {
+                waiters.pop_front();
+            }
+            if let Some(waiter) = waiters.pop_front() {
+                granted.push((waiter.tell, self.place(state, &party)));
+            }
             if !waiters.is_empty() {
                 state.turns.push_back((party, waiters));
             }
