@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
+use futures::future::OptionFuture;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -32,18 +33,14 @@ pub(crate) async fn taking<T>(party: Arc<str>, work: impl Future<Output = T>) ->
         // Those that were woken at the same time enter too, before it is decided whose turn it is.
         tokio::task::yield_now().await;
         places.grant();
-        let place = match told {
-            Some(told) => told.await.ok(),
-            None => None,
-        };
-        let done = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        let place = OptionFuture::from(told).await;
+        let done = futures::poll!(work.as_mut());
         drop(place);
-        if let Poll::Ready(done) = done {
-            return done;
+        match done {
+            Poll::Ready(done) => return done,
+            // Until the work wakes this task.
+            Poll::Pending => futures::pending!(),
         }
-        let mut is_woken = false;
-        std::future::poll_fn(|_| if std::mem::replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending })
-            .await;
     }
 }
 

@@ -75,6 +75,8 @@ const SPANS_END: Duration = Duration::from_secs(2);
 
 /// Time for blocking work to end at shutdown.
 const BLOCKING_END: Duration = Duration::from_millis(50);
+/// Steps of tasks between looks for input.
+const STEPS: u32 = 16;
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
@@ -231,7 +233,9 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     log_to_stderr(&cli);
     panics::install();
     memory::set_up(task::threads());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(task::threads()).enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // New requests are heard while many steps of others wait, each up to milliseconds.
+    let runtime = runtime.worker_threads(task::threads()).event_interval(STEPS).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Failure::internal(format!("no async runtime: {error}"))),

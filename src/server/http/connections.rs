@@ -171,34 +171,36 @@ struct Paced<S> {
 }
 
 impl<S: AsyncWrite> Paced<S> {
-    fn paced<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-        bytes: usize,
-    ) -> Poll<io::Result<T>> {
-        if written.is_pending() && self.behind.is_none() {
-            self.behind = Some((Box::pin(tokio::time::sleep(WRITE)), 0));
-        }
-        if let Some((end, read)) = &mut self.behind {
+    /// The result of a write, or an error where too little was read.
+    fn paced(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(Ok(bytes)), Some((_, read))) = (&written, &mut self.behind) {
             *read += bytes;
-            if written.is_pending() && end.as_mut().poll(context).is_ready() {
-                if *read < PACE {
-                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                }
-                self.behind = None;
-                return self.paced(context, written, 0);
+        }
+        while written.is_pending() {
+            let (end, read) = self.behind.get_or_insert_with(|| (Box::pin(tokio::time::sleep(WRITE)), 0));
+            match end.as_mut().poll(context) {
+                Poll::Pending => break,
+                Poll::Ready(()) if *read < PACE => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Ready(()) => self.behind = None,
             }
         }
         written
+    }
+
+    /// The same, of what waits for all that was written before.
+    fn caught_up(&mut self, context: &mut Context<'_>, done: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if done.is_ready() {
+            self.behind = None;
+            return done;
+        }
+        self.paced(context, Poll::Pending).map_ok(drop)
     }
 }
 
 impl<S: AsyncWrite> AsyncWrite for Paced<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.as_mut().poll_write(context, bytes);
-        let read = if let Poll::Ready(Ok(read)) = &written { *read } else { 0 };
-        self.paced(context, written, read)
+        self.paced(context, written)
     }
 
     fn poll_write_vectored(
@@ -207,8 +209,7 @@ impl<S: AsyncWrite> AsyncWrite for Paced<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.stream.as_mut().poll_write_vectored(context, parts);
-        let read = if let Poll::Ready(Ok(read)) = &written { *read } else { 0 };
-        self.paced(context, written, read)
+        self.paced(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -217,15 +218,12 @@ impl<S: AsyncWrite> AsyncWrite for Paced<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.stream.as_mut().poll_flush(context);
-        if flushed.is_ready() {
-            self.behind = None;
-        }
-        self.paced(context, flushed, 0)
+        self.caught_up(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = self.stream.as_mut().poll_shutdown(context);
-        self.paced(context, ended, 0)
+        self.caught_up(context, ended)
     }
 }
 

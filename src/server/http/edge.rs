@@ -485,7 +485,7 @@ async fn handled(service: &Service, request: Request<Full<Bytes>>) -> Reply {
     .await
 }
 
-/// A request of 2026-07-28, in flight until its answer was read or its reader is gone. Its id is the client's own, and
+/// A request of 2026-07-28, in flight until its answer was made or its reader is gone. Its id is the client's own, and
 /// other windows of the client use the same ones.
 struct InFlight {
     admission: Admission,

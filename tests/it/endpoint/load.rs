@@ -96,7 +96,7 @@ async fn what_a_client_leaves_unread_bounds_what_it_may_ask_in_every_form_and_se
     let served = Served::start(Fence::new(), &config).await;
     let [a, b, _] = TOKENS;
     let session = served.session(Some(a)).await;
-    let big = call(1, "faulty__big", json!({"bytes": 12_000_000}));
+    let big = call(1, "faulty__big", json!({"bytes": 10_000_000}));
     let mut held = Vec::new();
     // Some of each answer is in buffers of the system.
     let refused = loop {
@@ -105,10 +105,10 @@ async fn what_a_client_leaves_unread_bounds_what_it_may_ask_in_every_form_and_se
             true => held.push(stream),
             false => break begin,
         }
-        assert!(held.len() < 30, "30 answers of 12 MB are kept");
+        assert!(held.len() < 30, "30 answers of 10 MB are kept");
     };
     assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("unread answers: "), "{refused}");
-    assert!(held.len() >= 6, "64 MiB are allowed, and {} answers of 12 MB were too many", held.len());
+    assert!(held.len() >= 6, "64 MiB are allowed, and {} answers of 10 MB were too many", held.len());
     // Refused before any work.
     assert_eq!(metric(port, "forgefs_calls_total{server=\"faulty\",outcome=\"ok\"}").await, held.len());
     let (ls, client) = (call(2, "ls", json!({})), http());
