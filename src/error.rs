@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 pub use wire::ErrorCode;
 
+pub use crate::effect::Effect;
 use crate::text::head;
 
 /// Result with [`Error`].
@@ -22,8 +23,10 @@ pub struct Error {
     pub hint: Option<String>,
     /// Structured data of the other side.
     pub data: Option<Box<Value>>,
-    /// True if it is certain that the call had no effect: nothing was sent, or the server knows no such method.
-    pub no_effect: bool,
+    /// What became of the call, if one went out.
+    pub effect: Effect,
+    /// True if the call may write and may be done: it is not to be repeated without a look.
+    pub is_doubtful: bool,
 }
 
 impl Error {
@@ -36,7 +39,7 @@ impl Error {
         if message.len() > Self::MAX_MESSAGE {
             message = format!("{}… ({} bytes in all)", head(&message, Self::MAX_MESSAGE), message.len());
         }
-        Self { code, message, hint: None, data: None, no_effect: false }
+        Self { code, message, hint: None, data: None, effect: Effect::Unknown, is_doubtful: false }
     }
 
     /// Adds a hint.
@@ -53,10 +56,30 @@ impl Error {
         self
     }
 
+    /// Notes what became of the call.
+    #[must_use]
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
     /// Notes that the call had no effect.
     #[must_use]
-    pub fn without_effect(mut self) -> Self {
-        self.no_effect = true;
+    pub fn without_effect(self) -> Self {
+        self.with_effect(Effect::Nothing)
+    }
+
+    /// The error of a call that may write: warns of repeating it, unless nothing was done.
+    #[must_use]
+    pub fn of_write(mut self) -> Self {
+        let warning = match self.effect {
+            Effect::Nothing => return self,
+            Effect::Done => "it was carried out: do not call again for its answer",
+            Effect::Unknown => "it may have been carried out all the same, so look before calling again",
+        };
+        if !std::mem::replace(&mut self.is_doubtful, true) {
+            self.hint = Some(self.hint.map_or_else(|| warning.to_owned(), |hint| format!("{warning}; {hint}")));
+        }
         self
     }
 

@@ -18,6 +18,7 @@ pub mod console;
 #[cfg(unix)]
 mod daemon;
 pub mod discovery;
+pub mod effect;
 pub mod error;
 pub mod execution;
 mod fetch;

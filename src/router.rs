@@ -104,7 +104,9 @@ impl Router {
         match self.upstreams.get(name) {
             Some(route) if route.instance == server.instance => Ok(route),
             Some(_) => Err(replaced(name)),
-            None => Err(Error::new(ErrorCode::ServerNotFound, format!("server `{name}` is not connected"))),
+            None => {
+                Err(Error::new(ErrorCode::ServerNotFound, format!("server `{name}` is not connected")).without_effect())
+            }
         }
     }
 
@@ -128,5 +130,5 @@ fn choosing<'t>(tenant: Option<&'t Tenant>, operation: &Operation) -> Option<&'t
 /// The error of a call to a server that was replaced.
 fn replaced(name: &str) -> Error {
     let what = format!("not called: server `{name}` is being replaced, since its configuration changed");
-    Error::new(ErrorCode::TransportDead, what).hint("run the script again")
+    Error::new(ErrorCode::TransportDead, what).hint("run the script again").without_effect()
 }

@@ -22,7 +22,7 @@ pub use history::{UNFINISHED, had_read, record, records};
 #[derive(Debug)]
 pub struct Log {
     sink: Sink,
-    required: bool,
+    required: config::Required,
 }
 
 #[derive(Debug)]
@@ -56,10 +56,16 @@ impl Log {
         Arc::new(Self { sink, required: audit.required })
     }
 
-    /// True if an act without a record must not happen.
+    /// Calls that must not be made without a record.
     #[must_use]
-    pub fn is_required(&self) -> bool {
+    pub fn required(&self) -> config::Required {
         self.required
+    }
+
+    /// True if no record is written anywhere.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.sink, Sink::Off)
     }
 
     /// Opens the file, and creates it if missing.

@@ -1,7 +1,7 @@
 //! The journal of a run, written by the broker before the script hears of anything; and the past of a resumed run, from
 //! which the same calls are answered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -13,8 +13,8 @@ use wire::{Json, Op, Outcome};
 use super::ledger::Call;
 use super::policy::Asked;
 use super::record::Verdict;
-use super::{Broker, is_repeatable};
-use crate::error::{Error, ErrorCode, Result};
+use super::{Approver, Broker, is_repeatable};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer, unix_ms};
 use crate::labels::Held;
 use crate::labels::Labels;
@@ -24,16 +24,21 @@ use crate::session::Consent;
 use crate::task;
 use crate::upstream::Operation;
 
+/// Key of the run, in the data of the error of a call that does not belong to it.
+pub const PARTED: &str = "resumes";
+
 /// Journal of one run.
 #[derive(Debug)]
 pub struct Evidence {
-    /// `None` for a dry run, which leaves no evidence.
+    /// `None` for a dry run, which leaves no evidence, and where none can be written.
     writer: Option<Arc<Writer>>,
     past: Option<Past>,
+    /// Calls in it at the begin, and those of its first run.
+    expected: (usize, usize),
     /// Requests of the script that no line has yet, by number.
     asks: Mutex<HashMap<u64, Json>>,
-    /// Calls that failed without effect, by number.
-    no_effect: Mutex<HashSet<u64>>,
+    /// What became of calls that failed, by number.
+    effects: Mutex<HashMap<u64, Effect>>,
     /// Calls answered from the past, by number, with the script's clock then.
     inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
     /// The script's clock, in Unix milliseconds. It never goes back.
@@ -58,15 +63,16 @@ impl Evidence {
     #[must_use]
     pub fn new(writer: Option<Arc<Writer>>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        let (waiting, no_effect) = (Mutex::default(), Mutex::default());
+        let (waiting, effects) = (Mutex::default(), Mutex::default());
         Self {
             writer,
+            expected: past.as_ref().map_or((0, 0), |past| (past.calls(), past.first_calls())),
             past,
             asks,
             inherited,
             now_ms: AtomicU64::new(now_ms),
             waiting,
-            no_effect,
+            effects,
             has_ended,
             live: None,
         }
@@ -77,6 +83,23 @@ impl Evidence {
     pub fn in_background(mut self, live: Option<Arc<Live>>) -> Self {
         self.live = live;
         self
+    }
+
+    /// What the run is told of its journal: that it has none, or what it took from the run that it continues.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        if self.is_lost() {
+            return Some("this run has no journal, since none can be written: it cannot be resumed".to_owned());
+        }
+        let past = self.past.as_ref()?;
+        let (all, _) = self.expected;
+        let used = all.saturating_sub(past.calls());
+        Some(format!("continues {}: {used} of {all} recorded calls used", past.head.run))
+    }
+
+    /// True if there should be a journal and none can be written.
+    fn is_lost(&self) -> bool {
+        self.writer.is_none() && self.past.is_none()
     }
 
     /// Writes the end of a run that was given up, which held data of `labels`.
@@ -117,7 +140,7 @@ impl Evidence {
     pub(super) fn answered(&self, op: u64, outcome: &Outcome, labels: Labels) -> u64 {
         let ask = self.asks.lock().remove(&op);
         let (from, then) = self.inherited.lock().remove(&op).unzip();
-        let no_effect = self.no_effect.lock().remove(&op);
+        let effect = self.effects.lock().remove(&op);
         let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
         let now_ms = then.or_else(past).unwrap_or_else(|| unix_ms(SystemTime::now()));
         let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
@@ -128,7 +151,8 @@ impl Evidence {
                 ask,
                 answer: Some(outcome),
                 left_out: None,
-                no_effect,
+                no_effect: effect == Some(Effect::Nothing),
+                done: effect == Some(Effect::Done),
                 labels,
                 from,
             });
@@ -176,7 +200,7 @@ impl Evidence {
     /// Calls that an earlier run may answer.
     #[must_use]
     pub fn expected(&self) -> usize {
-        self.past.as_ref().map_or(0, Past::calls)
+        self.expected.0
     }
 }
 
@@ -207,17 +231,15 @@ impl Broker {
         self.evidence.get()
     }
 
-    /// Writes that a call goes out.
+    /// Writes that a call goes out; false if the run should have a journal and has none, `None` if it need not.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written.
-    pub(super) fn write_sent(&self, call: &Call<'_>, asked: &Asked<'_>, again: Option<RunOp>) -> Result<()> {
-        let Some((evidence, writer)) = self.evidence().and_then(|evidence| Some((evidence, evidence.writer.as_ref()?)))
-        else {
-            return Ok(());
-        };
+    pub(super) fn write_sent(&self, call: &Call<'_>, asked: &Asked<'_>, again: Option<RunOp>) -> Result<Option<bool>> {
+        let Some(evidence) = self.evidence() else { return Ok(None) };
+        let Some(writer) = &evidence.writer else { return Ok(evidence.is_lost().then_some(false)) };
         let record = call.record();
-        writer.sent(Sent {
+        let sent = Sent {
             op: record.call,
             at_ms: unix_ms(SystemTime::now()),
             method: asked.operation.method().to_owned(),
@@ -228,7 +250,14 @@ impl Broker {
             args_hash: record.args_hash,
             again,
             ask: evidence.asks.lock().remove(&record.call),
-        })
+        };
+        match writer.sent(sent) {
+            Err(error) if asked.is_read() => {
+                tracing::warn!(%error, "a call that reads is made all the same");
+                Ok(Some(false))
+            }
+            written => written.map(|()| Some(true)),
+        }
     }
 
     fn origin_of(&self, asked: &Asked<'_>) -> String {
@@ -243,21 +272,23 @@ impl Broker {
         stubgen::digest(&stubgen::canonical_json(&about))
     }
 
-    /// Notes that a call failed without effect.
-    pub(super) fn had_no_effect(&self, op: u64, error: &Error) {
-        let is_settled = error.no_effect
-            || matches!(
-                error.code,
-                ErrorCode::ToolError
-                    | ErrorCode::ToolNotFound
-                    | ErrorCode::ToolDenied
-                    | ErrorCode::RateLimit
-                    | ErrorCode::CircuitOpen
-                    | ErrorCode::AuthRequired
-            );
-        if let Some(evidence) = self.evidence().filter(|_| is_settled) {
-            evidence.no_effect.lock().insert(op);
+    /// Notes what became of a call that failed.
+    pub(super) fn ended_with(&self, op: u64, effect: Effect) {
+        if let Some(evidence) = self.evidence() {
+            evidence.effects.lock().insert(op, effect);
         }
+    }
+
+    /// Refuses to go on with a script that does not belong to the run that it resumes, unless the operator consents.
+    pub(crate) fn is_apart(&self, what: &str, run: &str) -> Result<()> {
+        if self.is_dry || self.context.approver == Approver::Operator {
+            return Ok(());
+        }
+        let error = Error::new(ErrorCode::ApprovalDenied, format!("{what} of run {run}, which it resumes"));
+        Err(error.data(json!({ PARTED: run })).hint(
+            "run it without `resume` if it is another script; if it goes on with that run, make the recorded calls first, \
+             or name tools to call again in `fresh`",
+        ))
     }
 
     /// The answer of an earlier run to this call, under the rules of now.
@@ -273,7 +304,17 @@ impl Broker {
         let Operation::Tool { name, .. } = asked.operation else { return Ok(Inherited::Nothing(None)) };
         let (op, args_hash) = call.key();
         let server = &asked.entry.name;
-        if !past.has(server, name, &args_hash) {
+        // Journals of earlier versions have the digest of numbers as they were written.
+        let written = stubgen::digest(&asked.operation.arguments());
+        let args_hash = if past.has(server, name, &written) { written } else { args_hash };
+        let is_known = past.has(server, name, &args_hash);
+        if !is_known {
+            let is_free = asked.is_read() || asked.entry.is_scripts() || !past.is_edit;
+            let all = evidence.expected.1;
+            if !is_free && all > 0 && past.first_calls() == all {
+                let what = format!("{} is not called: this script has used none of", asked.label());
+                self.is_apart(&format!("{what} the {all} recorded calls"), &past.first.0)?;
+            }
             return Ok(Inherited::Nothing(past.doubted(server, name, &args_hash)));
         }
         // Before it counts as asked for: a refused call is not.

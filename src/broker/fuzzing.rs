@@ -7,6 +7,7 @@ use super::normalise::{Origin, tool_answer};
 use super::schema::{Check, Dialect, Halt, Patterns, Problems};
 use super::{Attachments, sample};
 use crate::config::Limits;
+use crate::error::Effect;
 use crate::fuzzing::{CHURN, Input, spent, warmed};
 use crate::json;
 use crate::limits;
@@ -93,7 +94,7 @@ fn as_answer(input: &mut Input<'_>, text: String) {
     };
     let answer = ToolAnswer {
         content: vec![block; input.times(6)],
-        is_error: input.byte().is_multiple_of(2),
+        failed: input.byte().is_multiple_of(2).then(Effect::default),
         ..ToolAnswer::default()
     };
     let (bytes, limits) = (bytes * answer.content.len(), Limits::default());

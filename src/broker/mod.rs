@@ -44,8 +44,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use wire::Language;
 
-use crate::config::Amount;
-use crate::error::{Error, ErrorCode, Result};
+use crate::config::{Amount, Required};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::journal::RunOp;
 use crate::json;
 use crate::labels::Labels;
@@ -68,7 +68,7 @@ pub use board::{Board, Glance, Tally};
 pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
-pub use evidence::Evidence;
+pub use evidence::{Evidence, PARTED};
 pub use ledger::Ledger;
 pub(crate) use policy::is_read_only;
 pub use policy::{Rules, RulesNow};
@@ -82,7 +82,7 @@ use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
 use policy::{Asked, Caller, Reason, is_repeatable};
-use recorder::Recorder;
+use recorder::{Recorder, no_record};
 use scope::{Nesting, Scope};
 use taint::Taint;
 
@@ -414,7 +414,7 @@ impl Broker {
         let slot = self.slots.acquire().await;
         let answer = self.send(call, asked, admitted).await;
         drop(slot);
-        if answer.as_ref().is_err_and(|error| was_turned_away(error.code) || !call.is_sent()) {
+        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
             self.context.spending.refund(cost, &self.account).await;
             call.paid(Amount::ZERO);
             self.give_back(call, admitted.approval.as_deref()).await;
@@ -424,17 +424,26 @@ impl Broker {
 
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
-        let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
-        let is_admitted = match recorded.and_then(|()| self.still_admitted(asked, admitted)) {
-            Ok(()) => self.use_up(call, admitted.approval.as_deref()).await,
-            refused => refused,
+        let ready = async {
+            let logged = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await?;
+            self.still_admitted(asked, admitted)?;
+            self.use_up(call, admitted.approval.as_deref()).await?;
+            let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];
+            let is_lost = records.contains(&Some(false)) && !records.contains(&Some(true));
+            match is_lost && !asked.is_read() && self.recorder.log.required() > Required::Nothing {
+                true => Err(no_record()),
+                false => Ok(()),
+            }
         };
-        if let Err(error) = is_admitted.and_then(|()| self.write_sent(call, asked, admitted.again.clone())) {
+        if let Err(error) = ready.await {
             return Err(call.refused(error));
         }
-        let answer = self.perform(call, asked).await;
+        let answer = self.perform(call, asked).await.map_err(|error| match asked.operation.is_repeatable() {
+            true => error,
+            false => error.of_write(),
+        });
         if let Err(error) = &answer {
-            self.had_no_effect(call.key().0, error);
+            self.ended_with(call.key().0, error.effect);
         }
         match answer {
             Err(mut error) if error.code == ErrorCode::ToolChanged => {
@@ -547,13 +556,15 @@ impl Broker {
 
 fn no_room(asked: &Asked<'_>, full: &memory::Full) -> Error {
     let message = format!("the answer of {} is too large: {full}", asked.label());
-    Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
+    Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint()).with_effect(Effect::Done)
 }
 
 /// True if a call with this error was not made: refused by the circuit breaker or the server, or because the tool has
 /// changed.
-fn was_turned_away(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::CircuitOpen | ErrorCode::AuthRequired | ErrorCode::RateLimit | ErrorCode::ToolChanged)
+fn was_turned_away(error: &Error) -> bool {
+    const AWAY: [ErrorCode; 4] =
+        [ErrorCode::CircuitOpen, ErrorCode::AuthRequired, ErrorCode::RateLimit, ErrorCode::ToolChanged];
+    error.effect == Effect::Nothing && AWAY.contains(&error.code)
 }
 
 /// Milliseconds with microsecond resolution, as in the records.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::attachments::{Attachments, bytes_of};
 use crate::config::Limits;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::json;
 use crate::memory;
 use crate::redact::{self, Surface};
@@ -34,13 +34,14 @@ pub(super) struct Origin<'a> {
 /// Returns its size in bytes beside it.
 pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> (usize, Result<Value>) {
     let (bytes, fits) = size(&answer, origin);
-    (bytes, fits.and_then(|()| value(answer, origin)))
+    let effect = answer.failed.unwrap_or(Effect::Done);
+    (bytes, fits.map_err(|error| error.with_effect(effect)).and_then(|()| value(answer, origin)))
 }
 
 fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
     let Origin { server, tool, attachments, .. } = *origin;
-    if answer.is_error {
-        return Err(tool_error(tool, answer));
+    if let Some(effect) = answer.failed {
+        return Err(tool_error(tool, answer).with_effect(effect));
     }
     if let Some(structured) = answer.structured {
         let others = answer.content.into_iter().filter_map(|block| match block {
@@ -80,7 +81,7 @@ fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
 /// Memory of the values made from texts of an answer.
 pub(super) fn tree_bytes(answer: &Answer) -> usize {
     let Answer::Tool(answer) = answer else { return 0 };
-    if answer.structured.is_some() || answer.is_error {
+    if answer.structured.is_some() || answer.failed.is_some() {
         return 0;
     }
     let texts = answer.content.iter().filter_map(|block| match block {

@@ -293,7 +293,7 @@ fn call_error(error: &Error) -> CallError {
     CallError {
         code: error.code,
         message: error.message.clone(),
-        retryable: error.behaviour().retryable,
+        retryable: error.behaviour().retryable && !error.is_doubtful,
         suggested_fix: Some(error.suggested_fix().to_owned()),
         data: error.data.as_ref().and_then(|data| json_text(data).ok()),
     }

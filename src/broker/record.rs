@@ -156,6 +156,7 @@ impl CallRecord {
         let args = asked.written.map_or(record.args, preview);
         Self {
             args,
+            args_hash: stubgen::digest(&stubgen::identity_json(&asked.operation.parameters())),
             method: Some(asked.operation.method()),
             is_write: !asked.is_read(),
             from: asked.from.and_then(Caller::scope).map(|scope| scope.label().to_owned()),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::audit::Subject;
 use super::{CallRecord, Verdict};
 use crate::audit::{self, Entry};
+use crate::config::Required;
 use crate::error::{Error, ErrorCode, Result};
 use crate::random;
 use crate::session::{self, Session};
@@ -110,11 +111,16 @@ impl Recorder {
         }
     }
 
-    /// Records a call before it is sent.
+    /// Records a call before it is sent; false if that failed, `None` where the log is off.
     ///
     /// # Errors
     /// `INTERNAL` when writing fails and the configuration requires a record.
-    pub(super) async fn sent(&self, call: &CallRecord, session: &Session, trace: Option<String>) -> Result<()> {
+    pub(super) async fn sent(
+        &self,
+        call: &CallRecord,
+        session: &Session,
+        trace: Option<String>,
+    ) -> Result<Option<bool>> {
         let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
         let mut objects = Vec::new();
         let begun = is_first.then(|| {
@@ -141,19 +147,20 @@ impl Recorder {
             if let Some(begun) = sent.begun {
                 *self.read.lock() = begun.read.read;
             }
-            return Ok(());
+            return Ok((!self.log.is_off()).then_some(true));
         }
         if let Some(begun) = sent.begun {
             self.has_begun.store(false, Ordering::Relaxed);
             session.give_back_reads(begun.read.read);
         }
-        match self.log.is_required() {
-            true => Err(Error::new(ErrorCode::Internal, "the call is not made: it cannot be put on record").hint(
-                "the operator has to look at the log; `required = false` in [audit] makes calls without a record",
-            )),
-            false => Ok(()),
-        }
+        if self.log.required() == Required::Calls { Err(no_record()) } else { Ok(Some(false)) }
     }
+}
+
+/// The error of a call that cannot be put on record.
+pub(super) fn no_record() -> Error {
+    Error::new(ErrorCode::Internal, "the call is not made: it cannot be put on record")
+        .hint("the operator has to look at the log; `required = false` in [audit] makes calls without a record")
 }
 
 pub(super) fn rfc3339(time: SystemTime) -> String {

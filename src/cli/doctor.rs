@@ -13,7 +13,7 @@ use super::ui::Ui;
 use super::{Failure, Global, about, reports};
 use crate::audit;
 use crate::catalog::Catalog;
-use crate::config::exposures;
+use crate::config::{Required, exposures};
 use crate::confined::Examined;
 use crate::discovery::objects;
 use crate::gateway::Gateway;
@@ -49,7 +49,11 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         report.push("warnings", &format!("warning  {exposure}"), exposure.into());
     }
     if let Err(error) = audit::Log::open(&config.audit).probe() {
-        let then = if config.audit.required { ", calls are refused until it can" } else { "" };
+        let then = match config.audit.required {
+            Required::Calls => ", calls are refused until it can",
+            Required::Writes => ", calls that may write and have no journal are refused",
+            Required::Nothing => "",
+        };
         let text = format!("records cannot be written: {error}{then}");
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }

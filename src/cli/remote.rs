@@ -39,6 +39,7 @@ pub(super) enum Request {
         dry_run: bool,
         resume: Option<String>,
         fresh: Vec<String>,
+        anyway: bool,
         yes: bool,
         json: bool,
     },
@@ -61,12 +62,14 @@ pub(super) enum Piece {
 pub(super) struct Answer {
     pub(super) pieces: Vec<Piece>,
     pub(super) exit: u8,
+    /// The script does not belong to the run that it resumes, and may be run all the same.
+    pub(super) asks: bool,
 }
 
 impl Answer {
     /// An answer of one piece.
     pub(super) fn of(piece: Piece) -> Self {
-        Self { pieces: vec![piece], exit: 0 }
+        Self { pieces: vec![piece], ..Self::default() }
     }
 
     fn print(self, ui: Ui) -> ExitCode {
@@ -85,9 +88,9 @@ impl Answer {
 /// the command's own.
 pub(super) async fn answer(
     global: &Global,
-    request: Request,
+    mut request: Request,
     optional: bool,
-    start: impl FnOnce(Config) -> Result<Gateway, Failure>,
+    start: impl Fn(Config) -> Result<Gateway, Failure> + Copy,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
     let config = global.load(optional)?;
@@ -102,11 +105,18 @@ pub(super) async fn answer(
     if !request.is_stoppable() {
         return Ok(answered.await?.print(ui));
     }
-    tokio::select! {
-        answer = answered => Ok(answer?.print(ui)),
+    let answer = tokio::select! {
+        answer = answered => answer?,
         // Leaving this branch kills the script and its calls, here or in the daemon.
-        () = super::signals::interrupted() => Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
+    };
+    let asks = answer.asks && ui.is_interactive();
+    let exit = answer.print(ui);
+    match &mut request {
+        Request::Run { anyway, .. } if asks && ui.asks("does it go on with that run all the same?") => *anyway = true,
+        _ => return Ok(exit),
     }
+    Box::pin(self::answer(global, request, optional, start, ui)).await
 }
 
 /// Answers a request of another process, as JSON.
@@ -117,9 +127,9 @@ pub(super) async fn answer_json(gateway: &Gateway, session: &Arc<Session>, reque
             .map_err(|error| Failure::internal(format!("the daemon does not know this request: {error}")))?;
         let mut answer = Answer::default();
         answer.pieces.extend(settled_note(&request.settle(gateway).await, request.patience(gateway)));
-        let Answer { pieces, exit } = request.answer(gateway, session).await?;
+        let Answer { pieces, exit, asks } = request.answer(gateway, session).await?;
         answer.pieces.extend(pieces);
-        Ok::<_, Failure>(Answer { exit, ..answer })
+        Ok::<_, Failure>(Answer { exit, asks, ..answer })
     };
     match answered.await {
         Ok(answer) => json!({ "answer": answer }),
@@ -171,8 +181,8 @@ impl Request {
             Self::Call { server, tool, args, yes, json } => {
                 call::made(gateway, session, &server, &tool, &args, yes, json).await
             }
-            Self::Run { language, code, timeout, dry_run, resume, fresh, yes, json } => {
-                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, save_as: None };
+            Self::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json } => {
+                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as: None };
                 run::ran(gateway, session, wanted, yes, json).await
             }
         }

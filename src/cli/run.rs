@@ -12,8 +12,9 @@ use wire::Language;
 use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::broker::ExecutionContext;
-use crate::execution::{self, Execution, Wanted};
+use crate::broker::{ExecutionContext, PARTED};
+use crate::error::ErrorCode;
+use crate::execution::{self, Execution, Failed, Wanted};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::session::Session;
@@ -62,7 +63,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let (language, code) = args.file.as_ref().map(script).transpose()?.unzip();
     let timeout = args.timeout.map(timeout).transpose()?;
     let RunArgs { json, dry_run, resume, fresh, yes, .. } = args;
-    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, yes, json };
+    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway: false, yes, json };
     remote::answer(global, request, true, |config| global.gateway(config), ui).await
 }
 
@@ -77,7 +78,9 @@ pub(super) async fn ran(
     let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
     let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;
-    Ok(Answer { pieces: pieces(&execution, json)?, exit: exit_code(&execution) })
+    let data = |failed: &Failed| failed.data.as_ref().is_some_and(|data| data.get(PARTED).is_some());
+    let asks = execution.error.as_ref().is_some_and(|failed| failed.code == ErrorCode::ApprovalDenied && data(failed));
+    Ok(Answer { pieces: pieces(&execution, json)?, exit: exit_code(&execution), asks })
 }
 
 fn timeout(seconds: f64) -> Result<Duration, Failure> {

@@ -13,6 +13,8 @@ use super::values::Values;
 pub struct Journal {
     /// State folder that the journals are kept in; `None` if none are written.
     pub folder: Option<PathBuf>,
+    /// True if a script without a journal is not run.
+    pub required: bool,
     /// Age at which a journal is removed, counted from its last change.
     pub keep: Duration,
     /// Bytes of all journals of a client; over it the oldest are removed.
@@ -23,7 +25,8 @@ pub struct Journal {
 
 impl Default for Journal {
     fn default() -> Self {
-        Self { folder: None, keep: Duration::from_secs(7 * 24 * 3_600), max_bytes: 1 << 30, fsync: false }
+        let keep = Duration::from_secs(7 * 24 * 3_600);
+        Self { folder: None, required: false, keep, max_bytes: 1 << 30, fsync: false }
     }
 }
 
@@ -36,6 +39,7 @@ pub(super) fn journal(values: Values<'_>, raw: RawJournal) -> Result<Journal, Co
     let folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| raw.on.unwrap_or(true));
     Ok(Journal {
         folder,
+        required: raw.required.unwrap_or(usual.required),
         keep: values.duration(&key.key("keep"), raw.keep, usual.keep, LEAST..=MOST)?,
         max_bytes: values.size(&key.key("max_size"), raw.max_size, usual.max_bytes, MIB..=1024 * 1024 * MIB)?,
         fsync: raw.fsync.unwrap_or(usual.fsync),

@@ -869,9 +869,19 @@ pub struct Audit {
     pub keep: u32,
     /// True if each record is on disk before the answer is sent.
     pub fsync: bool,
-    /// True if a call is refused when its record cannot be written before it is sent: by default, where `path` or `to =
-    /// "file"` is configured.
-    pub required: bool,
+    /// Calls that are refused when they cannot be put on record before they are sent.
+    pub required: Required,
+}
+
+/// Calls that need a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Required {
+    /// None.
+    Nothing,
+    /// Those that may write, in the audit log or in the journal of their run.
+    Writes,
+    /// All, in the audit log.
+    Calls,
 }
 
 /// Destination of audit records.
@@ -887,7 +897,7 @@ pub enum AuditTo {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { to: AuditTo::Stderr, path: None, max_bytes: 64 << 20, keep: 5, fsync: false, required: false }
+        Self { to: AuditTo::Stderr, path: None, max_bytes: 64 << 20, keep: 5, fsync: false, required: Required::Writes }
     }
 }
 

@@ -336,6 +336,7 @@ pub(super) struct RawAudit {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawJournal {
     pub(super) on: Option<bool>,
+    pub(super) required: Option<bool>,
     pub(super) keep: Option<DurationText>,
     pub(super) max_size: Option<SizeText>,
     pub(super) fsync: Option<bool>,

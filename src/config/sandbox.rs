@@ -9,7 +9,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
 use super::values::Values;
-use super::{Audit, AuditTo, Limits, Manifest, Memory, Sandbox, Wear};
+use super::{Audit, AuditTo, Limits, Manifest, Memory, Required, Sandbox, Wear};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -141,7 +141,11 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
         max_bytes: values.size(&key.key("max_size"), raw.max_size, default.max_bytes, 64 * KIB..=4096 * MIB)?,
         keep: values.count(&key.key("keep"), raw.keep, default.keep, 1..=1000)?,
         fsync: raw.fsync.unwrap_or(default.fsync),
-        required: raw.required.unwrap_or(is_wanted),
+        required: match raw.required.or(is_wanted.then_some(true)) {
+            Some(true) => Required::Calls,
+            Some(false) => Required::Nothing,
+            None => Required::Writes,
+        },
     })
 }
 

@@ -145,7 +145,9 @@ impl Place {
     /// When it cannot be reached for another reason, or belongs to another user.
     pub(crate) async fn connect(&self) -> io::Result<Option<UnixStream>> {
         match files::check_folder(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             checked => checked?,
         }
         let (_folder, path) = self.short()?;

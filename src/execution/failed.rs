@@ -67,7 +67,10 @@ impl Failed {
     pub(super) fn new(failure: Failure, code: &str, script: Option<&Script>, broker: &Broker) -> Self {
         match failure {
             Failure::Script(error) => Self::script(*error, code, script, broker),
-            Failure::NotRun(error) => Self::plain(error.code, error.message.clone(), Some(error.suggested_fix())),
+            Failure::NotRun(error) => {
+                let plain = Self::plain(error.code, error.message.clone(), Some(error.suggested_fix()));
+                Self { data: error.data.map(|data| *data), ..plain }
+            }
             Failure::Timeout(limit) => {
                 let running: Vec<String> = broker
                     .ledger()
@@ -149,6 +152,7 @@ impl Failed {
         let fix = fix.or_else(|| (code == ErrorCode::ScriptError && wrote).then(|| again.to_owned()));
         let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
+        failed.retryable = error.error.as_ref().map_or(failed.retryable, |call| call.retryable);
         // What a worker says of itself is bounded like everything else that it says.
         failed.message = shortened(failed.message, MAX_MESSAGE);
         failed.suggested_fix = shortened(visible(&failed.suggested_fix), MAX_FIX);

@@ -1,8 +1,9 @@
 //! The journal of a run: begun before its script, ended with it, and read when the run is resumed.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use wire::{Json, Language};
+use wire::{Json, Language, Outline, Site, Target};
 
 use super::{Failed, Request, Waiting};
 use crate::approvals::rfc3339;
@@ -29,6 +30,8 @@ pub struct Wanted {
     pub resume: Option<String>,
     /// Tools (`server.tool`) whose calls are made again.
     pub fresh: Vec<String>,
+    /// True if the script goes on with that run, whatever it is.
+    pub anyway: bool,
     /// Name under which the run is proposed as a script.
     pub save_as: Option<String>,
 }
@@ -49,12 +52,12 @@ impl ExecutionContext {
     /// `INVALID_ARGS` when a part is missing, or the client has no such run; `TOOL_NOT_FOUND` for an unknown tool in
     /// `fresh`; `BUSY` while that run is running; and those of a proposal that cannot be made.
     pub async fn script(&self, wanted: Wanted) -> Result<Request> {
-        let Wanted { language, code, timeout, dry_run, resume, fresh, save_as } = wanted;
+        let Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as } = wanted;
         if let Some(name) = &save_as {
             self.may_propose(name, dry_run).await?;
         }
         let past = match &resume {
-            Some(run) => Some(self.past(run, fresh, code.as_deref()).await?),
+            Some(run) => Some(self.past(run, fresh, code.as_deref(), anyway).await?),
             None if fresh.is_empty() => None,
             None => {
                 return Err(Error::new(ErrorCode::InvalidArgs, "`fresh` without `resume`")
@@ -70,11 +73,12 @@ impl ExecutionContext {
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 
-    async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>) -> Result<Past> {
+    async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>, anyway: bool) -> Result<Past> {
         let Some(journals) = &self.journals else {
             return Err(Error::new(ErrorCode::InvalidArgs, "no run can be resumed: journals are off")
                 .hint("`on = true` in [journal] of the configuration"));
         };
+        let is_meant = anyway || !fresh.is_empty();
         let tools = fresh.iter().map(|tool| {
             let (server, tool) = tool.split_once('.').unwrap_or((tool, ""));
             let (server, tool) = self.catalog.tool(server, tool)?;
@@ -86,8 +90,9 @@ impl ExecutionContext {
         let session = self.caller.as_ref().map(|_| &*principal.session);
         let which = if run == "last" { Which::Last { session } } else { Which::Id(run) };
         let mut past = journals.past(&principal.client, which, fresh).await?;
-        if self.caller.as_ref().is_some_and(|caller| caller.goes_on_with(&past.head.run)) {
-            past.go_on();
+        match self.caller.as_ref().is_some_and(|caller| caller.goes_on_with(&past.head.run)) {
+            true => past.go_on(),
+            false => past.is_edit = !is_meant && code.unwrap_or(&past.head.code) != past.first.1,
         }
         let is_strange = past.head.session != *principal.session;
         if is_strange && past.head.placeholders && code.is_none() && !Mentions::of(&past.head.code).is_empty() {
@@ -99,11 +104,32 @@ impl ExecutionContext {
         Ok(past)
     }
 
+    /// Refuses a script that is no edit of that of the run which it resumes: their outlines do not share half of the tools
+    /// of the shorter one. Where the text does not show the calls, those that are made tell.
+    async fn is_edit(&self, request: &Request, outline: &Outline, broker: &Broker) -> Result<()> {
+        let Some(past) = request.past.as_ref().filter(|past| past.is_edit && past.first_calls() > 0) else {
+            return Ok(());
+        };
+        let head = &past.head;
+        let old = self.pool.prepare(head.language, &head.code, self.limits.code_bytes).await;
+        let (old, new) = (old.map(|old| targets(&old.outline)).unwrap_or_default(), targets(outline));
+        match old.intersection(&new).count() * 2 < old.len().min(new.len()) {
+            true => broker.is_apart("this script is no edit of that", &head.run),
+            false => Ok(()),
+        }
+    }
+
     /// Begins the journal of a run. Without a disk to write to, a run that continues none runs without one.
     ///
     /// # Errors
-    /// Why the run that it resumes cannot be continued.
-    pub(super) async fn begin_journal(&self, request: &mut Request, broker: &Broker) -> Result<Seed> {
+    /// Why the run that it resumes cannot be continued, by this script or at all.
+    pub(super) async fn begin_journal(
+        &self,
+        request: &mut Request,
+        outline: &Outline,
+        broker: &Broker,
+    ) -> Result<Seed> {
+        self.is_edit(request, outline, broker).await?;
         let past = request.past.take();
         let seed = match &past {
             Some(past) => Seed { random: past.head.seed.clone(), now_ms: past.head.now_ms },
@@ -139,9 +165,12 @@ impl ExecutionContext {
                         Some(writer)
                     }
                     // What goes on in the background is read from its journal when it has ended.
-                    Err(error) if past.is_some() || self.live.is_some() => return Err(error),
+                    Err(error) if past.is_some() || self.live.is_some() || journals.required => {
+                        return Err(error);
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a run has no journal");
+                        broker.keep_evidence(Evidence::new(None, None, seed.now_ms));
                         None
                     }
                 }
@@ -156,6 +185,16 @@ impl ExecutionContext {
         }
         Ok(seed)
     }
+}
+
+/// Tools that a script calls, as it names them; none where the text does not show all.
+fn targets(outline: &Outline) -> BTreeSet<String> {
+    let name = |site: &Site| match &site.target {
+        Target::Path(names) => Some(names.join(".")),
+        Target::Tool(server, tool) => Some(format!("{server}.{tool}")),
+        Target::Other(_) => None,
+    };
+    outline.calls.iter().filter(|_| !outline.is_partial).filter_map(name).collect()
 }
 
 /// Calls of a run that wait for approval.

@@ -199,6 +199,7 @@ impl ExecutionContext {
         let begun = context.session.results.begin().await;
         let run = begun.unwrap_or_else(|_| u64::from(random::number()) << 20);
         let mut audit = Audit::begin(Arc::clone(&broker));
+        let resumed = request.past.as_ref().map(|past| past.head.run.clone());
         let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
         let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());
         let (result, report) = match prepared {
@@ -234,7 +235,9 @@ impl ExecutionContext {
         if let Some(name) = &request.save_as {
             execution.notes.push(context.propose(name, execution.ok, &broker).await);
         }
-        Execution { run, plan, dry_run: request.dry_run, ..execution }
+        // One that ended before it began its own journal leaves the run that it was to resume.
+        let resume = execution.resume.or(resumed.filter(|_| !execution.ok));
+        Execution { run, plan, resume, dry_run: request.dry_run, ..execution }
     }
 
     /// Checks a script without running it. A syntax error is its only mistake.
@@ -280,7 +283,7 @@ impl ExecutionContext {
         };
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
         let begin = async {
-            let seed = self.begin_journal(request, broker).await?;
+            let seed = self.begin_journal(request, &script.outline, broker).await?;
             broker.seeded(&seed.random);
             broker.approve_plan(planned, &judged.plan).await?;
             Ok::<_, crate::error::Error>(seed)
@@ -376,7 +379,9 @@ impl ExecutionContext {
         }
         let can_resume = error.is_some() && broker.evidence().is_some_and(Evidence::is_written);
         let waits = journaled::waits(broker);
-        let is_worth_it = !waits.is_empty() || (can_resume && calls.iter().any(CallRecord::is_evidence));
+        let continues = broker.evidence().is_some_and(|evidence| evidence.root().is_some());
+        let is_worth_it = !waits.is_empty() || (can_resume && (continues || calls.iter().any(CallRecord::is_evidence)));
+        notes.extend(broker.evidence().and_then(Evidence::note));
         Execution {
             ok: error.is_none(),
             resume: is_worth_it.then(|| broker.id().to_owned()),

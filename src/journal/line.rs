@@ -170,6 +170,9 @@ pub struct Answered<A = wire::Outcome> {
     /// True for an error that tells that the call had no effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_effect: bool,
+    /// True for an error in place of the answer to a call that was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
     /// Bytes of an answer that is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<usize>,

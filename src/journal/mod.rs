@@ -43,6 +43,8 @@ pub struct Journals {
     /// Has a folder for each client.
     folder: PathBuf,
     keep: Duration,
+    /// True if a script without a journal is not run.
+    pub required: bool,
     max_bytes: u64,
     fsync: bool,
     /// See [`State::journal_key`].
@@ -85,6 +87,7 @@ impl Journals {
             state: Arc::clone(state),
             folder: kept_folder(folder, "journals", config),
             keep: config.journal.keep,
+            required: config.journal.required,
             max_bytes: config.journal.max_bytes as u64,
             fsync: config.journal.fsync,
             key: OnceCell::new(),

@@ -23,6 +23,10 @@ pub struct Past {
     pub head: Head,
     /// Runs at the end of the chain whose suspended work is gone on with.
     pub suspended: Vec<String>,
+    /// The first of its runs that has made calls, and its script.
+    pub first: (String, String),
+    /// True for a script that is not that one, nor said to go on with it: it has to use what that run recorded.
+    pub is_edit: bool,
     calls: Mutex<HashMap<Key, VecDeque<Call>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
@@ -109,7 +113,8 @@ impl Past {
     pub(super) fn new(head: Head, fresh: Vec<(String, String)>, key: Arc<str>, room: Option<memory::Taken>) -> Self {
         let (calls, times, doubtful) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (chain, suspended) = (Vec::new(), Vec::new());
-        Self { chain, head, suspended, calls, times, doubtful, fresh, key, _room: room }
+        let (first, is_edit) = Default::default();
+        Self { chain, head, suspended, first, is_edit, calls, times, doubtful, fresh, key, _room: room }
     }
 
     /// Goes on with the suspended work of the last run: what that has read anew is not read again.
@@ -124,7 +129,11 @@ impl Past {
     pub(super) fn add(&mut self, reader: Reader) -> Result<()> {
         self.chain.push(reader.run().to_owned());
         let (calls, times) = (self.calls.get_mut(), self.times.get_mut());
+        let id = reader.run().to_owned();
         let run = read_run(reader)?;
+        if calls.is_empty() {
+            self.first = (id, run.script);
+        }
         for Made { key, again, call } in run.calls.into_iter().flatten() {
             let known = calls.entry(key).or_default();
             match again.and_then(|again| known.iter_mut().find(|old| old.origin == again)) {
@@ -208,6 +217,12 @@ impl Past {
         self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) && self.suspended.iter().all(|own| own != run)
     }
 
+    /// Calls of its first run.
+    #[must_use]
+    pub fn first_calls(&self) -> usize {
+        self.calls.lock().values().flatten().filter(|call| call.origin.run == self.first.0).count()
+    }
+
     /// Calls that were sent.
     #[must_use]
     pub fn calls(&self) -> usize {
@@ -227,6 +242,7 @@ impl Past {
 
 /// One run of the chain.
 struct Run {
+    script: String,
     /// Calls in the order in which they were sent; `None` for one that had no effect.
     calls: Vec<Option<Made>>,
     times: HashMap<String, VecDeque<u64>>,
@@ -242,6 +258,7 @@ struct Made {
 
 fn read_run(mut reader: Reader) -> Result<Run> {
     let run: Arc<str> = reader.run().into();
+    let mut script = String::new();
     let mut calls: Vec<Option<Made>> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
     // Calls that a server has put off by a question which has no answer: it has done nothing.
@@ -256,10 +273,11 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 let call = Call { origin, at_ms, subject, ended: Ended::Unknown };
                 calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
             }
-            Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, from: None, .. }) => {
+            Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, done, from: None, .. }) => {
                 let no_effect = no_effect || put_off.remove(&op);
                 match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {
                     (Some(made), _) if no_effect && matches!(answer, Some(Outcome::Err(_))) => *made = None,
+                    (Some(Some(made)), _) if done => made.call.ended = Ended::Done(now_ms, None),
                     (Some(Some(made)), _) => made.call.ended = ended(now_ms, answer, left_out),
                     (None, Some(ask)) => times.entry(ask.get().to_owned()).or_default().push_back(now_ms),
                     (Some(None), _) | (None, None) => {}
@@ -270,7 +288,8 @@ fn read_run(mut reader: Reader) -> Result<Run> {
             }
             // What was put off may go on from here.
             Line::Heard(_) => put_off.clear(),
-            Line::Begun(_) | Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
+            Line::Begun(head) => script = head.code,
+            Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
         }
     }
     for position in put_off.iter().filter_map(|op| open.get(op)) {
@@ -278,7 +297,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
             *call = None;
         }
     }
-    Ok(Run { calls, times })
+    Ok(Run { script, calls, times })
 }
 
 fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>) -> Ended {

@@ -77,7 +77,7 @@ impl Recorded {
     }
 
     fn answered(&mut self, answered: Answered) -> Result<()> {
-        let Answered { op, now_ms, ask, answer, left_out, labels, from, no_effect: _ } = answered;
+        let Answered { op, now_ms, ask, answer, left_out, labels, from, no_effect: _, done: _ } = answered;
         let request = ask.map(|ask| request(&self.head.run, &ask)).transpose()?;
         let operation = self.of(op).entry(op).or_insert(Operation { op: None, sent: None, given: None });
         if operation.given.is_some() {

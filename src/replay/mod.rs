@@ -64,7 +64,7 @@ impl Asked {
     /// The same text for the same request.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("{} {}", self.kind, stubgen::canonical_json(&self.fields))
+        format!("{} {}", self.kind, stubgen::identity_json(&self.fields))
     }
 
     /// The request as it is shown on `surface`.

@@ -58,7 +58,7 @@ impl Tested {
             found.push(texts("error", expected.error.as_deref(), actual.error.as_deref()));
         }
         let canonical =
-            |value: &Option<Value>| value.as_ref().filter(|value| !value.is_null()).map(stubgen::canonical_json);
+            |value: &Option<Value>| value.as_ref().filter(|value| !value.is_null()).map(stubgen::identity_json);
         let (was, is) = (canonical(&expected.value), canonical(&actual.value));
         if was != is {
             let pretty = |value: &Option<Value>| value.as_ref().map(|value| json::laid_out(&value.to_string()));

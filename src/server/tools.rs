@@ -126,7 +126,8 @@ impl SessionHandler {
         self.gateway.usable_since_start(GRACE).await;
         let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
         let context = self.execution_context(caller);
-        let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh, save_as }).await?;
+        let request =
+            context.script(Wanted { language, code, timeout, dry_run, resume, fresh, anyway: false, save_as }).await?;
         match background {
             Some(true) => context.start(request, self.gateway.background_bounds(), follows).await,
             _ => Ok(Started::Ended(Box::new(context.execute(request).await))),

@@ -141,6 +141,7 @@ impl Circuit {
         Error::new(ErrorCode::CircuitOpen, message)
             .hint("do something else first; `ls /` shows the server's state")
             .data(json!({ "retry_after_secs": wait.as_secs_f64() }))
+            .without_effect()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
 use crate::auth::{Invitation, Invitations};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 
 /// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
 /// capability gets the address in the error.
@@ -69,7 +69,10 @@ fn not_asked(why: &str) -> Error {
 #[async_trait]
 impl<U: Upstream> Upstream for Invite<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        let wants_login = |error: &Error| error.code == ErrorCode::AuthRequired && progress.caller().is_some();
+        let wants_login = |error: &Error| {
+            let is_undone = error.effect == Effect::Nothing;
+            is_undone && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
+        };
         let before = self.logins.version();
         let mut answer = self.inner.call(operation, progress).await;
         // Another call may have led to a login meanwhile.
@@ -92,10 +95,13 @@ impl<U: Upstream> Upstream for Invite<U> {
 
 /// Adds the address to the error, for a client that cannot be asked.
 fn told(refused: Error, invitation: &Invitation, why: &Error) -> Error {
-    let Error { message, data, .. } = refused;
+    let Error { message, data, effect, .. } = refused;
     let login = data.as_ref().and_then(|data| data.get("login")).and_then(Value::as_str).unwrap_or_default();
     let hint = format!("ask the user to open `url` in a browser on this machine, or to run `{login}`; then call again");
     let mut data = data.map_or_else(|| json!({}), |data| *data);
     data["url"] = json!(invitation.url());
-    Error::new(ErrorCode::AuthRequired, format!("{message} ({})", why.message)).hint(hint).data(data)
+    Error::new(ErrorCode::AuthRequired, format!("{message} ({})", why.message))
+        .hint(hint)
+        .data(data)
+        .with_effect(effect)
 }

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::auth::{Account, Invitations};
 use crate::config;
 use crate::confined::Examined;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 pub use crate::memory::Listed;
 
 pub use breaker::CallHealth;
@@ -136,12 +136,18 @@ impl Operation {
     /// Parameters beside the name, as canonical JSON.
     #[must_use]
     pub fn arguments(&self) -> String {
-        stubgen::canonical_json(&match self {
+        stubgen::canonical_json(&self.parameters())
+    }
+
+    /// Parameters beside the name.
+    #[must_use]
+    pub fn parameters(&self) -> Value {
+        match self {
             Self::List | Self::Connect => Value::Null,
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => Value::Object(arguments.clone()),
             Self::Resource { uri, .. } => Value::String(uri.clone()),
             Self::Complete { params, .. } => Value::Object(params.clone()),
-        })
+        }
     }
 
     /// True if a retry is safe when the outcome is unknown.
@@ -221,8 +227,8 @@ pub struct ToolAnswer {
     pub content: Vec<Block>,
     /// `structuredContent`, where the tool sent it.
     pub structured: Option<Value>,
-    /// The tool ran and failed.
-    pub is_error: bool,
+    /// The tool ran and failed, with what became of the call.
+    pub failed: Option<Effect>,
     /// Reason why a question of the server stayed unanswered.
     pub refusal: Option<String>,
 }

@@ -53,7 +53,7 @@ pub(super) trait Connect: Send + Sync + 'static {
 #[async_trait]
 pub(super) trait Link: Send + Sync + 'static {
     /// Performs one operation. If it takes several requests, asks `rounds` before each later one.
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault>;
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer>;
 
     /// True once the connection has ended: only a new one can serve the next call.
     fn is_closed(&self) -> bool;
@@ -87,27 +87,6 @@ pub(super) trait Rounds: Send + Sync {
 impl Rounds for () {
     async fn go_on(&self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// A failed request on a connection.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) error: Error,
-    /// True if the server may have begun the operation.
-    pub(super) delivered: bool,
-}
-
-impl Fault {
-    /// The server cannot have seen the operation.
-    pub(super) fn unsent(error: Error) -> Self {
-        Self { error, delivered: false }
-    }
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self { error, delivered: true }
     }
 }
 
@@ -484,20 +463,25 @@ impl<C: Connect> Upstream for Reconnect<C> {
             let mut call = Unanswered { doubt: &shared.doubt, answered: false };
             let answer = link.call(operation, progress, &Same { upstream: self, link: &link, operation }).await;
             call.answered = true;
-            let Fault { error, delivered } = match (answer, asked) {
+            let error = match (answer, asked) {
                 (Ok(Answer::Listing(listing)), Some(asked)) => {
                     return shared.renew(asked, &link, listing).await.map(Answer::Listing);
                 }
                 (Ok(answer), _) => return Ok(answer),
-                (Err(fault), _) => fault,
+                (Err(error), _) => {
+                    if operation.is_repeatable() {
+                        error
+                    } else {
+                        error.of_write()
+                    }
+                }
             };
-            let error = if delivered { error } else { error.without_effect() };
             if error.code != ErrorCode::TransportDead {
                 return Err(error);
             }
             shared.discard(&link, shared.ended(&error));
-            if repeated || (delivered && !operation.is_repeatable()) {
-                return Err(if delivered && !operation.is_repeatable() { unknown_outcome(error) } else { error });
+            if repeated || error.is_doubtful {
+                return Err(error);
             }
             repeated = true;
         }
@@ -526,11 +510,4 @@ impl<C: Connect> Rounds for Same<'_, C> {
 /// The error of a server that is not connected again.
 fn last(error: &Error) -> Error {
     error.clone().hint("its `reconnect` is false: restart the gateway to connect again")
-}
-
-/// The error of a call that may have been carried out.
-fn unknown_outcome(error: Error) -> Error {
-    let advice = "it may have been carried out all the same, so look before calling again";
-    let hint = error.hint.as_ref().map_or_else(|| advice.to_owned(), |hint| format!("{advice}; {hint}"));
-    error.hint(hint)
 }

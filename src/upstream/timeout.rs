@@ -39,10 +39,8 @@ impl<U> Timeout<U> {
             true => (format!("{name} was still at work after {limit:?}"), "max_timeout"),
         };
         let hint = format!("ask for less, or raise `{key}` of the server in the configuration");
-        Error::new(ErrorCode::Timeout, message).hint(match operation.is_repeatable() {
-            true => hint,
-            false => format!("it may have been carried out all the same, so look before calling again; {hint}"),
-        })
+        let error = Error::new(ErrorCode::Timeout, message).hint(hint);
+        if operation.is_repeatable() { error } else { error.of_write() }
     }
 }
 

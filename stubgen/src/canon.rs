@@ -1,6 +1,6 @@
 //! The only canonical writer of JSON, and digests of its output.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::text::is_invisible;
@@ -8,14 +8,22 @@ use crate::text::is_invisible;
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
-    write_value(&mut out, value);
+    write_value(&mut out, value, as_written);
+    out
+}
+
+/// [`canonical_json`] in which equal numbers are one text too, for arguments: `5`, `5.0` and `50e-1` are `5`. It is no
+/// text of the value: a float becomes an integer. Definitions keep their numbers as written.
+pub fn identity_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_value(&mut out, value, |out, number| out.push_str(&equal_number(&number.to_string())));
     out
 }
 
 /// [`digest`] of [`canonical_json`], written to `scratch`: one buffer serves a whole server.
 pub(crate) fn digest_of(value: &Value, scratch: &mut String) -> String {
     scratch.clear();
-    write_value(scratch, value);
+    write_value(scratch, value, as_written);
     digest(scratch)
 }
 
@@ -88,7 +96,7 @@ fn write_pretty(out: &mut String, value: &Value, indent: usize) {
             out.push(']');
         }
         Value::String(text) => write_visible(out, text),
-        value => write_value(out, value),
+        value => write_value(out, value, as_written),
     }
 }
 
@@ -110,12 +118,48 @@ fn write_visible(out: &mut String, text: &str) {
     }
 }
 
-fn write_value(out: &mut String, value: &Value) {
+fn as_written(out: &mut String, number: &Number) {
+    out.push_str(&number.to_string());
+}
+
+/// Most digits of a number with zeros in place of an exponent, as JavaScript has it.
+const MAX_PLAIN: i128 = 21;
+
+/// The text that equal numbers share, with every digit that they have. `-0` is `0`; a number whose exponent has over
+/// eighteen digits is equal to its own text alone.
+fn equal_number(text: &str) -> String {
+    let (sign, size) = text.strip_prefix('-').map_or(("", text), |size| ("-", size));
+    let (mantissa, exponent) = size.split_once(['e', 'E']).unwrap_or((size, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    let kept = significant.trim_end_matches('0');
+    if kept.is_empty() {
+        return "0".to_owned();
+    }
+    let Ok(exponent) = exponent.parse::<i64>() else { return text.to_owned() };
+    // The number is 0.KEPT times ten to the power of `point`.
+    let point = i128::from(exponent) + significant.len() as i128 - fraction.len() as i128;
+    let length = kept.len() as i128;
+    match point {
+        _ if point == length => format!("{sign}{kept}"),
+        _ if (length..=MAX_PLAIN).contains(&point) => format!("{sign}{kept}{}", "0".repeat((point - length) as usize)),
+        _ if (1..length).contains(&point) => format!("{sign}{}.{}", &kept[..point as usize], &kept[point as usize..]),
+        -5..=0 => format!("{sign}0.{}{kept}", "0".repeat(point.unsigned_abs() as usize)),
+        _ => {
+            let (first, rest) = kept.split_at(1);
+            let dot = if rest.is_empty() { "" } else { "." };
+            format!("{sign}{first}{dot}{rest}e{}", point - 1)
+        }
+    }
+}
+
+fn write_value(out: &mut String, value: &Value, write_number: fn(&mut String, &Number)) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::Number(number) => write_number(out, number),
         Value::String(text) => write_string(out, text),
         Value::Array(items) => {
             out.push('[');
@@ -123,7 +167,7 @@ fn write_value(out: &mut String, value: &Value) {
                 if at > 0 {
                     out.push(',');
                 }
-                write_value(out, item);
+                write_value(out, item, write_number);
             }
             out.push(']');
         }
@@ -137,7 +181,7 @@ fn write_value(out: &mut String, value: &Value) {
                 }
                 write_string(out, key);
                 out.push(':');
-                write_value(out, item);
+                write_value(out, item, write_number);
             }
             out.push('}');
         }
@@ -172,7 +216,82 @@ fn write_string(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn identity(text: &str) -> String {
+        identity_json(&serde_json::from_str(text).expect("JSON"))
+    }
+
+    #[test]
+    fn equal_numbers_are_one_text_and_no_digit_is_rounded_away() {
+        for (text, same) in [
+            ("5", &["5.0", "5e0", "5E+0", "50e-1", "0.5e1", "500e-2", "5.000"][..]),
+            ("-5", &["-5.0", "-0.5e1"]),
+            ("0", &["-0", "0.0", "-0.0", "0e5", "0e-400", "0e99999999999999999999"]),
+            ("100", &["1e2", "100.0", "1.00E2"]),
+            ("0.1", &["1e-1", "0.10", "0.01e1"]),
+            ("12.5", &["12.50", "1.25e1", "1250e-2"]),
+            ("0.000001", &["1e-6", "0.1e-5"]),
+            ("1e-7", &["0.0000001", "10e-8"]),
+            ("100000000000000000000", &["1e20", "1e+20", "100000000000000000000.0"]),
+            ("1e21", &["1e+21", "1000000000000000000000", "10e20"]),
+            ("1e400", &["10e399", "1.0e+400"]),
+            ("1.5e400", &["15e399"]),
+            ("9007199254740993", &["9007199254740993.0", "9.007199254740993e15"]),
+            (
+                "123456789012345678901234567891",
+                &["123456789012345678901234567891.0", "1.23456789012345678901234567891e29"],
+            ),
+            (
+                "0.12345678901234567890123456789",
+                &["0.123456789012345678901234567890", "1.2345678901234567890123456789e-1"],
+            ),
+        ] {
+            assert_eq!(identity(text), text);
+            for other in same {
+                assert_eq!(identity(other), text, "{other}");
+            }
+        }
+        // Beyond every exponent that is compared, a number is its text.
+        assert_ne!(identity("1e99999999999999999999"), identity("10e99999999999999999998"));
+        for (one, other) in [
+            ("9007199254740993", "9007199254740992"),
+            ("1e400", "1e401"),
+            ("0.1", "0.1000000000000000055511151231257827"),
+            ("1", "-1"),
+            ("5", "\"5\""),
+            ("[5]", "5"),
+        ] {
+            assert_ne!(identity(one), identity(other));
+        }
+        assert_eq!(identity(r#"{"b": [5.0, {"x": -0.0}], "a": "5.0"}"#), r#"{"a":"5.0","b":[5,{"x":0}]}"#);
+        let definition = serde_json::from_str(r#"{"maximum": 5.0}"#).expect("JSON");
+        assert_eq!(canonical_json(&definition), r#"{"maximum":5.0}"#, "definitions keep their numbers");
+    }
+
+    proptest! {
+        /// A number written in another way has the same text, which is a number of that value.
+        #[test]
+        fn a_number_is_the_same_however_it_is_written(
+            digits in "[1-9][0-9]{0,30}", places in 0_usize..40, zeros in 0_usize..5, minus: bool, exponent in -30_i32..30,
+        ) {
+            let sign = if minus { "-" } else { "" };
+            let plain = identity(&format!("{sign}{digits}e{exponent}"));
+            let padded = format!("{}{digits}", "0".repeat(places.saturating_sub(digits.len()) + 1));
+            let (whole, fraction) = padded.split_at(padded.len() - places.min(padded.len() - 1));
+            let whole = whole.trim_start_matches('0');
+            let whole = if whole.is_empty() { "0" } else { whole };
+            let shift = exponent + i32::try_from(fraction.len()).expect("few");
+            let dot = if fraction.is_empty() && zeros == 0 { "" } else { "." };
+            let pad = "0".repeat(zeros);
+            prop_assert_eq!(&identity(&format!("{sign}{whole}{dot}{fraction}{pad}e{shift}")), &plain);
+            prop_assert_eq!(&identity(&plain), &plain);
+            let (one, other): (f64, f64) = (plain.parse().expect("a number"), format!("{sign}{digits}e{exponent}").parse().expect("a number"));
+            prop_assert_eq!(one.to_bits(), other.to_bits());
+        }
+    }
 
     #[test]
     fn deep_nesting_is_laid_out_within_a_multiple_of_its_size() {

@@ -20,7 +20,7 @@ mod text;
 mod tool;
 mod typescript;
 
-pub use canon::{canonical_json, digest, pretty_json, short_digest};
+pub use canon::{canonical_json, digest, identity_json, pretty_json, short_digest};
 pub use definition::Definition;
 pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};

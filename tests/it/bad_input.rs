@@ -266,7 +266,7 @@ async fn a_hanging_call_meets_its_timeout_and_the_script_may_go_on() {
     let session = fence.serve(&format!("{config}timeout = \"500ms\"\n")).await;
     session.ready(&["faulty"]).await;
     let code = "try { await faulty.hang() } catch (e) { return [e.code, e.retryable] }";
-    assert_eq!(session.execute(JS, code).await, json!(["TIMEOUT", true]));
+    assert_eq!(session.execute(JS, code).await, json!(["TIMEOUT", false]));
     let code = "r = try_call(faulty.hang)\nresult = [r.ok, r.error.code]";
     assert_eq!(session.execute(STAR, code).await, json!([false, "TIMEOUT"]));
 }

@@ -1,7 +1,10 @@
 //! Journals of runs: what is written, and runs that are resumed from it.
 
+mod belongs;
 mod crashes;
 mod damaged;
+mod effects;
+mod records;
 
 use std::fs;
 use std::path::PathBuf;

@@ -209,7 +209,8 @@ impl Widened {
     }
 
     fn journal(&mut self, now: &Journal, next: &Journal) {
-        let Journal { folder, keep, max_bytes, fsync } = now;
+        let Journal { folder, required, keep, max_bytes, fsync } = now;
+        self.add("journal.required", "turned off", *required && !next.required);
         self.add("journal.on", "turned off", folder.is_some() && next.folder.is_none());
         self.add("journal.keep", "lowered", next.keep < *keep);
         self.add("journal.max_size", "lowered", next.max_bytes < *max_bytes);
@@ -233,7 +234,7 @@ impl Widened {
         self.add("audit.max_size", "lowered", next.max_bytes < *max_bytes);
         self.add("audit.keep", "lowered", next.keep < *keep);
         self.add("audit.fsync", "turned off", *fsync && !next.fsync);
-        self.add("audit.required", "turned off", *required && !next.required);
+        self.add("audit.required", "turned off", next.required < *required);
     }
 
     fn scripts(&mut self, now: &Scripts, next: &Scripts) {

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use super::http_client::retry_after;
 use crate::auth;
-use crate::error::{Error, ErrorCode, chain};
-use crate::upstream::reconnect::Fault;
+use crate::error::{Effect, Error, ErrorCode, chain};
 
 /// Errors of the HTTP transports.
 pub(in crate::upstream) type HttpError = StreamableHttpError<reqwest::Error>;
@@ -44,47 +43,42 @@ pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
 }
 
 /// Classifies a failed request to the server `name`.
-pub(super) fn of_request(name: &str, error: ServiceError) -> Fault {
+pub(super) fn of_request(name: &str, error: ServiceError) -> Error {
     match error {
         ServiceError::McpError(data) => of_answer(name, data),
-        ServiceError::TransportClosed => dead(format!("the connection to {name} ended during the call")).into(),
+        ServiceError::TransportClosed => dead(format!("the connection to {name} ended during the call")),
         ServiceError::TransportSend(error) => match error.error.downcast_ref::<HttpError>() {
             Some(http) => of_http(name, http),
             // A message is a line: one that was not written to its end was not sent.
-            None => Fault::unsent(dead(format!("could not send to {name}: {}", chain(&*error.error)))),
+            None => dead(format!("could not send to {name}: {}", chain(&*error.error))).without_effect(),
         },
         ServiceError::Timeout { timeout } => {
-            Error::new(ErrorCode::Timeout, format!("{name} did not answer within {timeout:?}")).into()
+            Error::new(ErrorCode::Timeout, format!("{name} did not answer within {timeout:?}"))
         }
-        ServiceError::Cancelled { .. } => {
-            Error::new(ErrorCode::Cancelled, format!("the call to {name} was cancelled")).into()
-        }
-        ServiceError::UnexpectedResponse => dead(format!("{name} answered something else than it was asked")).into(),
-        other => Error::new(ErrorCode::UpstreamError, format!("{name}: {other}")).into(),
+        ServiceError::Cancelled { .. } => Error::new(ErrorCode::Cancelled, format!("the call to {name} was cancelled")),
+        ServiceError::UnexpectedResponse => dead(format!("{name} answered something else than it was asked")),
+        other => Error::new(ErrorCode::UpstreamError, format!("{name}: {other}")),
     }
 }
 
 /// Classifies a JSON-RPC error. Servers send `-32602` on a call for bad arguments.
-fn of_answer(name: &str, data: ErrorData) -> Fault {
+fn of_answer(name: &str, data: ErrorData) -> Error {
     let replaced = data.data.as_ref().and_then(|data| data.get(MARK)).and_then(Value::as_str);
     match (data.code.0, replaced) {
         (REPLACED, Some("oversized")) => {
             return Error::new(ErrorCode::BudgetExceeded, format!("{name}: {}", data.message))
-                .hint("ask for less: a filter, a page size or fewer fields")
-                .into();
+                .hint("ask for less: a filter, a page size or fewer fields");
         }
-        (REPLACED, Some(_)) => return dead(format!("{name}: {}", data.message)).into(),
+        (REPLACED, Some(_)) => return dead(format!("{name}: {}", data.message)),
         _ => {}
     }
     let code = if data.code.0 == -32_602 { ErrorCode::InvalidArgs } else { ErrorCode::UpstreamError };
-    let mut error = Error::new(code, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0));
-    // Invalid parameters, and an unknown method. Anything else may come from behind the work.
-    error.no_effect = matches!(data.code.0, -32_602 | -32_601);
+    let error = Error::new(code, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0))
+        .with_effect(Effect::of_rpc(data.code.0, &data.message));
     match data.data {
         Some(value) => error.data(value),
         None => error,
     }
-    .into()
 }
 
 /// The error of a status, with what the server says of it.
@@ -98,11 +92,12 @@ pub(in crate::upstream) fn too_many(retry_after: Option<String>) -> HttpError {
 }
 
 /// Classifies a request over HTTP without an answer of the protocol.
-pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Fault {
+pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Error {
     match error {
         StreamableHttpError::HttpStatus(status) if status.status == 429 => {
             let error = Error::new(ErrorCode::RateLimit, format!("{name} allows no more requests now (HTTP 429)"));
-            Fault::unsent(match status.retry_after.as_deref().map(str::trim) {
+            let error = error.with_effect(Effect::of_status(429));
+            match status.retry_after.as_deref().map(str::trim) {
                 Some(when) => {
                     let error = error.hint(format!("try again {}", retry_words(when)));
                     match retry_after(when, SystemTime::now()) {
@@ -111,16 +106,18 @@ pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Fault {
                     }
                 }
                 None => error,
-            })
+            }
         }
-        StreamableHttpError::HttpStatus(status) => dead(format!("{name} answered HTTP {}", status.status)).into(),
-        StreamableHttpError::AuthRequired(_) => Fault::unsent(auth::needs_login(name)),
+        StreamableHttpError::HttpStatus(status) => {
+            dead(format!("{name} answered HTTP {}", status.status)).with_effect(Effect::of_status(status.status))
+        }
+        StreamableHttpError::AuthRequired(_) => auth::needs_login(name).without_effect(),
         StreamableHttpError::InsufficientScope(error) => {
-            Fault::unsent(auth::needs_scope(name, error.required_scope.as_deref()))
+            auth::needs_scope(name, error.required_scope.as_deref()).without_effect()
         }
-        StreamableHttpError::Auth(error) => Fault::unsent(auth::error(name, error)),
+        StreamableHttpError::Auth(error) => auth::error(name, error).without_effect(),
         StreamableHttpError::SessionExpired => {
-            Fault::unsent(dead(format!("{name} does not know our session any more")))
+            dead(format!("{name} does not know our session any more")).without_effect()
         }
         StreamableHttpError::ResponseBodyTooLarge { max_size } => of_answer(name, oversized(*max_size)),
         StreamableHttpError::UnexpectedServerResponse(what) => of_status(name, what),
@@ -128,13 +125,12 @@ pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Fault {
             let kind = kind.as_deref().unwrap_or("no content type");
             dead(format!("{name} answered with {kind}, which is not MCP"))
                 .hint("is the URL that of its MCP endpoint? It often ends in /mcp")
-                .into()
         }
         StreamableHttpError::Client(error) => {
             let dead = dead(format!("could not send to {name}: {}", chain(error)));
-            Fault { error: dead, delivered: !error.is_connect() && !error.is_builder() }
+            if error.is_connect() || error.is_builder() { dead.without_effect() } else { dead }
         }
-        other => dead(format!("the connection to {name} failed: {}", chain(other))).into(),
+        other => dead(format!("the connection to {name} failed: {}", chain(other))),
     }
 }
 
@@ -147,21 +143,21 @@ pub(super) fn wants_login(error: &HttpError) -> bool {
 }
 
 /// Classifies a failure that rmcp gives as text, which begins with the HTTP status if there was one.
-fn of_status(name: &str, what: &str) -> Fault {
+fn of_status(name: &str, what: &str) -> Error {
     let what: String = what.trim().chars().take(MAX_REPEATED).collect();
-    match http_status(&what) {
-        Some(status @ (401 | 403)) => Fault::unsent(unauthorized(name, status)),
-        Some(300..=399) => Fault::unsent(
-            refused(format!("{name} answered with a redirect that is not followed ({what})"))
-                .hint("redirects are followed within one origin only; configure the URL it leads to"),
-        ),
-        Some(404) => Fault::unsent(
-            dead(format!("{name} answered {what}")).hint("is the URL that of its MCP endpoint? It often ends in /mcp"),
-        ),
-        Some(400..=499) => Fault::unsent(refused(format!("{name} answered {what}"))),
-        Some(_) => dead(format!("{name} answered {what}")).into(),
-        None => dead(format!("{name}: its answer is not MCP: {what}")).into(),
-    }
+    let status = http_status(&what);
+    let error = match status {
+        Some(status @ (401 | 403)) => unauthorized(name, status),
+        Some(300..=399) => refused(format!("{name} answered with a redirect that is not followed ({what})"))
+            .hint("redirects are followed within one origin only; configure the URL it leads to"),
+        Some(404) => {
+            dead(format!("{name} answered {what}")).hint("is the URL that of its MCP endpoint? It often ends in /mcp")
+        }
+        Some(400..=499) => refused(format!("{name} answered {what}")),
+        Some(_) => dead(format!("{name} answered {what}")),
+        None => dead(format!("{name}: its answer is not MCP: {what}")),
+    };
+    error.with_effect(status.map_or(Effect::Unknown, Effect::of_status))
 }
 
 /// Parses the status of `HTTP 404 Not Found: …`.
@@ -200,7 +196,7 @@ pub(super) fn of_start(error: &ClientInitializeError) -> String {
         ClientInitializeError::JsonRpcError(data) => format!("it refused the handshake: {}", data.message),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
         ClientInitializeError::TransportError { error, context } => match http_of_start_error(&*error.error) {
-            Some(http) => of_http("it", http).error.message,
+            Some(http) => of_http("it", http).message,
             None => format!("{context}: {}", chain(&*error.error)),
         },
         other => other.to_string(),

@@ -148,9 +148,9 @@ fn belonging(
         StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session)
             if error.id.as_ref().is_none_or(|of| !is_same(of, id)) =>
         {
-            // Servers modelled on the official examples report an expired session only in words.
+            // It may be about our session, which is no proof: the status would be 400 then.
             if in_session && error.error.message.to_ascii_lowercase().contains("session") {
-                return Err(StreamableHttpError::SessionExpired);
+                return Err(StreamableHttpError::UnexpectedServerResponse(error.error.message));
             }
             replaced(error.error, session)
         }
@@ -167,7 +167,7 @@ fn belonging(
 }
 
 /// Compares ids. Some servers write our numbers as strings.
-fn is_same(of: &RequestId, id: &RequestId) -> bool {
+pub(super) fn is_same(of: &RequestId, id: &RequestId) -> bool {
     of == id || of.to_string() == id.to_string()
 }
 

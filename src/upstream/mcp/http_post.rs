@@ -12,10 +12,11 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::failure::{HttpError, too_much, unreadable};
-use super::http_client::Headers;
+use super::http_client::{Headers, is_same};
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::sse::{self, scope};
+use crate::error::Effect;
 use crate::limits;
 use crate::task;
 
@@ -156,7 +157,18 @@ async fn refused(
             None,
         ));
     }
-    if let Some(error) = error.filter(|_| !is_auth && is_json) {
+    if let Some(mut error) = error.filter(|_| !is_auth && is_json) {
+        let is_own = |of: &RequestId| matches!(message, ClientJsonRpcMessage::Request(own) if is_same(of, &own.id));
+        let about = error.error.message.to_ascii_lowercase();
+        // Servers modelled on the official examples report an expired session only in words.
+        if in_session && status.is_client_error() && !error.id.as_ref().is_some_and(is_own) && about.contains("session")
+        {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        // Words that prove that nothing was done prove it only with a status that does.
+        if Effect::of_status(status.as_u16()) != Effect::Nothing {
+            error.error.code = rmcp::model::ErrorCode::INTERNAL_ERROR;
+        }
         return Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), now));
     }
     match told {

@@ -11,8 +11,8 @@ use rmcp::model::{
 use rmcp::service::ServiceError;
 use serde_json::Value;
 
-use super::{Client, Fault, Listing, Progress};
-use crate::error::ErrorCode;
+use super::{Client, Listing, Progress};
+use crate::error::{Error, ErrorCode, Result};
 use crate::upstream::mcp::request::Unanswerable;
 use crate::{json, limits, memory, task};
 
@@ -68,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     /// When the tools cannot be listed.
-    pub(super) async fn list(&self, progress: &Progress) -> Result<Listing, Fault> {
+    pub(super) async fn list(&self, progress: &Progress) -> Result<Listing> {
         let mut listing = Listing::default();
         let (mut tools, mut resources, mut prompts) = (true, true, true);
         if let Some(info) = self.service.peer_info() {
@@ -220,17 +220,17 @@ enum Failed {
 }
 
 impl Failed {
-    fn into_fault(self, client: &Client) -> Fault {
+    fn into_fault(self, client: &Client) -> Error {
         match self {
             Self::Service(error, _) => client.fault(error),
-            Self::Odd(what) => client.upstream(what).into(),
+            Self::Odd(what) => client.upstream(what),
         }
     }
 
     /// A note for listings.
     fn describe(self, client: &Client) -> String {
         match self {
-            Self::Service(error, method) => format!("`{method}` failed: {}", client.fault(error).error.message),
+            Self::Service(error, method) => format!("`{method}` failed: {}", client.fault(error).message),
             Self::Odd(what) => what,
         }
     }

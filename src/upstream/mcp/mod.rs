@@ -44,13 +44,13 @@ use self::sent_headers::SentHeaders;
 use self::sse::SseTransport;
 use self::subscription::subscribe;
 use super::events::{Changes, EventSender};
-use super::reconnect::{Connect, Fault, Link, Rounds};
+use super::reconnect::{Connect, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
 use crate::config::{self, Confinement, HttpKind, Transport};
 use crate::confined::Examined;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::secrets::{self, Resolved};
 use crate::state::LoginVersion;
 use crate::task::{self, Task};
@@ -215,9 +215,9 @@ impl Connector {
     fn describe(&self, failed: Failed) -> Error {
         let error = match failed {
             Failed::Start(error) => return error,
-            Failed::Http(error) => return failure::of_http(&self.name, &error).error,
+            Failed::Http(error) => return failure::of_http(&self.name, &error),
             Failed::Handshake(error) => match failure::http_of_start(&error) {
-                Some(http) if failure::wants_login(http) => return failure::of_http(&self.name, http).error,
+                Some(http) if failure::wants_login(http) => return failure::of_http(&self.name, http),
                 _ => error,
             },
             Failed::Process(error, stderr) => {
@@ -227,7 +227,7 @@ impl Connector {
             }
         };
         let dead = Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
-        match failure::http_of_start(&error).and_then(|http| failure::of_http(&self.name, http).error.hint) {
+        match failure::http_of_start(&error).and_then(|http| failure::of_http(&self.name, http).hint) {
             Some(hint) => dead.hint(hint),
             None => dead,
         }
@@ -291,28 +291,23 @@ impl Client {
         Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
     }
 
-    pub(super) fn fault(&self, error: ServiceError) -> Fault {
+    pub(super) fn fault(&self, error: ServiceError) -> Error {
         failure::of_request(&self.name, error)
     }
 
     /// Adds the last lines of stderr of a server that died.
-    async fn with_last_words(&self, mut fault: Fault) -> Fault {
-        if fault.error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) {
+    async fn with_last_words(&self, mut error: Error) -> Error {
+        if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) {
             self.stderr.ended().await;
             let lines = self.stderr.last_lines(3);
             if !lines.is_empty() {
-                fault.error = fault.error.hint(format!("its stderr ended with: {lines}"));
+                error = error.hint(format!("its stderr ended with: {lines}"));
             }
         }
-        fault
+        error
     }
 
-    async fn perform(
-        &self,
-        operation: &Operation,
-        progress: &Progress,
-        rounds: &dyn Rounds,
-    ) -> Result<ServerResult, Fault> {
+    async fn perform(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<ServerResult> {
         let complete = match operation {
             Operation::Complete { subject, params, .. } => Some(complete_params(subject, params)?),
             _ => None,
@@ -345,22 +340,15 @@ impl Client {
 }
 
 impl Client {
-    async fn answer_to(
-        &self,
-        operation: &Operation,
-        progress: &Progress,
-        rounds: &dyn Rounds,
-    ) -> Result<Answer, Fault> {
+    async fn answer_to(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         if matches!(operation, Operation::List | Operation::Connect) {
             // Four lists at once have a large future, which a call would carry along.
             return Box::pin(self.list(progress)).await.map(Answer::Listing);
         }
-        let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
+        let answer = self.perform(operation, progress, rounds).await.map_err(|error| match progress.refusal() {
             // The server's error seldom names why its question stayed unanswered.
-            if let Some(refusal) = progress.refusal() {
-                fault.error = fault.error.hint(refusal);
-            }
-            fault
+            Some(refusal) => error.hint(refusal),
+            None => error,
         })?;
         match answer {
             ServerResult::CallToolResult(result) => {
@@ -373,9 +361,9 @@ impl Client {
                     answer => Ok(answer),
                 }
             }
-            ServerResult::ReadResourceResult(result) => raw(&result).map_err(Fault::from),
-            ServerResult::GetPromptResult(result) => raw(&result).map_err(Fault::from),
-            ServerResult::CompleteResult(result) => raw(&result).map_err(Fault::from),
+            ServerResult::ReadResourceResult(result) => raw(&result),
+            ServerResult::GetPromptResult(result) => raw(&result),
+            ServerResult::CompleteResult(result) => raw(&result),
             _ => Err(self.fault(ServiceError::UnexpectedResponse)),
         }
     }
@@ -383,10 +371,10 @@ impl Client {
 
 #[async_trait]
 impl Link for Client {
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault> {
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match self.answer_to(operation, progress, rounds).await {
             Ok(answer) => Ok(answer),
-            Err(fault) => Err(self.with_last_words(fault).await),
+            Err(error) => Err(self.with_last_words(error).await),
         }
     }
 
@@ -486,10 +474,12 @@ impl From<Error> for Unusable {
 }
 
 fn tool_answer(result: CallToolResult) -> ToolAnswer {
+    let content: Vec<Block> = result.content.into_iter().map(block).collect();
+    let texts = content.iter().map(|block| if let Block::Text(text) = block { text } else { "" });
     ToolAnswer {
-        content: result.content.into_iter().map(block).collect(),
+        failed: result.is_error.unwrap_or(false).then(|| Effect::of_tool_error(&texts.collect::<String>())),
+        content,
         structured: result.structured_content,
-        is_error: result.is_error.unwrap_or(false),
         refusal: None,
     }
 }

@@ -19,13 +19,13 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::failure::{too_much, unreadable};
-use crate::error::Error;
+use crate::error::{Effect, Error, Result};
 use crate::json;
 use crate::limits;
 use crate::memory;
 use crate::principal::Principal;
 use crate::task;
-use crate::upstream::reconnect::{Fault, Rounds};
+use crate::upstream::reconnect::Rounds;
 use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
 
 /// Most rounds of questions that a server may ask within one request.
@@ -60,13 +60,16 @@ impl Client {
         progress: &Progress,
         rounds: &dyn Rounds,
         make: impl Fn(Round) -> ClientRequest,
-    ) -> Result<ServerResult, Fault> {
+    ) -> Result<ServerResult> {
+        let in_doubt = |error: Error| error.with_effect(Effect::Unknown);
         let mut round = Round::default();
         for number in 0..MAX_ROUNDS {
             if number > 0 {
-                rounds.go_on().await?;
+                rounds.go_on().await.map_err(in_doubt)?;
             }
-            let asked = match self.send(make(round), progress).await? {
+            // With its first questions a server has done nothing yet; what it did between later ones is unknown.
+            let sent = self.send(make(round), progress).await;
+            let asked = match if number > 1 { sent.map_err(in_doubt) } else { sent }? {
                 ServerResult::InputRequiredResult(asked) => asked,
                 answer => return Ok(answer),
             };
@@ -83,13 +86,13 @@ impl Client {
             let responses = (!responses.is_empty()).then_some(responses);
             round = Round { responses, state: asked.request_state };
         }
-        Err(self.upstream(format!("it asked back more than {MAX_ROUNDS} times")).into())
+        Err(self.upstream(format!("it asked back more than {MAX_ROUNDS} times")))
     }
 
-    async fn send(&self, request: ClientRequest, progress: &Progress) -> Result<ServerResult, Fault> {
+    async fn send(&self, request: ClientRequest, progress: &Progress) -> Result<ServerResult> {
         self.exchange(request, progress).await.map_err(|failed| match failed {
             Unanswerable { error, sent: true } => self.fault(error),
-            Unanswerable { error, sent: false } => Fault { delivered: false, ..self.fault(error) },
+            Unanswerable { error, sent: false } => self.fault(error).without_effect(),
         })
     }
 
@@ -119,18 +122,12 @@ impl Client {
     }
 
     /// Asks the client behind the call a question of the server. With its first questions it has done nothing yet.
-    async fn answer(
-        &self,
-        name: &str,
-        request: InputRequest,
-        progress: &Progress,
-        is_first: bool,
-    ) -> Result<Value, Fault> {
+    async fn answer(&self, name: &str, request: InputRequest, progress: &Progress, is_first: bool) -> Result<Value> {
         let (ask, params) = match request {
             InputRequest::CreateMessage(request) => (Ask::Sampling, serde_json::to_value(request.params)),
             InputRequest::Elicitation(request) => (Ask::Elicitation, serde_json::to_value(request.params)),
             InputRequest::ListRoots(_) => (Ask::Roots, Ok(Value::Null)),
-            _ => return Err(self.upstream("it asked back for something unknown").into()),
+            _ => return Err(self.upstream("it asked back for something unknown")),
         };
         let params = params.map_err(|error| self.upstream(error))?;
         let refused = |mut error: Error| {
@@ -139,7 +136,7 @@ impl Client {
         };
         let (name, about) = (Some(name.to_owned()), progress.about().to_owned());
         let put_off = progress.call().filter(|_| is_first);
-        Ok(progress.ask(Question { ask, params, name, about, put_off }).await.map_err(refused)?)
+        progress.ask(Question { ask, params, name, about, put_off }).await.map_err(refused)
     }
 
     /// Metadata of a request: the caller's capabilities and log level, if the server's revision takes them.

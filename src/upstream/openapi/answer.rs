@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::exchange::Answered;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::openapi::{essence, is_json, is_text};
 use crate::task;
 use crate::upstream::mcp::request::{Unparsed, parsed};
@@ -28,7 +28,8 @@ pub(super) async fn of(server: &str, tool: &str, answered: Answered, progress: &
             Ok(value) => return Ok(ToolAnswer { structured: Some(value), ..ToolAnswer::default() }),
             Err(Unparsed::TooMuch(why)) => {
                 return Err(Error::new(ErrorCode::BudgetExceeded, format!("{server}: its answer is too large: {why}"))
-                    .hint("ask for less: a filter, a page size or fewer fields"));
+                    .hint("ask for less: a filter, a page size or fewer fields")
+                    .with_effect(Effect::Done));
             }
             Err(Unparsed::Unreadable(_)) => return Ok(content(Block::Text(lossy(body)))),
         }
@@ -56,7 +57,7 @@ fn failure(status: u16, body: &[u8], is_cut: bool) -> ToolAnswer {
         "" => format!("HTTP {status} {reason}"),
         said => format!("HTTP {status} {reason}: {said}{more}"),
     };
-    ToolAnswer { is_error: true, ..content(Block::Text(text)) }
+    ToolAnswer { failed: Some(Effect::of_status(status)), ..content(Block::Text(text)) }
 }
 
 fn content(block: Block) -> ToolAnswer {

@@ -106,7 +106,7 @@ impl Loader {
         let exchange = Exchange::new(&url, Reach::configured(), self.authorization.clone())?;
         let answer = exchange.document(&request, is_own, limits::OPENAPI_DOCUMENT.max).await;
         let answer = answer.map_err(|error| {
-            let mut error = of_http("the address of the document", &error).error;
+            let mut error = of_http("the address of the document", &error);
             error.message = format!("{}: {}", self.name, error.message);
             Error { code: ErrorCode::TransportDead, ..error }
         })?;

@@ -19,7 +19,7 @@ use self::load::Loader;
 use super::mcp::authorized::Authorization;
 use super::mcp::failure::of_http;
 use super::mcp::sent_headers::SentHeaders;
-use super::reconnect::{Connect, Fault, Link, Rounds};
+use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Listing, Operation, Progress, ToolAnswer};
 use crate::address::Reach;
 use crate::auth::Account;
@@ -122,7 +122,7 @@ pub(super) struct Client {
 
 impl Client {
     /// The listing. A document that has changed needs another connection, whose plans are of the same reading.
-    async fn list(&self) -> Result<Listing, Fault> {
+    async fn list(&self) -> Result<Listing> {
         if let Some(listing) = self.listing.lock().take() {
             return Ok(listing);
         }
@@ -130,36 +130,36 @@ impl Client {
         if document.digest != self.digest && self.may_reread {
             self.is_replaced.store(true, Ordering::Release);
             let what = format!("the OpenAPI document of {} has changed", self.name);
-            return Err(Fault::unsent(Error::new(ErrorCode::TransportDead, what)));
+            return Err(Error::new(ErrorCode::TransportDead, what).without_effect());
         }
         if document.digest != self.digest {
             let what = format!("the OpenAPI document of {} has changed, and `reconnect` is off", self.name);
-            return Err(Fault::unsent(Error::new(ErrorCode::UpstreamError, what)));
+            return Err(Error::new(ErrorCode::UpstreamError, what).without_effect());
         }
         let api = self.loader.read(&document).await?;
-        Ok(listing(&self.name, api)?)
+        listing(&self.name, api)
     }
 
-    async fn tool(&self, name: &str, arguments: &Map<String, Value>, progress: &Progress) -> Result<ToolAnswer, Fault> {
+    async fn tool(&self, name: &str, arguments: &Map<String, Value>, progress: &Progress) -> Result<ToolAnswer> {
         let Some(plan) = self.plans.get(name) else {
             let what = format!("{} has no operation `{name}`", self.name);
-            return Err(Fault::unsent(Error::new(ErrorCode::ToolNotFound, what)));
+            return Err(Error::new(ErrorCode::ToolNotFound, what).without_effect());
         };
-        let request = plan.request(&self.base, arguments, &self.reserved).map_err(Fault::unsent)?;
+        let request = plan.request(&self.base, arguments, &self.reserved).map_err(Error::without_effect)?;
         let response = self.exchange.send(&request).await.map_err(|error| of_http(&self.name, &error))?;
-        Ok(answer::of(&self.name, name, response, progress).await?)
+        answer::of(&self.name, name, response, progress).await
     }
 }
 
 #[async_trait]
 impl Link for Client {
-    async fn call(&self, operation: &Operation, progress: &Progress, _: &dyn Rounds) -> Result<Answer, Fault> {
+    async fn call(&self, operation: &Operation, progress: &Progress, _: &dyn Rounds) -> Result<Answer> {
         match operation {
             Operation::List | Operation::Connect => self.list().await.map(Answer::Listing),
             Operation::Tool { name, arguments, .. } => self.tool(name, arguments, progress).await.map(Answer::Tool),
             Operation::Resource { .. } | Operation::Prompt { .. } | Operation::Complete { .. } => {
                 let what = format!("{} is an API of OpenAPI: it has tools only", self.name);
-                Err(Fault::unsent(Error::new(ErrorCode::UpstreamError, what)))
+                Err(Error::new(ErrorCode::UpstreamError, what).without_effect())
             }
         }
     }

@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::events::Changes;
 use super::mcp::request::{Unparsed, parsed};
-use super::reconnect::{Connect, Fault, Link, Rounds};
+use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
 use crate::config::Override;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::state::LoginVersion;
 use crate::text::head;
 
@@ -58,17 +58,17 @@ pub(super) struct OverriddenLink<L> {
 
 #[async_trait]
 impl<L: Link> Link for OverriddenLink<L> {
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault> {
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match operation {
             Operation::List => {
                 let Answer::Listing(listing) = self.link.call(operation, progress, rounds).await? else {
-                    return Err(Fault::from(Error::new(ErrorCode::Internal, "a list was answered by something else")));
+                    return Err(Error::new(ErrorCode::Internal, "a list was answered by something else"));
                 };
                 let overrides = Arc::clone(&self.overrides);
                 // Thousands of definitions take a while: off the threads that serve requests.
                 let listing = tokio::task::spawn_blocking(move || overrides.listing(listing)).await;
                 let (listing, taken) = listing.map_err(|error| {
-                    Fault::from(Error::new(ErrorCode::Internal, format!("its tools were not overridden: {error}")))
+                    Error::new(ErrorCode::Internal, format!("its tools were not overridden: {error}"))
                 })?;
                 *self.taken.lock() = taken;
                 Ok(Answer::Listing(listing))
@@ -78,11 +78,14 @@ impl<L: Link> Link for OverriddenLink<L> {
                 let Some((tool, by)) = self.overrides.of(name).filter(|_| !is_taken) else {
                     return self.link.call(operation, progress, rounds).await;
                 };
-                let arguments = sent(name, by, arguments).map_err(Fault::unsent)?;
+                let arguments = sent(name, by, arguments).map_err(Error::without_effect)?;
                 let (name, definition, repeatable) = (tool.to_owned(), definition.clone(), *repeatable);
                 let sent = Operation::Tool { name, definition, arguments, repeatable };
                 match self.link.call(&sent, progress, rounds).await? {
-                    Answer::Tool(answer) => Ok(Answer::Tool(part(answer, &by.result, progress).await?)),
+                    Answer::Tool(answer) => {
+                        let part = part(answer, &by.result, progress).await;
+                        part.map(Answer::Tool).map_err(|error| error.with_effect(Effect::Done))
+                    }
                     other => Ok(other),
                 }
             }
@@ -191,7 +194,7 @@ async fn values(text: &str, progress: &Progress) -> Result<Option<Value>> {
 
 /// The part of an answer that a path leads to, in place of the whole.
 async fn part(answer: ToolAnswer, path: &[String], progress: &Progress) -> Result<ToolAnswer> {
-    if path.is_empty() || answer.is_error {
+    if path.is_empty() || answer.failed.is_some() {
         return Ok(answer);
     }
     let (texts, others): (Vec<Block>, Vec<Block>) =

@@ -22,7 +22,7 @@ impl<C: Connect> Shared<C> {
         let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
             Ok(Ok(Answer::Listing(listing))) => listing,
             Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),
-            Ok(Err(fault)) => return Err(fault.error),
+            Ok(Err(error)) => return Err(error),
             Err(_) => {
                 self.doubt.store(true, Ordering::Relaxed);
                 return Err(Error::new(ErrorCode::Timeout, format!("it did not list its tools within {limit:?}"))

@@ -51,7 +51,7 @@ impl Connect for Arc<Plan> {
 
 #[async_trait]
 impl Link for Arc<Plan> {
-    async fn call(&self, operation: &Operation, _: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault> {
+    async fn call(&self, operation: &Operation, _: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         if matches!(operation, Operation::List) {
             self.listed.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(self.delay.load(Ordering::Relaxed))).await;
@@ -63,8 +63,8 @@ impl Link for Arc<Plan> {
         let lost = Error::new(ErrorCode::TransportDead, "lost");
         match next.unwrap_or(Call::Answered) {
             Call::Answered => Ok(Answer::Tool(ToolAnswer::default())),
-            Call::NotSent => Err(Fault::unsent(lost)),
-            Call::Lost => Err(lost.into()),
+            Call::NotSent => Err(lost.without_effect()),
+            Call::Lost => Err(lost),
             Call::Hangs => std::future::pending().await,
             Call::Asks => {
                 self.changes.fetch_add(1, Ordering::Relaxed);
