@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::place::{self, Finding, Item, Place};
 use super::rules::{self, Severity};
-use super::{Listed, fold, hidden, words};
+use super::{Listed, fold, hidden, names, phrases, words};
 use crate::text::head;
 
 /// Shortest name, in letters and digits, that is compared by edits.
@@ -33,32 +33,6 @@ const MAX_FOUND: usize = 100;
 const BASE: u64 = 0x0000_0100_0000_01b3;
 /// Most tools that share one form of a name.
 const MAX_SHARED: usize = 16;
-/// Words that change the use of a tool that is named near them.
-const STEERS: &[&str] = &[
-    "instead",
-    "rather",
-    "replaces",
-    "replace",
-    "replacing",
-    "deprecated",
-    "broken",
-    "unsafe",
-    "insecure",
-    "prefer",
-    "preferred",
-    "avoid",
-    "never",
-    "superseded",
-    "supersedes",
-    "must",
-    "always",
-    "when",
-    "whenever",
-    "override",
-    "overrides",
-    "disabled",
-    "unavailable",
-];
 
 /// What the comparison needs of a server.
 #[derive(Debug, Default, Clone)]
@@ -91,6 +65,7 @@ pub type Across = BTreeMap<String, Vec<Finding>>;
 impl Traits {
     pub(super) fn of(listed: Listed<'_>) -> Self {
         let mut traits = Self::default();
+        let own: HashSet<&str> = listed.tools.iter().flat_map(own_words).filter(|word| is_compound(word)).collect();
         for definition in listed.tools {
             let Some(name) = definition.get("name").and_then(Value::as_str) else { continue };
             let description = definition.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -101,17 +76,17 @@ impl Traits {
                 traits.tools.push(Tool { name: name.to_owned(), plain, forms, words });
             }
             let place = Place { item: Item::Tool(place::name(name)), pointer: "/description".to_owned() };
-            traits.mention(&place, description);
+            traits.mention(&place, description, &own);
             let parameters = definition.pointer("/inputSchema/properties").and_then(Value::as_object);
             for (key, schema) in parameters.into_iter().flatten() {
                 let Some(text) = schema.get("description").and_then(Value::as_str) else { continue };
                 let pointer = place::step("/inputSchema/properties", key) + "/description";
-                traits.mention(&Place { pointer, ..place.clone() }, head(text, MAX_TEXT));
+                traits.mention(&Place { pointer, ..place.clone() }, head(text, MAX_TEXT), &own);
             }
         }
         if let Some(instructions) = listed.instructions {
             let place = Place { item: Item::Instructions, pointer: String::new() };
-            traits.mention(&place, head(instructions, MAX_TEXT));
+            traits.mention(&place, head(instructions, MAX_TEXT), &own);
         }
         traits
     }
@@ -124,28 +99,37 @@ impl Traits {
         }
     }
 
-    /// Notes the names in a text that have a word of [`STEERS`] near them.
-    fn mention(&mut self, place: &Place, text: &str) {
+    /// Notes the names in a text that a word near them in the sentence steers. Some words steer a call alone, of a tool
+    /// whose name is no word of the server's own.
+    fn mention(&mut self, place: &Place, text: &str, own: &HashSet<&str>) {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
-        let mut chunks: Vec<(usize, &str)> = Vec::new();
-        let mut at = 0;
+        let mut chunks: Vec<(usize, &str, usize)> = Vec::new();
+        let (mut at, mut sentence) = (0, 0);
         for chunk in text.split(|c: char| !is_part(c)) {
             if !chunk.is_empty() {
-                chunks.push((at, chunk.trim_matches(['.', '-', '/'])));
+                chunks.push((at, chunk.trim_matches(['.', '-', '/']), sentence));
             }
             at += chunk.len();
+            sentence += usize::from(chunk.ends_with('.') || text[at..].starts_with(['!', '?', ';']));
             at += text[at..].chars().next().map_or(0, char::len_utf8);
         }
-        let is_steering = |chunk: &str| STEERS.iter().any(|steer| chunk.eq_ignore_ascii_case(steer));
-        let steering: Vec<usize> =
-            chunks.iter().enumerate().filter(|(_, (_, chunk))| is_steering(chunk)).map(|(at, _)| at).collect();
-        if steering.is_empty() {
-            return;
-        }
-        for (position, (at, chunk)) in chunks.iter().enumerate() {
-            let next = steering.partition_point(|steering| *steering + NEAR < position);
-            let is_near = steering.get(next).is_some_and(|steering| *steering <= position + NEAR);
-            if is_near && is_compound(last(chunk)) && self.mentions.len() < MAX_MENTIONS {
+        let is_of = |list: &str, at: usize| {
+            let word = chunks.get(at).map_or("", |(_, word, _)| *word);
+            phrases::list(list).iter().any(|known| word.eq_ignore_ascii_case(known))
+        };
+        let steering = |list: &str| (0..chunks.len()).filter(|at| is_of(list, *at)).collect::<Vec<usize>>();
+        let (strong, weak) = (steering("names steers"), steering("names steers-a-call"));
+        for (position, (at, chunk, sentence)) in chunks.iter().enumerate() {
+            if !is_compound(last(chunk)) || self.mentions.len() >= MAX_MENTIONS {
+                continue;
+            }
+            let is_near = |steering: &[usize]| {
+                let next = steering.partition_point(|steering| *steering + NEAR < position);
+                let near = steering[next..].iter().take_while(|steering| **steering <= position + NEAR);
+                near.into_iter().any(|steering| chunks[*steering].2 == *sentence)
+            };
+            let is_call = || (position.saturating_sub(2)..=position + 2).any(|at| is_of("names of-a-call", at));
+            if is_near(&strong) || (is_near(&weak) && is_call() && !own.contains(last(chunk))) {
                 let found = Finding::new(&rules::SHADOWS, Severity::Warning, place, text, *at);
                 self.mentions.push(Mention { name: last(chunk).to_owned(), found });
             }
@@ -163,6 +147,15 @@ fn is_compound(chunk: &str) -> bool {
     let has_hump =
         || chunk.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
     (MIN_NAME..=MAX_NAME).contains(&chunk.len()) && (chunk.contains(['_', '-']) || has_hump())
+}
+
+/// Names and choices of the parameters of a tool.
+fn own_words(definition: &Value) -> impl Iterator<Item = &str> {
+    let parameters = definition.pointer("/inputSchema/properties").and_then(Value::as_object).into_iter().flatten();
+    parameters.flat_map(|(name, schema)| {
+        let choices = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        choices.filter_map(Value::as_str).chain([name.as_str()])
+    })
 }
 
 fn hashes(text: &str) -> Vec<u32> {
@@ -322,7 +315,15 @@ fn passes_for(one: &Tool, other: &Tool) -> Option<Severity> {
     let differs_in_number = one.plain[..is_number(&one.plain)] == other.plain[..is_number(&other.plain)];
     let is_plural =
         one.plain.strip_suffix('s') == Some(&*other.plain) || other.plain.strip_suffix('s') == Some(&*one.plain);
-    (!differs_in_number && !is_plural && says_the_same(&one.words, &other.words)).then_some(Severity::Warning)
+    // Two words, each in the description of its tool: a note is no node.
+    let means_its_name = |tool: &Tool, other: &Tool| {
+        let others = names::words(&other.name);
+        let own = names::words(&tool.name).into_iter().filter(|word| !others.contains(word));
+        own.into_iter().any(|word| tool.words.binary_search(&hash(&word)).is_ok())
+    };
+    let are_words = means_its_name(one, other) && means_its_name(other, one);
+    (!differs_in_number && !is_plural && !are_words && says_the_same(&one.words, &other.words))
+        .then_some(Severity::Warning)
 }
 
 fn says_the_same(one: &[u32], other: &[u32]) -> bool {

@@ -61,7 +61,8 @@ fn blanks(text: &str, hits: &mut Vec<Hit>) {
 }
 
 fn markup(text: &str, hits: &mut Vec<Hit>) {
-    if let Some(at) = text.find("<!--") {
+    // Quoted, it is shown.
+    if let Some(at) = text.find("<!--").filter(|at| !text[..*at].ends_with(['`', '"', '\''])) {
         let content = &text[at + 4..];
         let content = content.split("-->").next().unwrap_or(content);
         if content.chars().any(char::is_alphabetic) {
@@ -193,7 +194,14 @@ pub(super) fn is_mixed(word: &str) -> bool {
         return false;
     }
     let latin = word.chars().filter(char::is_ascii_alphabetic).count();
-    let alike = word.chars().filter(|c| fold::passes_for_latin(*c)).count();
+    // A Greek letter after a capital or digit is a name of science: TNFα.
+    let mut before = 'a';
+    let passes = |c: &char| {
+        let is_symbol = matches!(c, '\u{370}'..='\u{3ff}') && !before.is_lowercase();
+        before = *c;
+        !is_symbol && fold::passes_for_latin(*c)
+    };
+    let alike = word.chars().filter(passes).count();
     // All else of the word is Latin: a foreign ending on a name, as in Slavic languages, is none.
     latin >= 2 && alike > 0 && latin + alike == word.chars().filter(|c| c.is_alphabetic()).count()
 }

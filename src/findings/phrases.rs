@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 
 use super::fold::{self, Folded};
-use super::rules::{Rule, Severity};
+use super::rules::{RULES, Rule, Severity};
 use super::words::{self, Form, Piece};
 use crate::meter::{Meter, Stopped};
 
@@ -36,13 +36,15 @@ const NOT: &str = "not";
 #[derive(Default)]
 struct Phrases {
     classes: Vec<&'static str>,
+    /// Lists of words, by name.
+    lists: HashMap<&'static str, Vec<&'static str>>,
     words: HashMap<&'static str, Classes>,
     phrases: Vec<Phrase>,
     /// Phrases by the class that they begin with.
     begins: Vec<Vec<usize>>,
     literals: Option<AhoCorasick>,
-    /// Rule and severity of each literal.
-    of_literals: Vec<(&'static Rule, Severity)>,
+    /// Rule and severity of each literal, and whether it is usual in a field.
+    of_literals: Vec<(&'static Rule, Severity, bool)>,
 }
 
 struct Phrase {
@@ -50,23 +52,48 @@ struct Phrase {
     severity: Severity,
     /// True if a negation before it in the sentence turns it into its opposite.
     is_positive: bool,
-    /// Class of each further word, with the most words up to it.
-    steps: Vec<(usize, Classes)>,
+    /// True if it is usual in the field of its rule.
+    is_usual: bool,
+    steps: Vec<Step>,
+}
+
+/// A further word of a phrase.
+struct Step {
+    /// Most words up to it.
+    gap: usize,
+    /// Classes that none of those words has.
+    without: Classes,
+    /// Its class; 0: there is no further word, and the next one has none of `without`.
+    class: Classes,
 }
 
 /// Places of words looked at per step.
 const LOOKS_A_STEP: usize = 16;
 
-/// Finds phrases, the worst of each rule.
+/// Words of a list of the table.
+pub(super) fn list(name: &str) -> &'static [&'static str] {
+    PHRASES.lists.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Rules in whose field these words of names are: words that its marked phrases have are usual there.
+pub(super) fn fields(words: &[String]) -> Vec<&'static Rule> {
+    let is_in = |rule: &&&'static Rule| {
+        let field = list(&format!("field {}", rule.id));
+        words.iter().any(|word| field.contains(&&**word))
+    };
+    RULES.iter().filter(is_in).copied().collect()
+}
+
+/// Finds phrases, the worst of each rule; `fields` are those of the tool.
 ///
 /// # Errors
 /// When the steps are spent, with what was found until then.
-pub(super) fn find(text: &Folded<'_>, meter: &Meter) -> (Vec<Hit>, Result<(), Stopped>) {
-    let mut hits = Hits { text, found: Vec::new() };
+pub(super) fn find(text: &Folded<'_>, fields: &[&Rule], meter: &Meter) -> (Vec<Hit>, Result<(), Stopped>) {
+    let mut hits = Hits { text, fields, found: Vec::new() };
     let phrases = &*PHRASES;
     for found in phrases.literals.iter().flat_map(|literals| literals.find_iter(text.text.as_ref())) {
-        let (rule, severity) = phrases.of_literals[found.pattern().as_usize()];
-        hits.push(rule, severity, found.start());
+        let (rule, severity, is_usual) = phrases.of_literals[found.pattern().as_usize()];
+        hits.push(rule, hits.severity(rule, severity, is_usual), found.start());
     }
     let done = phrases.seek(&mut hits, meter);
     (hits.found, done)
@@ -75,6 +102,7 @@ pub(super) fn find(text: &Folded<'_>, meter: &Meter) -> (Vec<Hit>, Result<(), St
 /// The worst hit of each rule.
 struct Hits<'a> {
     text: &'a Folded<'a>,
+    fields: &'a [&'a Rule],
     found: Vec<Hit>,
 }
 
@@ -90,6 +118,10 @@ impl Hits<'_> {
 
     fn has(&self, phrase: &Phrase) -> bool {
         self.found.iter().any(|hit| std::ptr::eq(hit.rule, phrase.rule) && hit.severity >= phrase.severity)
+    }
+
+    fn severity(&self, rule: &Rule, severity: Severity, is_usual: bool) -> Severity {
+        if is_usual && self.fields.contains(&rule) { Severity::Note } else { severity }
     }
 }
 
@@ -109,7 +141,8 @@ impl Phrases {
                 for phrase in self.begins[class].iter().map(|phrase| &self.phrases[*phrase]) {
                     let is_known = (phrase.is_positive && is_negated) || hits.has(phrase);
                     if !is_known && phrase.matches(&classes, at, end, meter)? {
-                        hits.push(phrase.rule, phrase.severity, pieces[at].from);
+                        let severity = hits.severity(phrase.rule, phrase.severity, phrase.is_usual);
+                        hits.push(phrase.rule, severity, pieces[at].from);
                     }
                 }
             }
@@ -124,11 +157,17 @@ impl Phrase {
     fn matches(&self, classes: &[Classes], at: usize, end: Classes, meter: &Meter) -> Result<bool, Stopped> {
         // Places of the last word; a gap is at most a few words.
         let mut reached = vec![at];
-        for (gap, class) in &self.steps {
+        for Step { gap, without, class } in &self.steps {
+            if *class == 0 {
+                return Ok(reached.iter().any(|at| classes.get(at + 1).is_none_or(|own| own & without == 0)));
+            }
             meter.spend((1 + reached.len() * gap / LOOKS_A_STEP) as u64)?;
             let mut next: Vec<usize> = Vec::new();
             for from in &reached {
                 for (place, own) in classes.iter().enumerate().skip(from + 1).take(*gap) {
+                    if own & without != 0 {
+                        break;
+                    }
                     if own & class != 0 && !next.contains(&place) {
                         next.push(place);
                     }
@@ -155,16 +194,18 @@ impl Phrases {
         }
         let mut literals = Vec::new();
         for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            if let Some((literal, rest)) = line.strip_prefix('"').and_then(|line| line.split_once("\" ")) {
-                if let Some(of) = of(rest) {
+            let text = line.strip_prefix('~').unwrap_or(line);
+            if let Some((literal, rest)) = text.strip_prefix('"').and_then(|line| line.split_once("\" ")) {
+                if let Some((rule, severity)) = of(rest) {
                     literals.push(fold::plain(literal));
-                    all.of_literals.push(of);
+                    all.of_literals.push((rule, severity, text != line));
                 }
                 continue;
             }
             let Some((head, body)) = line.split_once(": ") else { continue };
             match of(head) {
                 Some(of) => all.phrases.extend(all.phrase(of, body)),
+                None if head.contains(' ') => drop(all.lists.insert(head, body.split(' ').collect())),
                 None => {
                     all.classes.push(head);
                     let class = all.class(head);
@@ -174,7 +215,7 @@ impl Phrases {
         }
         all.begins = vec![Vec::new(); Classes::BITS as usize];
         for (position, phrase) in all.phrases.iter().enumerate() {
-            let first = phrase.steps.first().map_or(0, |(_, class)| class.trailing_zeros() as usize);
+            let first = phrase.steps.first().map_or(0, |step| step.class.trailing_zeros() as usize);
             all.begins[first].push(position);
         }
         // The first word is where a match is tried.
@@ -186,13 +227,17 @@ impl Phrases {
     }
 
     fn phrase(&self, (rule, severity): (&'static Rule, Severity), body: &str) -> Option<Phrase> {
-        let is_positive = body.starts_with('^');
-        let mut parts = body.trim_start_matches('^').split(' ');
-        let mut steps = vec![(0, self.known(parts.next()?)?)];
-        while let Some(gap) = parts.next() {
-            steps.push((gap.parse().ok()?, self.known(parts.next()?)?));
+        let marks = body.len() - body.trim_start_matches(['^', '~']).len();
+        let (is_positive, is_usual) = (body[..marks].contains('^'), body[..marks].contains('~'));
+        let mut parts = body[marks..].split(' ');
+        let mut steps = vec![Step { gap: 0, without: 0, class: self.known(parts.next()?)? }];
+        while let Some(part) = parts.next() {
+            let (gap, without) = part.split_once('!').map_or((part, None), |(gap, class)| (gap, Some(class)));
+            let without = without.map_or(Some(0), |class| self.known(class))?;
+            let class = if gap == "0" { 0 } else { self.known(parts.next()?)? };
+            steps.push(Step { gap: gap.parse().ok()?, without, class });
         }
-        Some(Phrase { rule, severity, is_positive, steps })
+        Some(Phrase { rule, severity, is_positive, is_usual, steps })
     }
 
     fn known(&self, name: &str) -> Option<Classes> {
@@ -240,7 +285,7 @@ mod tests {
     fn every_line_of_the_table_counts() {
         let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count();
         let all = &*PHRASES;
-        assert_eq!(all.classes.len() - 3 + all.phrases.len() + all.of_literals.len(), lines);
+        assert_eq!(all.classes.len() - 3 + all.phrases.len() + all.of_literals.len() + all.lists.len(), lines);
         assert!(all.classes.len() <= Classes::BITS as usize && all.literals.is_some());
         let mut classes = all.classes.clone();
         classes.sort_unstable();

@@ -15,6 +15,8 @@ const MAX_NAME: usize = 128;
 const MAX_POINTER: usize = 256;
 /// Most bytes of an excerpt, before its characters are escaped.
 const MAX_EXCERPT: usize = 120;
+/// Hexadecimal digits of a digest.
+const DIGEST: usize = 16;
 /// Bytes shown before the place.
 const BEFORE: usize = 24;
 
@@ -82,6 +84,8 @@ pub struct Finding {
     pub place: Place,
     /// Text at the place, on one line.
     pub excerpt: String,
+    /// Digest of its rule, severity, parameter and whole text. Equal findings of a server have one digest.
+    pub digest: String,
 }
 
 impl Ord for Finding {
@@ -104,7 +108,12 @@ impl PartialOrd for Finding {
 impl Finding {
     /// A finding whose place in `text` is at byte `at`.
     pub(super) fn new(rule: &'static Rule, severity: Severity, place: &Place, text: &str, at: usize) -> Self {
-        Self { rule, severity: severity.min(rule.worst), place: place.clone(), excerpt: excerpt(text, at) }
+        let severity = severity.min(rule.worst);
+        let mut steps = place.pointer.rsplit('/');
+        let parameter = [steps.next(), steps.next()].map(Option::unwrap_or_default).join("/");
+        let mut digest = stubgen::digest(&[rule.id, severity.as_str(), &parameter, text].join("\n"));
+        digest.truncate(DIGEST);
+        Self { rule, severity, place: place.clone(), excerpt: excerpt(text, at), digest }
     }
 
     /// The finding on one line, without its server.
@@ -127,6 +136,7 @@ impl Finding {
             "name": name,
             "pointer": self.place.pointer,
             "excerpt": self.excerpt,
+            "digest": self.digest,
             "advice": self.rule.advice,
         })
     }

@@ -1,66 +1,12 @@
 //! Values that a definition brings along: defaults, constants, choices and examples.
 
 use super::rules::{self, Rule, Severity};
+use super::{names, phrases};
 
-/// Parts of paths of credentials, in lower case.
-const SECRET_PATHS: &[&str] = &[
-    "/.ssh",
-    "~.ssh",
-    "id_rsa",
-    "id_ed25519",
-    "id_ecdsa",
-    ".aws/credentials",
-    ".aws/config",
-    "/etc/passwd",
-    "/etc/shadow",
-    "mcp.json",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".git-credentials",
-    ".kube/config",
-    ".docker/config",
-    ".gnupg",
-    "wallet.dat",
-    ".bash_history",
-    ".zsh_history",
-    "claude_desktop_config",
-    "cookies.sqlite",
-    "login.keychain",
-    ".vault-token",
-    ".config/gcloud",
-    ".azure/",
-    "/proc/self/environ",
-];
-/// Files of credentials by their whole name.
-const SECRET_FILES: &[&str] =
-    &[".env", ".env.local", ".env.production", "credentials.json", "secrets.yaml", "secrets.json"];
 /// Hosts that stand for no one's: reserved, or this machine.
 const NO_HOSTS: &[&str] = &["localhost", "127.0.0.1", "0.0.0.0", "[::1]"];
 const NO_DOMAINS: &[&str] =
     &["example.com", "example.org", "example.net", "example", "test", "invalid", "localhost", "local", "internal"];
-/// Names of parameters whose value gets data.
-const RECEIVERS: &[&str] =
-    &["bcc", "cc", "to", "recipient", "recipients", "notify", "forward", "forwardto", "replyto", "sendto", "copyto"];
-const SINKS: &[&str] = &[
-    "webhook",
-    "callback",
-    "telemetry",
-    "collector",
-    "exfil",
-    "sink",
-    "report",
-    "mirror",
-    "beacon",
-    "notify",
-    "forward",
-    "analytics",
-    "tracking",
-    "upload",
-    "backup",
-    "log",
-];
 /// Parts of commands that fetch and run, in lower case.
 const COMMANDS: &[&str] = &[
     "| sh",
@@ -96,26 +42,30 @@ pub(super) enum Kind {
     Shown,
 }
 
-/// A finding about a value; its parameter is called `name`.
-pub(super) fn find(name: &str, value: &str, kind: Kind) -> Option<(&'static Rule, Severity)> {
+/// A finding about a value; its parameter is called `name`, and its tool is in these fields.
+pub(super) fn find(name: &str, value: &str, kind: Kind, fields: &[&Rule]) -> Option<(&'static Rule, Severity)> {
     let lower = value.trim().to_ascii_lowercase();
     if is_command(&lower) {
-        return Some((&rules::COMMAND, Severity::Error));
+        let is_usual = fields.contains(&&rules::COMMAND);
+        return Some((&rules::COMMAND, if is_usual { Severity::Note } else { Severity::Error }));
     }
     if lower.starts_with("javascript:") || lower.starts_with("data:text/html") {
         return Some((&rules::DEFAULT, Severity::Warning));
     }
     let fixed = |severity| if kind == Kind::Fixed { severity } else { Severity::Note };
     if lower.split([' ', ',', ';']).any(is_secret_path) {
-        return Some((&rules::DEFAULT, fixed(Severity::Warning)));
+        let is_usual = fields.contains(&&rules::READS);
+        return Some((&rules::DEFAULT, if is_usual { Severity::Note } else { fixed(Severity::Warning) }));
     }
+    let words = names::words(name);
+    let is_one = |list: &str| words.iter().any(|word| phrases::list(list).contains(&&**word));
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    let receives = RECEIVERS.contains(&&*name);
+    let receives = phrases::list("names receiver").contains(&&*name);
     let address = lower.split([' ', ',', ';']).find(|part| is_address(part))?;
     if let Some((scheme, rest)) = address.split_once("://") {
         let host = host(rest);
         let is_odd = rest.split('/').next().is_some_and(|authority| authority.contains('@')) || is_public_ip(host);
-        let sinks = receives || SINKS.iter().any(|sink| name.contains(sink));
+        let sinks = receives || is_one("names sink");
         let severity = match scheme {
             _ if sinks => Severity::Error,
             _ if is_odd => Severity::Warning,
@@ -123,7 +73,12 @@ pub(super) fn find(name: &str, value: &str, kind: Kind) -> Option<(&'static Rule
         };
         return Some((&rules::DEFAULT, fixed(severity)));
     }
-    Some((&rules::DEFAULT, fixed(if receives { Severity::Error } else { Severity::Warning })))
+    let severity = match receives {
+        true => Severity::Error,
+        false if is_one("names sender") => Severity::Note,
+        false => Severity::Warning,
+    };
+    Some((&rules::DEFAULT, fixed(severity)))
 }
 
 /// True for text with a command that fetches and runs something, in lower case.
@@ -141,7 +96,8 @@ pub(super) fn is_secret_path(text: &str) -> bool {
         return false;
     }
     let file = text.rsplit(['/', '\\']).next().unwrap_or(text);
-    SECRET_FILES.contains(&file) || SECRET_PATHS.iter().any(|part| text.contains(part))
+    phrases::list("names secret-file").contains(&file)
+        || phrases::list("names secret-path").iter().any(|part| text.contains(part))
 }
 
 /// True for a URL or mail address whose host is not reserved for examples, nor this machine.

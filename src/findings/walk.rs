@@ -29,6 +29,10 @@ pub(super) struct Walk {
     left: usize,
     item: Item,
     of_one: usize,
+    /// Rules in whose field the definition is.
+    fields: Vec<&'static Rule>,
+    /// True within what a tool returns, which asks for nothing.
+    is_output: bool,
 }
 
 /// Way to a part of a definition, from the part outwards. The pointer is made for findings alone.
@@ -72,7 +76,15 @@ enum Role<'a> {
 impl Walk {
     /// A walk over at most `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { found: Vec::new(), more: 0, left: bytes, item: Item::Answer, of_one: 0 }
+        Self {
+            found: Vec::new(),
+            more: 0,
+            left: bytes,
+            item: Item::Answer,
+            of_one: 0,
+            fields: Vec::new(),
+            is_output: false,
+        }
     }
 
     /// Examines a list of definitions, which `key` names.
@@ -86,6 +98,7 @@ impl Walk {
     /// Examines one definition.
     pub(super) fn definition(&mut self, item: &Item, definition: &Value) {
         self.begin(item);
+        self.fields = phrases::fields(&names::of_definition(definition));
         if let (Item::Tool(_), Some(name)) = (item, definition.get("name").and_then(Value::as_str))
             && let Some((rule, severity)) = names::annotations(name, definition)
         {
@@ -114,6 +127,7 @@ impl Walk {
     fn begin(&mut self, item: &Item) {
         self.item = item.clone();
         self.of_one = 0;
+        self.fields.clear();
     }
 
     /// Examines a part; false if the budget ended before it.
@@ -136,7 +150,7 @@ impl Walk {
                 *budget = left;
                 self.text(at, text);
                 if let Role::Value { name, kind } = role
-                    && let Some((rule, severity)) = values::find(name, text, kind)
+                    && let Some((rule, severity)) = values::find(name, text, kind, &self.fields)
                 {
                     self.push(rule, severity, at, text, 0);
                 }
@@ -149,6 +163,9 @@ impl Walk {
             Value::Object(fields) => fields.iter().all(|(key, value)| {
                 let Some(left) = budget.checked_sub(key.len() + 1) else { return false };
                 *budget = left;
+                if level == 0 {
+                    self.is_output = key == "outputSchema";
+                }
                 let at = below(Step::Key(key));
                 let within = role_of(role, name, key, value);
                 let name = self.named(&at, role, key, value, name);
@@ -161,7 +178,10 @@ impl Walk {
     /// Examines a key; returns the name of the parameter that its value belongs to.
     fn named<'a>(&mut self, at: &At<'_>, role: Role<'_>, key: &'a str, schema: &Value, name: &'a str) -> &'a str {
         let is_name = matches!(role, Role::Names);
-        if is_name && let Some((rule, severity)) = names::parameter(key, schema) {
+        if is_name
+            && !self.is_output
+            && let Some((rule, severity)) = names::parameter(key, schema, &self.fields)
+        {
             self.push(rule, severity, at, key, 0);
         }
         if !key.is_ascii() || key.len() > MAX_KEYWORD {
@@ -177,9 +197,10 @@ impl Walk {
         }
         let folded = fold::fold(text);
         if (folded.text.contains("curl") || folded.text.contains("wget")) && values::is_command(&folded.text) {
-            self.push(&rules::COMMAND, Severity::Warning, at, text, 0);
+            let is_usual = self.fields.contains(&&rules::COMMAND);
+            self.push(&rules::COMMAND, if is_usual { Severity::Note } else { Severity::Warning }, at, text, 0);
         }
-        let (hits, done) = phrases::find(&folded, &Meter::new(steps(text)));
+        let (hits, done) = phrases::find(&folded, &self.fields, &Meter::new(steps(text)));
         for hit in hits {
             self.push(hit.rule, hit.severity, at, text, hit.at);
         }
@@ -187,7 +208,7 @@ impl Walk {
             self.push(&rules::UNREAD, Severity::Warning, at, text, 0);
         }
         for (byte, inner) in encoded::find(text) {
-            let (hits, _) = phrases::find(&fold::fold(&inner), &Meter::new(steps(&inner)));
+            let (hits, _) = phrases::find(&fold::fold(&inner), &[], &Meter::new(steps(&inner)));
             let is_addressed = hits.iter().any(|hit| hit.severity > Severity::Note);
             let severity = if is_addressed { Severity::Error } else { Severity::Warning };
             self.push(&rules::ENCODED, severity, at, text, byte);
