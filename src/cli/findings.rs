@@ -1,6 +1,9 @@
 //! Findings as lines, as JSON and as problems, for `doctor` and `stubs check`.
 
+use std::collections::{BTreeMap, HashMap};
+
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reports::{Level, Problem};
@@ -46,22 +49,64 @@ pub(super) fn all(catalog: &Catalog) -> Vec<Found<'_>> {
     found
 }
 
-/// A line for each finding of at least a warning, with what to do, and one that counts the notes.
-pub(super) fn lines(catalog: &Catalog, found: &[Found<'_>]) -> Vec<String> {
-    let (notes, others): (Vec<&Found<'_>>, Vec<&Found<'_>>) =
-        found.iter().partition(|found| found.finding.severity == Severity::Note);
-    let line = |found: &&Found<'_>| {
-        format!("{}: {}; {}", found.server.name, self::line(found.finding), found.finding.rule.advice)
+/// Name of the file of accepted findings in a reviewed tree.
+pub(super) const ACCEPTED: &str = "accepted.json";
+
+/// Accepted findings: by server, by digest.
+pub(super) type Accepted = BTreeMap<String, BTreeMap<String, Acceptance>>;
+
+/// Who accepted a finding, and why.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Acceptance {
+    pub(super) who: String,
+    pub(super) why: String,
+    /// The finding, for readers of the file.
+    pub(super) finding: String,
+}
+
+/// Takes the accepted findings out of `found`; returns them.
+pub(super) fn take<'a>(found: &mut Vec<Found<'a>>, accepted: &Accepted) -> Vec<Found<'a>> {
+    let is_accepted = |found: &mut Found<'_>| {
+        accepted.get(&found.server.name).is_some_and(|of| of.contains_key(&found.finding.digest))
     };
-    let mut lines: Vec<String> = others.iter().map(line).collect();
+    found.extract_if(.., is_accepted).collect()
+}
+
+/// The first of equal findings, and their number.
+fn unequal<'f, 'a>(found: &'f [Found<'a>]) -> Vec<(&'f Found<'a>, usize)> {
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut all: Vec<(&Found<'_>, usize)> = Vec::new();
+    for one in found {
+        let at = *known.entry((&one.server.name, &one.finding.digest)).or_insert(all.len());
+        match all.get_mut(at) {
+            Some((_, count)) => *count += 1,
+            None => all.push((one, 1)),
+        }
+    }
+    all
+}
+
+/// A line for each finding of at least a warning, with what to do and its digest, and one that counts the notes. Equal
+/// findings are one line.
+pub(super) fn lines(catalog: &Catalog, found: &[Found<'_>]) -> Vec<String> {
+    let notes = found.iter().filter(|found| found.finding.severity == Severity::Note).count();
+    let others = unequal(found).into_iter().filter(|(found, _)| found.finding.severity > Severity::Note);
+    let mut lines: Vec<String> = others.map(|(found, count)| message(found, count)).collect();
     let more: usize = catalog.servers().iter().map(|server| server.findings.get().more).sum();
     if more > 0 {
         lines.push(format!("{more} more are not listed"));
     }
-    if !notes.is_empty() {
-        lines.push(format!("{} notes; --json lists them", notes.len()));
+    if notes > 0 {
+        lines.push(format!("{notes} notes; --json lists them"));
     }
     lines
+}
+
+fn message(found: &Found<'_>, count: usize) -> String {
+    let Found { server, finding } = found;
+    let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+    format!("{}: {}{times}; {} [{}]", server.name, line(finding), finding.rule.advice, finding.digest)
 }
 
 /// A finding on one line, without its server.
@@ -74,24 +119,23 @@ pub(super) fn json(found: &[Found<'_>]) -> Value {
     found.iter().map(|found| found.finding.json(&found.server.name)).collect()
 }
 
-/// All findings as problems. `artifact` names the file in which a finding is reported.
+/// Unequal findings as problems. `artifact` names the file in which a finding is reported.
 pub(super) fn problems(found: &[Found<'_>], artifact: impl Fn(&Found<'_>) -> String) -> Vec<Problem> {
-    let problem = |found: &Found<'_>| {
-        let Finding { rule, severity, place, excerpt } = found.finding;
+    let problem = |(found, count): (&Found<'_>, usize)| {
+        let Finding { rule, severity, place, excerpt, .. } = found.finding;
         let level = match severity {
             Severity::Error => Level::Error,
             Severity::Warning => Level::Warning,
             Severity::Note => Level::Note,
         };
         let name = format!("{}/{}", found.server.name, place.item);
-        let message = format!("{}: {}; {}", found.server.name, line(found.finding), rule.advice);
         let digest = stubgen::digest(&format!("{name} {} {} {excerpt}", place.pointer, rule.id));
-        let mut problem = Problem::new(level, rule.id, Some(artifact(found)), message);
+        let mut problem = Problem::new(level, rule.id, Some(artifact(found)), message(found, count));
         problem.definition = Some((format!("{name}#{}", place.pointer), kind(&place.item)));
         problem.fingerprint = Some(digest);
         problem
     };
-    found.iter().map(problem).collect()
+    unequal(found).into_iter().map(problem).collect()
 }
 
 fn kind(item: &Item) -> &'static str {

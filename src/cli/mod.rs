@@ -200,7 +200,7 @@ Examples:
   forgefs --catalog tools.json ls       look at a tool list without a server
 
 Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
-3 a server could not be reached, 4 internal error, 130 interrupted.";
+3 a server could not be reached, 4 internal error, 5 findings alone, 130 interrupted.";
 
 /// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {

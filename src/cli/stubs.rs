@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use stubgen::{ServerStubs, ToolStub};
 
-use super::findings::{self, FailOn};
+use super::findings::{self, ACCEPTED, FailOn};
 use super::reports::ReportArgs;
 use super::ui::Ui;
 use super::{Failure, Global};
@@ -21,6 +21,9 @@ use crate::catalog::Catalog;
 use crate::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
 
 use tree::ByServer;
+
+/// Exit code of a check that fails by findings alone.
+const FINDINGS: u8 = 5;
 
 #[derive(Args)]
 pub(super) struct StubsArgs {
@@ -43,23 +46,39 @@ enum StubsCommand {
         #[arg(long, conflicts_with = "from")]
         observed: bool,
     },
-    /// Compare a written tree with what would be written now, and look for findings; exit 1 on any difference
+    /// Compare a written tree with what would be written now, and look for findings; exit 1 on any difference, 5 on
+    /// findings alone
     Check {
         /// The written tree
         dir: PathBuf,
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE")]
         from: Vec<PathBuf>,
-        /// Least severity of a finding in the current definitions that makes the exit code 1
+        /// Least severity of a finding in the current definitions that makes the exit code 5
         #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
         fail_on: FailOn,
         #[command(flatten)]
         report: ReportArgs,
     },
-    /// Accept what servers list now, with `pin_first_use`
+    /// Accept what servers list now, with `pin_first_use`, or one finding in the reviewed tree
     Accept {
         /// Servers; without one, all
         servers: Vec<String>,
+        /// Accept the finding with this digest instead, as `stubs check` shows it, until its text changes
+        #[arg(long, value_name = "DIGEST", requires = "why", conflicts_with = "servers")]
+        finding: Option<String>,
+        /// Why the finding is harmless
+        #[arg(long, value_name = "TEXT", requires = "finding")]
+        why: Option<String>,
+        /// Who accepts it; without it, $USER
+        #[arg(long, value_name = "NAME", requires = "finding")]
+        who: Option<String>,
+        /// The reviewed tree; without it, that of `manifest.pin`
+        #[arg(long, value_name = "DIR", requires = "finding")]
+        tree: Option<PathBuf>,
+        /// Tool list from a file instead of the configured servers; may be repeated
+        #[arg(long, value_name = "FILE", requires = "finding")]
+        from: Vec<PathBuf>,
     },
 }
 
@@ -74,10 +93,14 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
     match args.command {
         StubsCommand::Generate { out, from, observed } => {
             let catalog = current(global, from, ui).await?;
-            let files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
+            let mut files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
+            let (accepted, text) = tree::accepted(&out)?;
+            files.extend(text.map(|text| (ACCEPTED.to_owned(), text)));
             let written = tree::write(&out, &files)?;
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
-            for line in findings::lines(&catalog, &findings::all(&catalog)) {
+            let mut found = findings::all(&catalog);
+            findings::take(&mut found, &accepted);
+            for line in findings::lines(&catalog, &found) {
                 ui.note(&format!("finding: {line}"));
             }
             Ok(ExitCode::SUCCESS)
@@ -87,14 +110,20 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             let catalog = current(global, from, ui).await?;
             let mut files = files(&catalog, &observed);
             files.extend(text.map(|text| (tree::OBSERVED.to_owned(), text)));
+            let (accepted, text) = tree::accepted(&dir)?;
+            files.extend(text.map(|text| (ACCEPTED.to_owned(), text)));
             let drift = tree::compare(&dir, &files)?;
-            let found = findings::all(&catalog);
+            let mut found = findings::all(&catalog);
+            let taken = findings::take(&mut found, &accepted);
             let fails = fail_on.fails(&found);
-            let findings = report::Findings { catalog: &catalog, found: &found, fails };
+            let findings = report::Findings { catalog: &catalog, found: &found, accepted: &taken, fails };
             report::print(&dir, &drift, &findings, &report, ui)?;
-            Ok(ExitCode::from(u8::from(!drift.is_empty() || fails)))
+            Ok(ExitCode::from(if drift.is_empty() && fails { FINDINGS } else { u8::from(!drift.is_empty()) }))
         }
-        StubsCommand::Accept { servers } => accept::accept(global, &servers, ui).await,
+        StubsCommand::Accept { finding: Some(digest), why: Some(why), who, tree, from, .. } => {
+            accept::finding(global, from, tree, &digest, (who, why), ui).await
+        }
+        StubsCommand::Accept { servers, .. } => accept::accept(global, &servers, ui).await,
     }
 }
 

@@ -1,10 +1,13 @@
-//! `forgefs stubs accept`: what servers list now becomes what `pin_first_use` compares with.
+//! `forgefs stubs accept`: what servers list now becomes what `pin_first_use` compares with; with `--finding` a finding is
+//! written into the reviewed tree as harmless.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Failure, Global, Ui, current};
+use super::{Failure, Global, Ui, current, tree};
 use crate::catalog::Catalog;
-use crate::cli::findings;
+use crate::cli::findings::{self, Acceptance};
+use crate::config::process_env;
 use crate::findings::{Finding, Item, Severity};
 use crate::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
 use crate::people;
@@ -31,6 +34,50 @@ pub(super) async fn accept(global: &Global, servers: &[String], ui: Ui) -> Resul
         tell(&catalog, entry, &accepted, ui);
     }
     ui.note("`forgefs reload` has running gateways compare again");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Accepts the finding with this digest, of every server that has it.
+pub(super) async fn finding(
+    global: &Global,
+    from: Vec<PathBuf>,
+    dir: Option<PathBuf>,
+    digest: &str,
+    (who, why): (Option<String>, String),
+    ui: Ui,
+) -> Result<ExitCode, Failure> {
+    let dir = match dir {
+        Some(dir) => dir,
+        None => global.load(false)?.manifest.pin.ok_or_else(|| {
+            Failure::usage("which tree? `manifest.pin` names none".to_owned()).hint("`--tree DIR` names it")
+        })?,
+    };
+    let who = who
+        .or_else(|| process_env("USER"))
+        .ok_or_else(|| Failure::usage("who accepts it? $USER is not set".to_owned()).hint("`--who NAME` says it"))?;
+    let (mut accepted, _) = tree::accepted(&dir)?;
+    let catalog = current(global, from, ui).await?;
+    let found = findings::all(&catalog);
+    let mut same = found.iter().filter(|found| found.finding.digest == digest).peekable();
+    match same.peek() {
+        None => {
+            let what = format!("there is no finding `{digest}` now");
+            return Err(Failure::usage(what).hint("`forgefs stubs check DIR` shows digests, in brackets"));
+        }
+        // It is of what was not read.
+        Some(found) if found.finding.rule.id == "not-examined" => {
+            return Err(Failure::usage("`not-examined` cannot be accepted: its text was not read".to_owned()));
+        }
+        Some(_) => {}
+    }
+    for found in same {
+        let line = findings::line(found.finding);
+        let acceptance = Acceptance { who: who.clone(), why: why.clone(), finding: line };
+        if accepted.entry(found.server.name.clone()).or_default().insert(digest.to_owned(), acceptance).is_none() {
+            ui.out(&format!("accepted: {}: {}", found.server.name, findings::line(found.finding)));
+        }
+    }
+    tree::accept(&dir, &accepted)?;
     Ok(ExitCode::SUCCESS)
 }
 

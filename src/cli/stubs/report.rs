@@ -8,7 +8,7 @@ use super::drift::{self, Class, Finding as Difference};
 use super::tree::Change;
 use super::{Failure, Ui};
 use crate::catalog::Catalog;
-use crate::cli::findings::{self, Found};
+use crate::cli::findings::{self, ACCEPTED, Found};
 use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use crate::findings::Item;
 use crate::manifest::OFFERS;
@@ -32,6 +32,8 @@ struct Drifted {
 pub(super) struct Findings<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) found: &'a [Found<'a>],
+    /// Those that were accepted.
+    pub(super) accepted: &'a [Found<'a>],
     /// True if they fail the check.
     pub(super) fails: bool,
 }
@@ -72,10 +74,13 @@ pub(super) fn print(
             let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
             let report = serde_json::json!({
                 "ok": changes.is_empty() && !findings.fails,
+                "drift": !changes.is_empty(),
+                "fails": findings.fails,
                 "tools": tools,
                 "files": files,
                 "diff": diffs.concat(),
                 "findings": findings::json(findings.found),
+                "accepted": findings::json(findings.accepted),
             });
             ui.json(&report.to_string());
         }
@@ -96,6 +101,9 @@ pub(super) fn print(
             }
             for line in findings::lines(findings.catalog, findings.found) {
                 ui.out(&format!("finding: {line}"));
+            }
+            if !findings.accepted.is_empty() {
+                ui.out(&format!("{} findings are accepted in {ACCEPTED}", findings.accepted.len()));
             }
         }
     }

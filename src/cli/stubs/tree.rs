@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use super::Failure;
+use crate::cli::findings::{ACCEPTED, Accepted};
 use crate::json;
 use crate::limits::PIN_FILE;
 use crate::manifest::LOCK;
@@ -65,20 +68,34 @@ fn is_text(tree: &Tree, path: &str, content: &str) -> bool {
 
 /// The observed shapes that `dir` was written with, and their text.
 pub(super) fn observed(dir: &Path) -> Result<(ByServer, Option<String>), Failure> {
-    let path = dir.join(OBSERVED);
-    let text = match Tree::open(dir).and_then(|tree| tree.read(OBSERVED, PIN_FILE.max as u64)) {
+    let (shapes, text): (ByServer, _) = kept(dir, OBSERVED, "`forgefs stubs generate --observed --out DIR` writes it")?;
+    Ok((shapes.into_iter().map(|(server, shapes)| (server, shapes.checked())).collect(), text))
+}
+
+/// The accepted findings that `dir` has, and their text.
+pub(super) fn accepted(dir: &Path) -> Result<(Accepted, Option<String>), Failure> {
+    kept(dir, ACCEPTED, "`forgefs stubs accept --finding DIGEST --why TEXT` writes it")
+}
+
+/// A file of `dir` that is no part of the servers' lists; empty if there is none.
+fn kept<T: DeserializeOwned + Default>(dir: &Path, name: &str, hint: &str) -> Result<(T, Option<String>), Failure> {
+    let path = dir.join(name);
+    let text = match Tree::open(dir).and_then(|tree| tree.read(name, PIN_FILE.max as u64)) {
         Ok(text) => text,
         // A folder that is no tree is told later.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((ByServer::new(), None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((T::default(), None)),
         Err(error) => return Err(failed(&path, &error)),
     };
-    let wrong = |what: String| {
-        Failure::usage(format!("{}: {what}", path.display()))
-            .hint("`forgefs stubs generate --observed --out DIR` writes it")
-    };
-    let shapes: ByServer = json::parse(&text, MAX_TREE).map_err(|error| wrong(error.to_string()))?;
-    let text = String::from_utf8(text).map_err(|_| wrong("it is not text".to_owned()))?;
-    Ok((shapes.into_iter().map(|(server, shapes)| (server, shapes.checked())).collect(), Some(text)))
+    let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display())).hint(hint);
+    let value = json::parse(&text, MAX_TREE).map_err(|error| wrong(error.to_string()))?;
+    Ok((value, Some(String::from_utf8(text).map_err(|_| wrong("it is not text".to_owned()))?)))
+}
+
+/// Writes the accepted findings of `dir`.
+pub(super) fn accept(dir: &Path, accepted: &Accepted) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(accepted).map_err(|error| Failure::internal(error.to_string()))?;
+    let tree = Tree::open(dir).map_err(|error| failed(dir, &error))?;
+    tree.write(ACCEPTED, format!("{text}\n").as_bytes()).map_err(|error| failed(&dir.join(ACCEPTED), &error))
 }
 
 /// Differences between `dir` and `files`, by path.
