@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -40,22 +41,27 @@ pub(crate) struct Ended {
 /// A running program. Dropping it kills its process group: the program, and processes that it left behind.
 pub(crate) struct Running {
     child: Box<dyn ChildWrapper>,
+    /// The signal that ends its group.
+    end: Signal,
     has_ended: bool,
 }
 
 impl Running {
-    /// Starts a program in a process group of its own that does not outlive this process.
+    /// Starts a program in a process group of its own that does not outlive this process; `end` ends the group.
     ///
     /// # Errors
     /// It cannot be started.
     #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "only Linux ties it"))]
-    pub(crate) async fn start(mut command: Command) -> std::io::Result<Self> {
+    pub(crate) async fn start(mut command: Command, end: Signal) -> std::io::Result<Self> {
         #[cfg(target_os = "linux")]
         spawner::die_with_us(&mut command);
         let mut wrapped = CommandWrap::from(command);
-        wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
+        wrapped.wrap(ProcessGroup::leader());
+        if end == Signal::SIGKILL {
+            wrapped.wrap(KillOnDrop);
+        }
         let child = spawner::spawn(move || wrapped.spawn()).await?;
-        Ok(Self { child, has_ended: false })
+        Ok(Self { child, end, has_ended: false })
     }
 
     /// Its id, while it runs.
@@ -79,7 +85,7 @@ impl Running {
     fn end(&mut self) {
         if !self.has_ended {
             self.has_ended = true;
-            let _ = self.child.start_kill();
+            let _ = self.child.signal(self.end as i32);
         }
     }
 }
@@ -111,7 +117,7 @@ pub(crate) async fn run(mut command: Command, input: Option<&[u8]>, most: usize)
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(if most > 0 { Stdio::piped() } else { Stdio::null() }).stderr(Stdio::piped());
-    let started = Running::start(command).await;
+    let started = Running::start(command, Signal::SIGKILL).await;
     let mut running = started.map_err(|error| format!("`{name}` did not start: {error}"))?;
     let (stdin, stdout, stderr) = running.pipes();
     let (mut printed, mut words) = (Vec::new(), Vec::new());

@@ -159,7 +159,8 @@ fn make_room(place: &Path) -> Result<(), String> {
     let own = std::process::id();
     let listed = fs::read_to_string(place.join("cgroup.procs")).unwrap_or_default();
     let processes: Vec<u32> = listed.lines().filter_map(|line| line.parse().ok()).collect();
-    if let Some(other) = processes.iter().find(|pid| **pid != own && parent(**pid) != Some(own)) {
+    let is_own = |pid: &u32| std::iter::successors(Some(*pid), |pid| parent(*pid)).any(|pid| pid == own);
+    if let Some(other) = processes.iter().find(|pid| !is_own(pid)) {
         return Err(format!("{} has other processes, such as {other}: it was not handed to ForgeFS", place.display()));
     }
     let folder = place.join(OWN);
@@ -171,7 +172,7 @@ fn make_room(place: &Path) -> Result<(), String> {
     processes.iter().try_for_each(|pid| fs::write(&file, pid.to_string()).map_err(|error| failed(&file, &error)))
 }
 
-fn parent(pid: u32) -> Option<u32> {
+pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }

@@ -3,6 +3,7 @@
 //! - [`worker`]: the layers of a sandbox worker and of a checker, which need nothing but their pipes.
 //! - [`server`]: those of an MCP server, which needs its program, and what its operator allows: entry of `forgefs
 //!   confined`.
+//! - [`folder`]: removes what such a server leaves on disk.
 //! - [`cgroup`]: memory and number of processes of a server with all its children.
 //! - `filter`: filters of system calls.
 
@@ -10,5 +11,7 @@
 pub mod cgroup;
 #[cfg(target_os = "linux")]
 mod filter;
+#[cfg(unix)]
+pub mod folder;
 pub mod server;
 pub mod worker;

@@ -1,16 +1,14 @@
 //! What a confined process uses, given up after its end: its folder for temporary files, and its control group.
 
-use std::ffi::{CStr, CString};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
+use confine::folder;
 use confine::server::{Layer, LayerName};
-use nix::dir::{Dir, Type};
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, renameat};
-use nix::sys::stat::Mode;
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::fcntl::OFlag;
 use tempfile::TempDir;
 
 use crate::config::show_size;
@@ -44,7 +42,9 @@ pub(super) async fn limit(
     use confine::cgroup::Limits;
 
     let Some(pid) = pid else { return (None, Vec::new()) };
-    let made = tokio::task::spawn_blocking(move || Cgroup::around(pid, Limits { memory, processes })).await;
+    // Its supervisor counts too.
+    let limits = Limits { memory, processes: processes.map(|count| count.saturating_add(1)) };
+    let made = tokio::task::spawn_blocking(move || Cgroup::around(pid, limits)).await;
     let Ok((group, outcomes)) = made else { return (None, Vec::new()) };
     let mut layers = Vec::new();
     if let Some((bytes, outcome)) = memory.zip(outcomes.memory) {
@@ -65,113 +65,69 @@ pub(super) async fn limit(_: Option<u32>, _: Option<u64>, _: Option<u32>) -> (Op
     (None, Vec::new())
 }
 
-/// A private folder. Dropping it removes it with everything in it.
-pub(super) struct Temporary(Option<TempDir>, PathBuf);
+/// Beginning and end of the names of temporary folders.
+const NAME: (&str, &str) = ("forgefs-server-", "-held");
+
+/// A private folder. Dropping it removes it with everything in it. Its lock tells other gateways that it is in use.
+pub(super) struct Temporary {
+    folder: Option<TempDir>,
+    path: PathBuf,
+    _lock: File,
+}
 
 impl Temporary {
+    /// Makes one. The first of this process has those removed that ended gateways left behind.
     pub(super) fn new() -> io::Result<Self> {
+        static SWEPT: Once = Once::new();
         // The rules hold real paths alone.
         let parent = std::fs::canonicalize(std::env::temp_dir())?;
-        let folder = tempfile::Builder::new().prefix("forgefs-server-").tempdir_in(parent)?;
-        let path = folder.path().to_owned();
-        Ok(Self(Some(folder), path))
+        SWEPT.call_once(|| {
+            let parent = parent.clone();
+            std::thread::spawn(move || sweep(&parent));
+        });
+        loop {
+            let folder = tempfile::Builder::new().prefix(NAME.0).suffix(NAME.1).tempdir_in(&parent)?;
+            let path = folder.path().to_owned();
+            // Before it is locked, another gateway may sweep it.
+            match open(&path).and_then(|file| file.lock().map(|()| file)) {
+                Ok(lock) if path.exists() => return Ok(Self { folder: Some(folder), path, _lock: lock }),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.1
+        &self.path
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         // By itself the crate would go down as deep as the server has built.
-        if let Some(folder) = self.0.take() {
-            let path = folder.keep();
-            if let Err(error) = empty(&path).and_then(|()| std::fs::remove_dir(&path)) {
-                tracing::warn!(%error, "temporary files of a server are left in {}", path.display());
-            }
+        if let Some(folder) = self.folder.take()
+            && let Err(error) = folder::remove(&folder.keep())
+        {
+            tracing::warn!(%error, "temporary files of a server are left in {}", self.path.display());
         }
     }
 }
 
-/// Removes what is in a folder. Folders in it are moved up before they are emptied, so that neither the stack nor the
-/// descriptors grow with their depth; no link is followed.
-fn empty(path: &Path) -> io::Result<()> {
-    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let top = nix::fcntl::open(path, flags, Mode::empty())?;
-    let (mut number, mut last_left) = (0u64, usize::MAX);
-    loop {
-        let mut left = 0;
-        for (name, is_folder) in entries(&top)? {
-            if !is_folder {
-                unlinkat(&top, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
-                continue;
-            }
-            let folder = openat(&top, name.as_c_str(), flags, Mode::empty())?;
-            for (inner, is_folder) in entries(&folder)? {
-                if !is_folder {
-                    unlinkat(&folder, inner.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
-                    continue;
-                }
-                loop {
-                    number += 1;
-                    let above = CString::new(format!(".{number}")).unwrap_or_default();
-                    match renameat(&folder, inner.as_c_str(), &top, above.as_c_str()) {
-                        // The server has taken the name.
-                        Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR) => {}
-                        other => break other?,
-                    }
-                }
-                left += 1;
-            }
-            unlinkat(&top, name.as_c_str(), UnlinkatFlags::RemoveDir)?;
-        }
-        if left == 0 {
-            return Ok(());
-        }
-        // A process that is still there could go on for ever.
-        if left >= last_left && number > 1 << 20 {
-            return Err(io::Error::other("it grows while it is removed"));
-        }
-        last_left = left;
-    }
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
 }
 
-/// Names in a folder, and whether each is a folder.
-fn entries(folder: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
-    let own: &CStr = c".";
-    let again = openat(folder, own, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
-    let mut found = Vec::new();
-    for entry in Dir::from_fd(again)?.into_iter() {
-        let entry = entry?;
+/// Removes this user's temporary folders that no gateway has locked.
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        if name != c"." && name != c".." {
-            found.push((name.to_owned(), entry.file_type() == Some(Type::Directory)));
+        let is_one = name.to_str().is_some_and(|name| name.starts_with(NAME.0) && name.ends_with(NAME.1));
+        if is_one
+            && let Ok(file) = open(&entry.path())
+            && file.metadata().is_ok_and(|of| of.uid() == nix::unistd::geteuid().as_raw())
+            && file.try_lock().is_ok()
+        {
+            let _ = folder::remove(&entry.path());
         }
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn what_a_server_leaves_is_removed_however_deep_and_no_link_is_followed() {
-        let outside = tempfile::tempdir().expect("a folder");
-        fs::write(outside.path().join("kept"), "x").expect("written");
-        let temporary = Temporary::new().expect("a folder");
-        let path = temporary.path().to_owned();
-        std::os::unix::fs::symlink(outside.path(), path.join("link")).expect("linked");
-        fs::write(path.join(".1"), "a name that is taken").expect("written");
-        // Deeper than a path can name and more levels than a process has descriptors.
-        let mut at = nix::fcntl::open(&path, OFlag::O_DIRECTORY, Mode::empty()).expect("opened");
-        for _ in 0..3_000 {
-            nix::sys::stat::mkdirat(&at, "deeper", Mode::S_IRWXU).expect("made");
-            at = openat(&at, "deeper", OFlag::O_DIRECTORY, Mode::empty()).expect("opened");
-        }
-        drop((at, temporary));
-        assert!(!path.exists() && outside.path().join("kept").exists());
     }
 }

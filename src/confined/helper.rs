@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::{Log, Reason};
+use super::{END, Log, Reason};
 use crate::program::{self, Ended, Running};
 
 /// Most bytes that are read of an answer, and of a line.
@@ -15,11 +15,11 @@ const MAX_LINE: u64 = 2_000;
 /// Bytes of its first lines that are enough for an error.
 const MAX_FIRST: usize = 120;
 
-/// Starts a process with pipes.
+/// Starts a process that confines itself, with pipes.
 pub(super) async fn start(mut command: Command) -> Result<Running, Reason> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Running::start(command).await.map_err(|error| Reason::new(format!("`{program}`: {error}")))
+    Running::start(command, END).await.map_err(|error| Reason::new(format!("`{program}`: {error}")))
 }
 
 /// Runs a process, and returns the first line of its stdout.

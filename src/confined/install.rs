@@ -151,6 +151,7 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
         watch: true,
         modes: true,
         data: None,
+        temporary: None,
     };
     let mut command = own_command(&found.program, &found.args);
     let temporary = folder.join("tmp");

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use confine::server::{GO, Layer, LayerName, MAX_MESSAGE, Report, Rules, encode};
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
 
@@ -32,6 +33,11 @@ pub(crate) use self::held::Held;
 const READY: Duration = Duration::from_secs(20);
 /// The executable that confines itself.
 const OWN: &str = if cfg!(target_os = "linux") { "/proc/self/exe" } else { "forgefs" };
+/// The signal that ends a confined process, whose supervisor leads its group. Killed, that could not end what is below it.
+#[cfg(target_os = "linux")]
+pub(crate) const END: Signal = confine::server::END;
+#[cfg(not(target_os = "linux"))]
+pub(crate) const END: Signal = Signal::SIGKILL;
 /// Variables that name the folder for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
@@ -102,6 +108,7 @@ pub(crate) async fn prepare(server: &Server<'_>) -> Result<Prepared> {
         watch: !(read.is_empty() && write.is_empty() && named.is_empty()),
         modes: false,
         data: *memory,
+        temporary: Some(temporary.path().to_owned()),
     };
     rules.read.extend(granted.read);
     rules.read.extend(certificates(&server.env).filter_map(|path| std::fs::canonicalize(path).ok()));
@@ -154,8 +161,12 @@ impl Prepared {
         stdout: &mut (impl AsyncRead + Unpin),
     ) -> Result<(Held, Vec<Layer>)> {
         let Self { name, rules, limits, require, temporary, .. } = self;
-        let mut layers = apply(stdin, stdout, &rules).await.map_err(|reason| reason.of(&name))?;
+        // Its supervisor is in the group before there is a server.
         let (group, more) = held::limit(pid, limits.memory, limits.processes).await;
+        let mut layers = apply(stdin, stdout, &rules).await.map_err(|reason| reason.of(&name))?;
+        for layer in layers.iter_mut().filter(|layer| layer.name == LayerName::Children && group.is_some()) {
+            layer.detail.push_str(", and its control group");
+        }
         layers.extend(more);
         let held = Held { name, _group: group, temporary: Some(temporary) };
         for required in &require {

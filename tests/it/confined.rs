@@ -72,6 +72,9 @@ const ATTEMPTS: &[(&str, [End; 6])] = &[
     ("unix_pair_elsewhere", [D, R, R, R, R, R]),
     // Other processes.
     ("signal_gateway", [D, R, R, R, R, R]),
+    ("signal_group", [E, R, R, R, R, R]),
+    ("signal_by_descriptor", [D, R, R, R, R, R]),
+    ("join_group", [E, R, R, R, R, R]),
     ("ptrace_gateway", [E, R, R, R, R, R]),
     ("gateway_memory", [E, R, R, R, R, R]),
     ("gateway_environment", [D, R, R, R, R, R]),
@@ -158,6 +161,109 @@ async fn each_key_alone_refuses_what_it_does_not_name() {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), session.stderr());
+}
+
+/// Processes of the server with this folder among its arguments: its supervisor, itself, and what it has started.
+fn of_server(root: &std::path::Path) -> Vec<u32> {
+    let root = root.to_string_lossy();
+    let pids = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_its = |pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command);
+        command.contains("confined.py") && command.contains(&*root)
+    };
+    pids.filter(is_its).collect()
+}
+
+/// Waits until `holds`.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "{what}: not within a minute");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// A process that forked twice and has a session of its own, and folders that no path can name, are gone after each end.
+#[tokio::test]
+async fn nothing_that_a_confined_server_started_or_wrote_outlives_it() {
+    for sandbox in ["pure", "net"] {
+        for end in ["close", "kill -9", "SIGTERM", "reload", "crash"] {
+            let Some(fence) = has_python("tests/servers/confined.py") else { return };
+            let root = fs::canonicalize(fence.work().parent().expect("the fence")).expect("it exists");
+            let temporary = root.join("tmp");
+            fs::create_dir(&temporary).expect("made");
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/confined.py");
+            let args = [script.to_owned(), json!({ "root": root }).to_string()];
+            let config = fence.write(
+                "forge.toml",
+                &format!("[servers.x]\ncommand = \"python3\"\nargs = {args:?}\nsandbox = {sandbox:?}\n"),
+            );
+            let mut command = fence.forgefs([std::path::Path::new("--config"), &config, "serve".as_ref()]);
+            command.env("TMPDIR", &temporary);
+            let session = fence.connect(crate::client::Era::Modern, command).await;
+            session.ready(&["x"]).await;
+            let code = "return await x.attempt({names: ['daemon', 'deep']})";
+            let found = session.execute("javascript", code).await;
+            assert_eq!(found, json!({"daemon": "done", "deep": "done"}), "{sandbox}");
+            let pids = of_server(&root);
+            assert_eq!(pids.len(), 3, "its supervisor, itself and what it left: {pids:?}");
+            let folders = || fs::read_dir(&temporary).expect("it is there").count();
+            assert_eq!(folders(), 1, "its temporary folder");
+            let mut kept = None;
+            match end {
+                "close" => session.close().await,
+                "kill -9" => session.kill(),
+                "SIGTERM" => {
+                    let gateway = nix::unistd::Pid::from_raw(session.pid.try_into().expect("a process number"));
+                    nix::sys::signal::kill(gateway, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+                    kept = Some(session);
+                }
+                "reload" => {
+                    fence.write("forge.toml", "");
+                    fence.run(["--config", "forge.toml", "reload"]).success();
+                    kept = Some(session);
+                }
+                _ => {
+                    session.execute_err("javascript", "return await x.attempt({names: ['die']})").await;
+                    kept = Some(session);
+                }
+            }
+            until(&format!("{sandbox}, {end}: {pids:?} end"), || pids.iter().all(|pid| !crate::faulty::runs(*pid)))
+                .await;
+            // After a crash the server has started again, with another folder.
+            let left = usize::from(end == "crash");
+            until(&format!("{sandbox}, {end}: its folder is removed"), || folders() <= left).await;
+            drop(kept);
+        }
+    }
+}
+
+/// What a killed gateway and its supervisors could not remove goes at the next start; what is in use stays.
+#[tokio::test]
+async fn temporary_folders_of_ended_gateways_are_swept() {
+    let Some(fence) = has_python("tests/servers/confined.py") else { return };
+    let temporary = fence.work().parent().expect("the fence").join("tmp");
+    let [left, used, other] = ["forgefs-server-a-held", "forgefs-server-b-held", "forgefs-server-c"].map(|name| {
+        let folder = temporary.join(name);
+        fs::create_dir_all(folder.join("deeper/still")).expect("made");
+        folder
+    });
+    let link = temporary.join("forgefs-server-d-held");
+    std::os::unix::fs::symlink(&other, &link).expect("linked");
+    let lock = fs::File::open(&used).expect("it is there");
+    lock.lock().expect("locked");
+    fence.write("forge.toml", "[servers.x]\ncommand = \"python3\"\nargs = [\"-c\", \"\"]\nsandbox = \"pure\"\n");
+    let mut command = fence.forgefs(["--config", "forge.toml", "serve"]);
+    let session = fence.connect(crate::client::Era::Modern, {
+        command.env("TMPDIR", &temporary);
+        command
+    });
+    let session = session.await;
+    until("what was left is swept", || !left.exists()).await;
+    session.close().await;
+    assert!(used.join("deeper/still").exists() && other.join("deeper/still").exists() && link.is_symlink());
 }
 
 /// An `npm` that installs a server of Python, and tries what an installer should not.

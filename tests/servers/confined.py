@@ -5,6 +5,7 @@ Argument: a JSON object with the paths, ports and names to try.
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -174,7 +175,37 @@ def x32():
     syscall(0x40000000 | 39)
 
 
+def daemon():
+    """Leaves a process in a session of its own behind, whose parents have ended, and which ends at SIGKILL alone."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            for descriptor in range(3):
+                os.close(descriptor)
+            time.sleep(600)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def deep():
+    """Leaves folders behind that no path can name, and one that may not be opened."""
+    here = os.open(OWN, os.O_RDONLY)
+    for _ in range(2_000):
+        os.mkdir("deeper", dir_fd=here)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    os.mkdir(OWN + "/closed", 0)
+
+
 ATTEMPTS = {
+    "daemon": daemon,
+    "deep": deep,
+    "die": lambda: os._exit(3),
     "read_home": lambda: read(AT["secret"]),
     "read_shadow": lambda: read("/etc/shadow"),
     "read_shared": lambda: read(AT["shared"] + "/file"),
@@ -213,6 +244,9 @@ ATTEMPTS = {
     "unix_pair": lambda: pair(socket.SOCK_STREAM),
     "unix_pair_elsewhere": pair_elsewhere,
     "signal_gateway": lambda: os.kill(GATEWAY, 0),
+    "signal_group": lambda: os.kill(-GATEWAY, 0),
+    "signal_by_descriptor": lambda: fcntl.fcntl(0, 10, signal.SIGKILL),
+    "join_group": lambda: os.setpgid(0, GATEWAY),
     "ptrace_gateway": ptrace,
     "gateway_memory": peek,
     "gateway_environment": lambda: read(f"/proc/{GATEWAY}/environ"),

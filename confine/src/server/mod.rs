@@ -8,6 +8,8 @@
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
+mod supervisor;
+#[cfg(target_os = "linux")]
 mod syscalls;
 
 use std::ffi::OsString;
@@ -17,6 +19,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+
+#[cfg(target_os = "linux")]
+pub use supervisor::END;
 
 /// Most bytes of rules or of a report.
 pub const MAX_MESSAGE: u32 = 1 << 20;
@@ -42,6 +47,8 @@ pub struct Rules {
     pub modes: bool,
     /// Most bytes of private memory of each of its processes.
     pub data: Option<u64>,
+    /// Folder for its temporary files, which is removed when it has ended.
+    pub temporary: Option<PathBuf>,
 }
 
 /// A layer of a server's sandbox.
@@ -69,6 +76,8 @@ pub enum LayerName {
     Seccomp,
     /// No core dump.
     Rlimits,
+    /// No process outlives it.
+    Children,
     /// Memory of the server with all its children.
     Memory,
     /// Number of its processes and threads.
@@ -77,10 +86,19 @@ pub enum LayerName {
 
 impl LayerName {
     /// Every layer.
-    pub const ALL: [Self; 7] =
-        [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Memory, Self::Processes];
+    pub const ALL: [Self; 8] = [
+        Self::NoNewPrivs,
+        Self::Landlock,
+        Self::Scope,
+        Self::Seccomp,
+        Self::Rlimits,
+        Self::Children,
+        Self::Memory,
+        Self::Processes,
+    ];
     /// Those that a process applies to itself. The rest exist if the configuration sets their limit.
-    pub const OWN: [Self; 5] = [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits];
+    pub const OWN: [Self; 6] =
+        [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Children];
 
     /// Name in the configuration and in `doctor`.
     #[must_use]
@@ -91,6 +109,7 @@ impl LayerName {
             Self::Scope => "scope",
             Self::Seccomp => "seccomp",
             Self::Rlimits => "rlimits",
+            Self::Children => "children",
             Self::Memory => "memory",
             Self::Processes => "processes",
         }
@@ -136,7 +155,7 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 #[must_use]
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match become_program(args.collect()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(reason) => {
             // The gateway keeps stderr, and shows its end.
             let _ = writeln!(io::stderr(), "forgefs confined: {reason}");
@@ -145,11 +164,17 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Returns without an error if the gateway does not let the program start.
-fn become_program(args: Vec<OsString>) -> Result<(), String> {
+/// Returns the exit code in the supervisor, and without an error if the gateway does not let the program start.
+fn become_program(args: Vec<OsString>) -> Result<u8, String> {
     let mut args = args.into_iter();
     let program = args.next().ok_or("it is started by the gateway alone")?;
     let rules = rules().map_err(|error| format!("its rules: {error}"))?;
+    #[cfg(target_os = "linux")]
+    if let Some(code) =
+        supervisor::divide(rules.temporary.as_deref()).map_err(|error| format!("its supervisor: {error}"))?
+    {
+        return Ok(code);
+    }
     let report = match apply(&rules) {
         Ok(layers) => Report::Layers(layers),
         Err(reason) => Report::Failed(reason),
@@ -163,7 +188,7 @@ fn become_program(args: Vec<OsString>) -> Result<(), String> {
     // Not through a buffer: what follows belongs to the program.
     match (&report, read_exactly(&mut go)) {
         (Report::Layers(_), Ok(())) if go == [GO] => Err(execute(&program, args)),
-        _ => Ok(()),
+        _ => Ok(0),
     }
 }
 
@@ -226,6 +251,7 @@ fn apply(rules: &Rules) -> Result<Vec<Layer>, String> {
     let files::Restricted { landlock, scope, cuts_files } = files::restrict(rules)?;
     add(LayerName::Landlock, landlock);
     add(LayerName::Scope, scope);
+    add(LayerName::Children, Ok("a supervisor ends what it leaves behind".to_owned()));
     add(LayerName::Rlimits, told(setrlimit(Resource::RLIMIT_CORE, 0, 0), "no core dump"));
     if let Some(data) = rules.data {
         // The gateway reports it, since it knows whether a control group does more.

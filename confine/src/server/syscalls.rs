@@ -131,6 +131,8 @@ const NAMESPACES: [i32; 7] = [
 
 /// Pastes into a console.
 const TIOCLINUX: u64 = 0x541C;
+/// Names the signal of a descriptor that has news.
+const F_SETSIG: u64 = 10;
 /// Kind of a socket, without its flags.
 const KIND: u64 = 0xf;
 
@@ -178,6 +180,21 @@ fn refused(rules: &Rules, cuts_files: bool) -> Result<BpfProgram, seccompiler::E
     // Limits and priority of other processes of the user, the gateway among them.
     refused.insert(libc::SYS_prlimit64, vec![when([(0, Ne, 0)])?]);
     refused.insert(libc::SYS_setpriority, vec![when([(0, Ne, 0)])?, when([(1, Ne, 0)])?]);
+    // Signals to its supervisor, also by its group, by all processes, and by a descriptor; landlock's scope has older
+    // kernels not. Others than SIGKILL and SIGSTOP do nothing there.
+    let supervisor = nix::unistd::getppid().as_raw();
+    let word = |number: i32| u64::from(number.cast_unsigned());
+    refused.insert(
+        libc::SYS_kill,
+        [supervisor, -supervisor, -1].into_iter().map(|to| when([(0, Eq, word(to))])).collect::<Result<_, _>>()?,
+    );
+    for call in [libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
+        refused.insert(call, vec![when([(0, Eq, word(supervisor))])?]);
+    }
+    refused.insert(libc::SYS_pidfd_open, vec![when([(0, Eq, word(supervisor))])?]);
+    refused.insert(libc::SYS_setpgid, vec![when([(1, Eq, word(supervisor))])?]);
+    let by_descriptor = [libc::SIGKILL, libc::SIGSTOP].map(|signal| when([(1, Eq, F_SETSIG), (2, Eq, word(signal))]));
+    refused.insert(libc::SYS_fcntl, by_descriptor.into_iter().collect::<Result<_, _>>()?);
     // Memory, queues and semaphores that have a name.
     for call in [libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget] {
         refused.insert(call, vec![when([(0, Ne, libc::IPC_PRIVATE as u64)])?]);

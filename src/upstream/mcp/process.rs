@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{Mutex, oneshot, watch};
 
-use crate::confined::Held;
+use crate::confined::{END, Held};
 use crate::upstream::stderr::Stderr;
 
 /// Grace period after stdin is closed, and again after SIGTERM.
@@ -28,7 +28,8 @@ impl Process {
     pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
         let (needed, unneeded) = oneshot::channel();
         let pid = child.id();
-        let group = pid.and_then(|pid| i32::try_from(pid).ok()).map(|pid| Group(Pid::from_raw(pid)));
+        let end = if held.is_some() { END } else { Signal::SIGKILL };
+        let group = pid.and_then(|pid| i32::try_from(pid).ok()).map(|pid| Group { leader: Pid::from_raw(pid), end });
         stderr.started(pid.unwrap_or_default());
         let running = Running::one_more();
         tokio::spawn(async move {
@@ -81,7 +82,8 @@ async fn attend(
     if let Ok(mut stdin) = tokio::time::timeout(GRACE / 10, stdin.lock()).await {
         stdin.take();
     }
-    for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL)] {
+    let end = group.as_ref().map(|group| group.end);
+    for signal in [None, Some(Signal::SIGTERM), end] {
         if let (Some(signal), Some(group)) = (signal, group) {
             group.signal(signal);
         }
@@ -99,19 +101,23 @@ fn note(stderr: &Stderr, status: std::io::Result<ExitStatus>) {
     }
 }
 
-/// A process group, killed on drop, also in the middle of [`attend`] when the runtime ends.
-struct Group(Pid);
+/// A process group, ended on drop, also in the middle of [`attend`] when the runtime ends.
+struct Group {
+    leader: Pid,
+    /// The signal that ends it.
+    end: Signal,
+}
 
 impl Group {
     fn signal(&self, signal: Signal) {
         // The group may have ended already.
-        let _ = killpg(self.0, signal);
+        let _ = killpg(self.leader, signal);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal(self.end);
     }
 }
 

@@ -87,6 +87,8 @@ impl Program<'_> {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         spawner::tie(&mut command);
+        // A confined server's supervisor ends with its stdin, or at a signal.
+        command.kill_on_drop(prepared.is_none() || !cfg!(target_os = "linux"));
         let started = spawner::spawn(move || command.spawn()).await;
         let mut child = started.map_err(|error| self.cannot_start(&error))?;
         let (Some(mut stdin), Some(stdout), Some(words)) =
