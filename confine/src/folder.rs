@@ -122,7 +122,7 @@ mod tests {
         }
         drop(at);
         fs::create_dir(path.join("closed")).expect("made");
-        fs::set_permissions(path.join("closed"), fs::Permissions::from_mode(0)).expect("changed");
+        fs::set_permissions(path.join("closed"), fs::Permissions::from_mode(0o0)).expect("changed");
         // As the gateway and the supervisor do.
         std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(|| remove(&path).expect("removed")))));
         remove(&path).expect("it is gone already");
