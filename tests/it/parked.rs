@@ -84,7 +84,7 @@ fn a_denied_call_stays_denied_in_its_chain() {
     }
     assert_eq!((waiting(&bank), bank.paid()), (vec![], vec![]));
     // Another call of the chain, and another chain, may ask.
-    parked(&bank.json(&["--resume", &run], "await bank.pay({n: 8})"));
+    parked(&bank.json(&["--resume", &run], "await bank.list(); await bank.pay({n: 8})"));
     parked(&bank.json(&[], PAY));
     // A decision may be taken back before it is used.
     approvals(&bank, &["allow", &id]).success();
@@ -119,9 +119,9 @@ fn an_approval_covers_exactly_its_call() {
         assert_ne!(other, id, "{what}");
         assert_eq!(bank.paid(), [0; 0], "{what}");
     };
-    other(bank.json(&["--resume", &run], "await bank.pay({n: 8})"), "other arguments");
+    other(bank.json(&["--resume", &run], "await bank.list(); await bank.pay({n: 8})"), "other arguments");
     other(bank.json(&[], PAY), "another chain");
-    other(bank.json(&["--resume", &run], "await bank.note({text: 'x'})"), "another tool");
+    other(bank.json(&["--resume", &run], "await bank.list(); await bank.note({text: 'x'})"), "another tool");
     bank.configure(&format!("env = {{ OTHER = \"1\" }}\n{WAITS}"));
     other(bank.json(&["--resume", &run], PAY), "a server with other connection settings");
     bank.configure(WAITS);

@@ -7,71 +7,90 @@ use serde_json::{Value, json};
 use super::{Bank, failure};
 
 /// The script of the run; the script that resumes it; further arguments; words of the note or the error; payments of both.
-type Row = (&'static str, &'static str, &'static [&'static str], &'static str, &'static [u64]);
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static [u64]);
 
 const PAID: &str = "await bank.pay({n: 1}); throw new Error('end')";
 const NO_EDIT: &str = "this script is no edit of that of run ";
 const UNUSED: &str = "bank.pay is not called: this script has used none of the 1 recorded calls of run ";
 
 const ROWS: &[Row] = &[
-    (PAID, "await bank.pay({n: 1}); await bank.pay({n: 2}); return 0", &[], ": 1 of 1 recorded calls used", &[1, 2]),
-    (PAID, "const [r] = [await bank.pay({n: 1})]; return r", &[], ": 1 of 1 recorded calls used", &[1]),
+    (PAID, "await bank.pay({n: 1}); await bank.pay({n: 2}); return 0", "{}", ": 1 of 1 recorded calls used", &[1, 2]),
+    (PAID, "const [r] = [await bank.pay({n: 1})]; return r", "{}", ": 1 of 1 recorded calls used", &[1]),
     // Reads tell nothing.
-    (PAID, "await bank.list(); await bank.pay({n: 1}); return 0", &[], ": 1 of 1 recorded calls used", &[1]),
-    (PAID, "return (await bank.list()).length && (await bank.pay({n: 1}))", &[], ": 1 of 1", &[1]),
+    (PAID, "await bank.list(); await bank.pay({n: 1}); return 0", "{}", ": 1 of 1 recorded calls used", &[1]),
+    (PAID, "return (await bank.list()).length && (await bank.pay({n: 1}))", "{}", ": 1 of 1", &[1]),
     // The same tool, and another payment.
-    (PAID, "await bank.pay({n: 2}); return 0", &[], UNUSED, &[1]),
-    (PAID, "await bank.list(); await bank.pay({n: 2}); await bank.pay({n: 1})", &[], UNUSED, &[1]),
-    (PAID, "const pay = bank['pa' + 'y']; await pay({n: 2}); return 0", &[], UNUSED, &[1]),
+    (PAID, "await bank.pay({n: 2}); return 0", "{}", UNUSED, &[1]),
+    (PAID, "await bank.list(); await bank.pay({n: 2}); await bank.pay({n: 1})", "{}", UNUSED, &[1]),
+    (PAID, "const pay = bank['pa' + 'y']; await pay({n: 2}); return 0", "{}", UNUSED, &[1]),
     (
         PAID,
         "try { await bank.pay({n: 2}) } catch {} await bank.pay({n: 1}); await bank.pay({n: 3})",
-        &[],
+        "{}",
         "1 of 1",
         &[1, 3],
     ),
-    (PAID, "const { pay } = bank; await pay({n: 2}); return 0", &["--fresh", "bank.pay"], ": 0 of 1", &[1, 2]),
-    (PAID, "await bank.pay({n: 2}); return 0", &["--yes"], ": 0 of 1 recorded calls used", &[1, 2]),
-    (PAID, "await bank.pay({n: 2}); return 0", &["--dry-run"], ": 0 of 1 recorded calls used", &[1]),
+    (PAID, "const { pay } = bank; await pay({n: 2}); return 0", r#"{"fresh": ["bank.pay"]}"#, ": 0 of 1", &[1, 2]),
+    (PAID, "await bank.pay({n: 2}); return 0", r#"{"dry_run": true}"#, ": 0 of 1 recorded calls used", &[1]),
     // Another script, even where a call of it is recorded.
-    (PAID, "await post.note({text: 'x'}); return 0", &[], NO_EDIT, &[1]),
-    (PAID, "await post.note({text: 'x'}); return 0", &["--yes"], ": 0 of 1 recorded calls used", &[1]),
+    (PAID, "await post.note({text: 'x'}); return 0", "{}", NO_EDIT, &[1]),
     (
         "await bank.list(); await bank.note({text: 'a'}); await bank.pay({n: 1}); throw new Error('end')",
         "await bank.list(); await post.note({text: 'b'}); await post.pay({n: 2}); await post.list(); return 0",
-        &[],
+        "{}",
         NO_EDIT,
         &[1],
     ),
     // A run that made no call has nothing that could be joined wrongly.
-    ("throw new Error('end')", "await bank.pay({n: 2}); return 0", &[], ": 0 of 0 recorded calls used", &[2]),
+    ("throw new Error('end')", "await bank.pay({n: 2}); return 0", "{}", ": 0 of 0 recorded calls used", &[2]),
 ];
 
-#[test]
-fn what_does_not_belong_to_a_run_is_told_before_it_writes() {
-    for (first, then, args, words, paid) in ROWS {
-        let Some(bank) = Bank::new("") else { return };
-        bank.json(&[], first);
-        let run = bank.fence.last_run();
-        let answer = bank.json(&[&["--resume", &run], *args].concat(), then);
-        let text = format!("{}{}", answer["notes"], answer["error"]);
-        assert!(text.contains(words), "{then}: {answer}");
-        assert_eq!(bank.paid(), *paid, "{then}: {answer}");
+#[tokio::test]
+async fn what_does_not_belong_to_a_run_is_told_before_it_writes() {
+    let Some(bank) = Bank::new("") else { return };
+    let config = std::fs::read_to_string(bank.fence.work().join("forge.toml")).expect("a configuration");
+    let session = bank.fence.serve(&config).await;
+    session.ready(&["bank", "post"]).await;
+    let resume = async |code: &str, said: &Value| {
+        let mut arguments = json!({"resume": "last", "language": "javascript", "code": code});
+        let said = said.as_object().expect("arguments").clone();
+        arguments.as_object_mut().expect("arguments").extend(said);
+        session.call("execute", arguments).await.text
+    };
+    for (first, then, said, words, paid) in ROWS {
+        let before = bank.paid().len();
+        session.execute_err("javascript", first).await;
+        let text = resume(then, &serde_json::from_str(said).expect("JSON")).await;
+        assert!(text.contains(words), "{then}: {text}");
+        assert_eq!(bank.paid()[before..], **paid, "{then}: {text}");
         // Neither is it let in by asking again, with its script or without.
         if [NO_EDIT, UNUSED].contains(words) {
-            assert!(text.contains("run it without `resume`"), "{then}: {answer}");
-            let again = bank.json(&["--resume", "last"], then);
-            assert!(again["error"]["message"].to_string().contains(words), "{then}: {again}");
+            assert!(text.contains("APPROVAL_DENIED") && text.contains("run it without `resume`"), "{then}: {text}");
+            let again = resume(then, &json!({})).await;
+            assert!(again.contains(words), "{then}: {again}");
             if *words == UNUSED {
-                let output = bank.fence.run(["run", "--json", "--resume", "last"]).object();
-                assert!(output["error"]["message"].to_string().contains(UNUSED), "{then}: {output}");
+                let again = session.call("execute", json!({"resume": "last"})).await.text;
+                assert!(again.contains(UNUSED), "{then}: {again}");
             }
-            assert_eq!(bank.paid(), *paid, "{then}");
+            assert_eq!(bank.paid()[before..], **paid, "{then}");
             // What belongs goes on as if they had not been.
-            let rest = bank.json(&["--resume", &run], "await bank.pay({n: 1}); return 'ok'");
-            assert_eq!((&rest["value"], bank.paid()), (&json!("ok"), paid.to_vec()), "{then}: {rest}");
+            let rest = resume("await bank.list(); await bank.pay({n: 1}); return 'ok'", &json!({})).await;
+            assert!(rest.starts_with("\"ok\"") || rest.starts_with("ok"), "{then}: {rest}");
+            assert_eq!(bank.paid()[before..], **paid, "{then}: {rest}");
         }
     }
+    session.close().await;
+}
+
+#[test]
+fn the_operator_says_that_a_script_goes_on_with_a_run() {
+    let Some(bank) = Bank::new("") else { return };
+    for then in ["await bank.pay({n: 2}); return 0", "await post.pay({n: 2}); return 0"] {
+        bank.json(&[], PAID);
+        let answer = bank.json(&["--yes", "--resume", "last"], then);
+        assert!(answer["notes"].to_string().contains(": 0 of 1 recorded calls used"), "{then}: {answer}");
+    }
+    assert_eq!(bank.paid(), [1, 2, 1]);
 }
 
 #[test]

@@ -17,6 +17,9 @@ fn in_the_way(folder: &Path) {
     fs::write(folder, "").expect("it can be written");
 }
 
+/// Reads, then writes; its value is why it did not write.
+const BOTH: &str = "await bank.list(); try { await bank.pay({n: 1}) } catch (e) { return e.message } return 'paid'";
+
 const JOURNALS: &str = "journals";
 const AUDIT: &str = "audit";
 const STATE: &str = "state";
@@ -46,29 +49,30 @@ fn a_call_that_may_write_is_on_record_or_not_made() {
     for (broken, config, pays, lists, is_told) in ROWS {
         let what = format!("{broken:?} {config}");
         let Some(bank) = Bank::new(config) else { return };
-        // The folder of the journals has a name of this configuration's.
-        bank.configure("");
-        bank.json(&[], "return 1");
-        bank.configure(config);
+        if broken.contains(&JOURNALS) {
+            // Their folder has a name of this configuration's.
+            bank.configure("");
+            bank.json(&[], "return 1");
+            bank.configure(config);
+        }
         for broken in *broken {
             match *broken {
                 JOURNALS => in_the_way(bank.fence.journals().parent().expect("above the client's")),
                 AUDIT => {
                     let _ = fs::remove_file(bank.fence.audit());
-                    fs::create_dir(bank.fence.audit()).expect("it can be made");
+                    fs::create_dir_all(bank.fence.audit()).expect("it can be made");
                 }
                 _ => in_the_way(bank.fence.audit().parent().expect("the state folder")),
             }
         }
-        let read = bank.json(&[], "return await bank.list()");
-        assert_eq!(read["ok"], json!(*lists), "{what}: {read}");
-        let told = read["notes"].to_string().matches("this run has no journal").count();
-        assert_eq!(told, usize::from(*is_told), "{what}: {read}");
-        let written = bank.json(&[], "return await bank.pay({n: 1})");
-        assert_eq!((&written["ok"], bank.paid().len()), (&json!(*pays), usize::from(*pays)), "{what}: {written}");
+        let answer = bank.json(&[], BOTH);
+        assert_eq!(answer["ok"], json!(*lists), "{what}: {answer}");
+        let told = answer["notes"].to_string().matches("this run has no journal").count();
+        assert_eq!(told, usize::from(*is_told), "{what}: {answer}");
+        assert_eq!(bank.paid().len(), usize::from(*pays), "{what}: {answer}");
         if !pays && *lists {
-            let message = written["error"]["message"].as_str().unwrap_or_default();
-            assert!(message.contains("the call is not made: it cannot be put on record"), "{what}: {message}");
+            let message = answer["value"].as_str().unwrap_or_default();
+            assert!(message.contains("the call is not made: it cannot be put on record"), "{what}: {answer}");
         }
     }
 }
