@@ -121,7 +121,7 @@ async fn what_a_client_leaves_unread_bounds_what_it_may_ask_in_every_form_and_se
     assert_eq!(told(in_session).await.0, StatusCode::TOO_MANY_REQUESTS);
     let stream = served.raw(Method::GET, "/mcp").bearer_auth(a).header("accept", "text/event-stream");
     assert_eq!(told(stream.header("mcp-session-id", &session)).await.0, StatusCode::TOO_MANY_REQUESTS);
-    let (status, text) = told(asks(&client, &served, b, "", &ls)).await;
+    let (status, text) = told(asks(&client, &served, b, "?expose=code", &ls)).await;
     assert!(status == StatusCode::OK && text.contains("faulty/"), "another client: {status} {text}");
     // What nobody can read any more is free.
     drop(held);
