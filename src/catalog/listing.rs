@@ -18,6 +18,8 @@ pub(crate) type Counts<'a> = &'a dyn Fn(&str) -> bool;
 const SHOWN_DIGEST: usize = 8;
 /// Most entries listed of one folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
+/// Most rules that match nothing in a server's line.
+const MAX_RULES: usize = 3;
 /// Most characters of a signature in a search hit.
 const MAX_SIGNATURE: usize = 200;
 /// Most siblings that a hit names.
@@ -250,6 +252,9 @@ impl Catalog {
         let mut line = format!("{}/  {tools}, {}", server.ident, server.describe());
         if let Some(found) = self.finding_note(server) {
             let _ = write!(line, "; {found}");
+        }
+        for rule in server.unmatched.iter().take(MAX_RULES) {
+            let _ = write!(line, "; {}", rule.brief());
         }
         if server.ident != server.name {
             let _ = write!(line, " ({})", server.name);

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::auth;
-use crate::config;
+use crate::config::{self, ListedNames};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::findings::{self, Across, Finding};
 use crate::limits;
@@ -203,6 +203,12 @@ impl Catalog {
         };
         let direct = OnceLock::new();
         Self { servers, by_name, tools, offers, folder, skills, index, across, digest, view: None, direct }
+    }
+
+    /// Names of the tools that its servers list.
+    #[must_use]
+    pub fn listed_names(&self) -> ListedNames {
+        self.servers.iter().filter_map(|entry| Some((entry.name.clone(), entry.names.clone()?))).collect()
     }
 
     /// The servers, in order of identifier.

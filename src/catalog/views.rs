@@ -8,7 +8,7 @@ use super::index::{self, Ranking};
 use super::{Catalog, skill_paths};
 use crate::config::{Profile, View};
 use crate::error::Result;
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, ServerState};
 use crate::scripts::SERVER;
 use crate::skills::{self, Skills};
 
@@ -59,13 +59,16 @@ impl Catalog {
     /// The part of this catalog that a view has. `last` is the catalog before this one with its part for the same view.
     fn narrowed(&self, view: &Arc<View>, last: Option<(&Self, &Self)>) -> Result<Self> {
         let scripts = self.scripts_within(view);
+        let in_use = self.servers.iter().filter(|entry| entry.state != ServerState::Disabled);
+        let in_use: Vec<&str> = in_use.map(|entry| entry.name.as_str()).collect();
+        let held = view.held(&in_use, &self.listed_names());
         let narrowed = |entry: &Arc<ServerEntry>| {
             let known = last.and_then(|(whole, part)| {
                 let named = |catalog: &Self| catalog.servers.iter().find(|known| known.name == entry.name).cloned();
                 Some((named(whole)?, named(part)?))
             });
             let has = |tool: &str| view.tool(&entry.name, tool) && (!entry.is_scripts() || scripts.contains(tool));
-            entry.narrowed(has, known.as_ref().map(|(whole, part)| (&**whole, &**part)))
+            entry.narrowed(has, known.as_ref().map(|(whole, part)| (&**whole, &**part)), held.contains(&entry.name))
         };
         let is_its = |entry: &&Arc<ServerEntry>| view.server(&entry.name);
         let servers: Vec<Arc<ServerEntry>> = self.servers.iter().filter(is_its).map(narrowed).collect();

@@ -18,6 +18,7 @@ use crate::confined::Examined;
 use crate::discovery::objects;
 use crate::gateway::Gateway;
 use crate::manifest::{ServerEntry, ServerState};
+use crate::people;
 use crate::upstream;
 
 #[derive(Args)]
@@ -57,6 +58,11 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         let text = format!("records cannot be written: {error}{then}");
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
+    let is_pinned = config.manifest.pin_first_use || config.manifest.pin.is_some();
+    if !is_pinned && config.servers.values().any(|server| server.enabled) {
+        let text = "off: a changed or new tool is offered unseen; `pin_first_use = true` in [manifest] holds it";
+        report.push("warnings", &format!("pins     {text}"), format!("pins: {text}").into());
+    }
     let servers = config.servers.clone();
     let gateway = global.gateway(config)?;
     let mut exit = sandbox(&gateway, &mut report).await;
@@ -76,14 +82,20 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     report.many("quarantined");
     for server in catalog.servers() {
         for (tool, held) in server.quarantine.iter() {
-            let object = json!({ "server": server.name, "tool": tool, "reason": held.reason });
+            let object = json!({ "server": server.name, "tool": tool, "reason": held.reason, "review": held.review });
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
             exit = if exit == 0 { 1 } else { exit };
         }
     }
+    report.many("unmatched");
+    for rule in gateway.config().unmatched(&catalog.listed_names()) {
+        report.push("unmatched", &format!("rule     {}", people::line(&rule.to_string())), json!(rule));
+        exit = if exit == 0 && rule.is_known { 1 } else { exit };
+    }
     report.many("notes");
     for server in catalog.servers() {
-        for note in &server.offers.notes {
+        let held = server.held.as_ref().and_then(|held| held.note());
+        for note in server.offers.notes.iter().chain(&held) {
             let object = json!({ "server": server.name, "note": note });
             report.push("notes", &format!("note     {}: {note}", server.name), object);
         }

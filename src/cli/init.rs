@@ -291,6 +291,10 @@ const IMPORTED: &str = "\
 #:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
+
+# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.
+[manifest]
+pin_first_use = true
 ";
 
 /// A first `forge.toml`: valid as it is, with one commented server of each transport.
@@ -307,6 +311,10 @@ pub const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/
 #[servers.github]
 #url = "https://api.githubcopilot.com/mcp/"
 #headers = { Authorization = "Bearer ${GITHUB_TOKEN}" }
+
+# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.
+[manifest]
+pin_first_use = true
 
 # What a script may use; these are the defaults.
 #[sandbox.limits]

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::config::{Config, process_env, state_folder};
+use crate::manifest::Cache;
+use crate::people;
 use crate::running;
 
 pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
@@ -13,8 +15,14 @@ pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
     };
     // A gateway has an environment of its own and decides for itself.
-    if let Err(error) = Config::load(&path, &process_env) {
-        ui.note(&format!("with the environment of this shell it is not valid: {error}"));
+    match Config::load(&path, &process_env) {
+        Err(error) => ui.note(&format!("with the environment of this shell it is not valid: {error}")),
+        // By the lists that are kept: a gateway tells of newer ones in its log.
+        Ok(config) => {
+            for rule in config.unmatched(&Cache::names(&config)) {
+                ui.note(&format!("rule: {}", people::line(&rule.to_string())));
+            }
+        }
     }
     let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
     let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;

@@ -60,10 +60,14 @@ enum StubsCommand {
         #[command(flatten)]
         report: ReportArgs,
     },
-    /// Accept what servers list now, with `pin_first_use`, or one finding in the reviewed tree
+    /// Show what servers list otherwise than it was reviewed, in words, and accept it, with `pin_first_use`; or accept one
+    /// finding in the reviewed tree
     Accept {
         /// Servers; without one, all
         servers: Vec<String>,
+        /// Ask nothing, on a terminal too
+        #[arg(long, short)]
+        yes: bool,
         /// Accept the finding with this digest instead, as `stubs check` shows it, until its text changes
         #[arg(long, value_name = "DIGEST", requires = "why", conflicts_with = "servers")]
         finding: Option<String>,
@@ -123,7 +127,7 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
         StubsCommand::Accept { finding: Some(digest), why: Some(why), who, tree, from, .. } => {
             accept::finding(global, from, tree, &digest, (who, why), ui).await
         }
-        StubsCommand::Accept { servers, .. } => accept::accept(global, &servers, ui).await,
+        StubsCommand::Accept { servers, yes, .. } => accept::accept(global, &servers, yes, ui).await,
     }
 }
 
@@ -135,6 +139,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
             config.manifest.pin_first_use = false;
+            config.servers.values_mut().for_each(|server| server.allow_unmatched = true);
             let gateway = global.eager(config)?;
             super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway

@@ -53,6 +53,7 @@ mod suggest;
 mod telemetry;
 mod transport;
 mod units;
+mod unmatched;
 mod values;
 
 pub use approvals::{Approvals, Notify};
@@ -88,6 +89,7 @@ pub use state::Store;
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
 pub(crate) use units::show_size;
+pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use values::Values;
 
 /// Configuration of one gateway.
@@ -504,6 +506,8 @@ pub struct Server {
     pub tools: Vec<ToolRule>,
     /// How tools are shown and called in place of its own definitions, by its name.
     pub overrides: BTreeMap<String, Override>,
+    /// True if a rule of this entry that matches nothing holds no tools.
+    pub allow_unmatched: bool,
     /// What its process may do; `None` confines it in no way.
     pub sandbox: Option<Confinement>,
 }

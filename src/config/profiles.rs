@@ -13,6 +13,7 @@ use super::error::ConfigError;
 use super::http::is_client_name;
 use super::patterns::Patterns;
 use super::raw::RawProfile;
+use super::unmatched::{ListedNames, of_profile};
 use super::values::Values;
 use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, Server, policy, spending, suggest};
 
@@ -43,6 +44,8 @@ pub struct Profile {
     pub direct: Patterns,
     /// Tokens of definitions up to which `auto` is `direct`; `None` for the usual number.
     pub auto_tokens: Option<u32>,
+    /// True if an entry of `deny` that matches nothing holds no tools.
+    pub allow_unmatched: bool,
 }
 
 /// Form in which a client's tools are shown.
@@ -93,8 +96,8 @@ impl Profile {
     #[must_use]
     pub fn has_same_view(&self, other: &Self) -> bool {
         let of = |profile: &Self| {
-            let Self { servers, allow, deny, scripts, .. } = profile.clone();
-            (servers, allow, deny, scripts)
+            let Self { servers, allow, deny, scripts, allow_unmatched, .. } = profile.clone();
+            (servers, allow, deny, scripts, allow_unmatched)
         };
         of(self) == of(other)
     }
@@ -115,6 +118,7 @@ pub struct View {
     reach: Vec<GlobMatcher>,
     deny: Vec<GlobMatcher>,
     scripts: Option<Vec<GlobMatcher>>,
+    profile: Profile,
 }
 
 impl View {
@@ -129,7 +133,14 @@ impl View {
             reach: matchers(beginnings),
             deny: globs(&profile.deny),
             scripts: profile.scripts.as_ref().map(globs),
+            profile: profile.clone(),
         }
+    }
+
+    /// Servers whose tools are held for its clients, since an entry of its `deny` matches nothing.
+    #[must_use]
+    pub fn held(&self, in_use: &[&str], listed: &ListedNames) -> BTreeSet<String> {
+        of_profile("", &self.profile, in_use, listed).into_iter().flat_map(|rule| rule.held).collect()
     }
 
     /// True if it has something of a server, by configured name.
@@ -155,18 +166,18 @@ impl View {
     }
 }
 
-fn any(globs: &[GlobMatcher], text: &str) -> bool {
+pub(super) fn any(globs: &[GlobMatcher], text: &str) -> bool {
     globs.iter().any(|glob| glob.is_match(text))
 }
 
 /// A pattern is its own text too: a tool called `a[b]`.
-fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMatcher> {
+pub(super) fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMatcher> {
     let both = |entry: &'a str| [Glob::new(entry).ok(), Glob::new(&globset::escape(entry)).ok()];
     entries.flat_map(both).flatten().map(|glob| glob.compile_matcher()).collect()
 }
 
 /// What stands before each dot: a server's name may have dots itself.
-fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
+pub(super) fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
     entry.match_indices('.').map(|(at, _)| &entry[..at])
 }
 
@@ -228,6 +239,7 @@ fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_
         expose,
         direct,
         auto_tokens,
+        allow_unmatched: raw.allow_unmatched.unwrap_or_default(),
     })
 }
 

@@ -90,6 +90,7 @@ pub(super) struct RawServer {
     pub(super) binding: Option<String>,
     pub(super) allow: Option<Vec<String>>,
     pub(super) deny: Option<Vec<String>>,
+    pub(super) allow_unmatched: Option<bool>,
     #[schemars(schema_with = "schema::start")]
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
@@ -384,6 +385,7 @@ pub(super) struct RawProfile {
     pub(super) servers: Option<Vec<String>>,
     pub(super) allow: Option<Vec<String>>,
     pub(super) deny: Option<Vec<String>>,
+    pub(super) allow_unmatched: Option<bool>,
     pub(super) scripts: Option<Vec<String>>,
     #[schemars(schema_with = "schema::approval")]
     pub(super) approval: Option<String>,

@@ -58,6 +58,7 @@ impl Server {
             relays: Relays::default(),
             tools: Vec::new(),
             overrides: BTreeMap::new(),
+            allow_unmatched: false,
             sandbox: None,
         }
     }
@@ -119,6 +120,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         elicitation: policy::relay(&values, &key.key("elicitation"), raw.elicitation.take())?,
         sampling: policy::relay(&values, &key.key("sampling"), raw.sampling.take())?,
     };
+    let allow_unmatched = raw.allow_unmatched.take().unwrap_or_default();
     let login = raw.auth.take();
     let sandbox = raw.sandbox.take();
     let transport = transport(&values, &key, raw)?;
@@ -148,6 +150,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         relays,
         tools,
         overrides,
+        allow_unmatched,
         sandbox,
     })
 }

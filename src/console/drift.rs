@@ -58,9 +58,11 @@ impl Console {
             // Scripts are held by their lock: `forgefs scripts check` compares them.
             catalog.servers().iter().filter(|entry| !entry.is_scripts()).flat_map(of).take(ITEMS).collect()
         });
+        let unmatched = self.gateway.config().unmatched(&catalog.listed_names());
         Ok(json!({
             "pinned": manifest.pin.is_some() || manifest.pin_first_use,
             "items": items,
+            "unmatched": unmatched.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "note": manifest.pin.is_some().then_some(
                 "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew, and `forgefs reload` reads them"
             ),
@@ -153,7 +155,7 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
         Drift {
             kind: "tool",
             name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
-            change: held.reason.clone(),
+            change: held.told(),
             before: before.map(text),
             now: now.map(text),
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::origin;
-use crate::config;
+use crate::config::{self, Config, ListedNames};
 use crate::files::{self, Keep};
 use crate::json;
 use crate::limits;
@@ -61,6 +61,18 @@ impl Cache {
         let whole = kept.format == FORMAT && digest(&kept.listing).as_ref() == Some(&kept.digest);
         kept.listing.room = Some(Arc::new(Listed::take(name, text.len()).ok()?));
         whole.then_some((kept.listing, kept.digest))
+    }
+
+    /// Names of tools in the last listings of a configuration's servers.
+    #[must_use]
+    pub fn names(config: &Config) -> ListedNames {
+        let cache = Self::new(config.manifest.cache.clone());
+        let names = |(name, server): (&String, &config::Server)| {
+            let (listing, _) = cache.load(name, server)?;
+            let names = listing.tools.iter().filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned));
+            Some((name.clone(), names.collect()))
+        };
+        config.servers.iter().filter_map(names).collect()
     }
 
     /// Stores a listing with its digest. A failure is only logged.

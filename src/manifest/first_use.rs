@@ -1,5 +1,5 @@
-//! Trust on first use: `[manifest] pin_first_use`. What a server lists first is kept in the state, as digests; what it
-//! lists later must match, until the operator accepts it.
+//! Trust on first use: `[manifest] pin_first_use`. What a server lists first is kept in the state, as definitions, or as
+//! digests where those are too long; what it lists later must match, until the operator accepts it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,8 +52,8 @@ struct Record {
 pub struct Accepted {
     /// Listed for the first time.
     pub new: Vec<Item>,
-    /// Listed otherwise than before.
-    pub changed: Vec<Item>,
+    /// Listed otherwise than before, with both definitions as far as they are known.
+    pub changed: Vec<(Item, Option<[Value; 2]>)>,
     /// Not listed any more.
     pub gone: Vec<Item>,
 }
@@ -120,11 +120,20 @@ impl FirstUse {
         self.state.first_use(&self.folder, &id(server)).await
     }
 
+    /// What an acceptance of what a server lists now would do. A record that cannot be read counts as none.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the state cannot be read.
+    pub async fn against(&self, entry: &ServerEntry) -> Result<Accepted> {
+        let known = self.text(&entry.name).await?.and_then(|text| Record::parse(&text).ok()).unwrap_or_default();
+        Ok(Record::of(entry).await?.since(&known))
+    }
+
     /// Accepts what a server lists now; `only` one item of it, if it is given.
     ///
     /// # Errors
     /// `INTERNAL` when the record cannot be read or written.
-    pub async fn accept(&self, entry: &ServerEntry, only: Option<&Item>) -> Result<Accepted> {
+    pub async fn accept(&self, entry: &ServerEntry, only: Option<&Item>) -> Result<()> {
         let record = Record::of(entry).await?;
         for _ in 0..ATTEMPTS {
             let before = self.text(&entry.name).await?;
@@ -135,7 +144,7 @@ impl FirstUse {
                 None => record.clone(),
             };
             if self.state.keep_first_use(&self.folder, &id(&entry.name), before, next.text()?).await? {
-                return Ok(next.since(&known));
+                return Ok(());
             }
         }
         Err(Error::new(ErrorCode::Internal, format!("{}: other gateways change its record all the time", entry.name)))
@@ -179,8 +188,19 @@ impl Record {
         if record.format == FORMAT { Ok(record) } else { Err(unknown(format!("format {}", record.format))) }
     }
 
+    /// Its text, without the definitions if they are too long.
     fn text(&self) -> Result<Vec<u8>> {
-        let text = serde_json::to_vec(self).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+        let write = |record: &Self| {
+            serde_json::to_vec(record).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+        };
+        let mut text = write(self)?;
+        if limits::FIRST_USE.check(text.len()).is_err() {
+            let mut short = self.clone();
+            let lists = [&mut short.tools, &mut short.prompts, &mut short.resources, &mut short.templates];
+            let all = lists.into_iter().flat_map(BTreeMap::values_mut).chain(&mut short.instructions);
+            all.for_each(|known| known.definition = None);
+            text = write(&short)?;
+        }
         match limits::FIRST_USE.check(text.len()) {
             Ok(()) => Ok(text),
             Err(error) => Err(error.hint("review such a server with `manifest.pin`")),
@@ -212,19 +232,17 @@ impl Record {
         let Self { mut tools, prompts, resources, templates, instructions, .. } = self;
         let idents: Vec<(String, String)> =
             entry.stubs.tools.iter().map(|tool| (tool.name.clone(), tool.ident.clone())).collect();
-        let seen =
-            idents.into_iter().filter_map(|(name, ident)| Some((ident, Reviewed::Digests(tools.remove(&name)?))));
+        let seen = idents.into_iter().filter_map(|(name, ident)| Some((ident, Reviewed::from(tools.remove(&name)?))));
         let all = |known: BTreeMap<String, Digests>| {
-            known.into_iter().map(|(id, digests)| (id, Reviewed::Digests(digests))).collect()
+            known.into_iter().map(|(id, known)| (id, Reviewed::from(known))).collect()
         };
         let offers = ReviewedOffers {
             prompts: all(prompts),
             resources: all(resources),
             templates: all(templates),
-            instructions: instructions.map(Reviewed::Digests),
+            instructions: instructions.map(Reviewed::from),
         };
-        let ident = entry.stubs.ident.clone();
-        let pin = Pin::of_server(&ident, seen, offers, accepts_text);
+        let pin = Pin::of_server(&entry.stubs, seen, offers, accepts_text);
         entry.pinned(Some(&pin))
     }
 
@@ -235,13 +253,9 @@ impl Record {
         accepted.compare(&self.prompts, &before.prompts, Item::Prompt);
         accepted.compare(&self.resources, &before.resources, Item::Resource);
         accepted.compare(&self.templates, &before.templates, Item::Template);
-        let whole = |record: &Self| record.instructions.as_ref().map(|known| known.whole.clone());
-        match (whole(before), whole(self)) {
-            (None, Some(_)) => accepted.new.push(Item::Instructions),
-            (Some(_), None) => accepted.gone.push(Item::Instructions),
-            (one, other) if one != other => accepted.changed.push(Item::Instructions),
-            _ => {}
-        }
+        let instructions =
+            |record: &Self| record.instructions.iter().map(|text| (String::new(), text.clone())).collect();
+        accepted.compare(&instructions(self), &instructions(before), |_| Item::Instructions);
         accepted
     }
 }
@@ -256,7 +270,11 @@ impl Accepted {
         for (name, digests) in now {
             match before.get(name) {
                 None => self.new.push(item(name.clone())),
-                Some(known) if known.whole != digests.whole => self.changed.push(item(name.clone())),
+                Some(known) if known.whole != digests.whole => {
+                    let read = |known: &Digests| serde_json::from_str(known.definition.as_deref()?).ok();
+                    let both = read(known).zip(read(digests)).map(|(before, now)| [before, now]);
+                    self.changed.push((item(name.clone()), both));
+                }
                 Some(_) => {}
             }
         }

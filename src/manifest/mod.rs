@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stubgen::{ServerDef, ServerStubs};
 
-use crate::config::{self, Access, Binding, Patterns, ToolRule, Transport};
+use crate::config::{self, Access, Binding, MEND, Patterns, ToolRule, Transport, Unmatched};
 use crate::findings::{Findings, Later, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
@@ -69,6 +69,10 @@ pub struct ServerEntry {
     pub paths: Option<Arc<str>>,
     /// Number of tools that the configuration hides.
     pub hidden: usize,
+    /// Names of all tools that it lists, hidden ones too; `None` until it was listed.
+    pub names: Option<Arc<[String]>>,
+    /// Rules of its configuration that match none of them.
+    pub unmatched: Arc<[Unmatched]>,
     /// Instance of this name, counted from 1 in order of start; 0 for a server that is not connected.
     pub instance: u64,
     /// Digest of its origin.
@@ -188,7 +192,13 @@ impl ServerEntry {
         mut listing: Listing,
         state: ServerState,
     ) -> Self {
-        let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
+        let is_listed = !listing.tools.is_empty() || matches!(state, ServerState::Ready { .. });
+        let names: Option<Arc<[String]>> =
+            is_listed.then(|| names(&listing.tools).into_iter().map(str::to_owned).collect());
+        let unmatched = server.filter(|_| is_listed).map(|server| config::unmatched_of(name, server, names.as_ref()));
+        let unmatched: Arc<[Unmatched]> = unmatched.unwrap_or_default().into();
+        unmatched.iter().for_each(|rule| tracing::warn!(server = name, "{rule}"));
+        let hidden = server.map(|server| hide(&server.access, &mut listing)).unwrap_or_default();
         let offers = Arc::new(Offers::take(&mut listing));
         let categories = server.map(|server| match &server.transport {
             Transport::OpenApi { .. } if server.categories.is_empty() => tagged(&listing),
@@ -213,7 +223,11 @@ impl ServerEntry {
             Binding::Auto | Binding::Tool => Layout::PerTool,
         };
         let stubs = Arc::new(stubs);
-        let quarantine = Arc::new(held(&stubs, &listing.misfits));
+        let mut quarantine = held(&stubs, &listing.misfits);
+        if let Some(rule) = unmatched.iter().find(|rule| !rule.held.is_empty()) {
+            quarantine.extend(all_held(&stubs, &format!("{}, {MEND}", rule.brief())));
+        }
+        let quarantine = Arc::new(quarantine);
         let paths = roots::of(&stubs, server).map(Into::into);
         let only_from = Arc::new(server.map(|server| left_to_scripts(server, &stubs)).unwrap_or_default());
         Self {
@@ -223,6 +237,8 @@ impl ServerEntry {
             stubs,
             offers,
             hidden,
+            names,
+            unmatched,
             paths,
             layout,
             instance: 0,
@@ -304,8 +320,7 @@ impl ServerEntry {
         };
         let unseen = |tool: &stubgen::ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
         let shown = stubs.tools.iter().map(unseen).collect();
-        let quarantined = Quarantined { reason: reason.to_owned(), is_reviewed: false };
-        let quarantine = stubs.tools.iter().map(|tool| (tool.ident.clone(), quarantined.clone())).collect();
+        let quarantine = all_held(stubs, reason).collect();
         let offers = Arc::new(Offers::clone(offers).without(&held));
         let mut stubs = ServerStubs::clone(stubs).showing(&shown);
         stubs.instructions = None;
@@ -322,13 +337,19 @@ impl ServerEntry {
     }
 
     /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
-    /// with its part for the same question.
+    /// with its part for the same question. `is_held`: a rule of the asking profile matches nothing.
     #[must_use]
-    pub fn narrowed(self: &Arc<Self>, has: impl Fn(&str) -> bool, last: Option<(&Self, &Self)>) -> Arc<Self> {
+    pub fn narrowed(
+        self: &Arc<Self>,
+        has: impl Fn(&str) -> bool,
+        last: Option<(&Self, &Self)>,
+        is_held: bool,
+    ) -> Arc<Self> {
         let is_whole = self.stubs.tools.iter().all(|tool| has(&tool.name));
-        if is_whole && self.hidden == 0 {
+        if is_whole && self.hidden == 0 && self.unmatched.is_empty() && !is_held {
             return Arc::clone(self);
         }
+        let is_held = is_held || self.unmatched.iter().any(|rule| !rule.held.is_empty());
         let known = last.filter(|(whole, _)| Arc::ptr_eq(&whole.stubs, &self.stubs) && !self.is_scripts());
         let stubs = match known {
             _ if is_whole => Arc::clone(&self.stubs),
@@ -344,9 +365,15 @@ impl ServerEntry {
             }
         };
         let is_kept = |ident: &str| stubs.position(ident).is_some();
-        let quarantine = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
-        let quarantine = Arc::new(quarantine.map(|(ident, held)| (ident.clone(), held.clone())).collect());
-        Arc::new(Self { stubs, quarantine, findings, hidden: 0, ..Self::clone(self) })
+        let kept = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
+        let mut quarantine: BTreeMap<_, _> = kept.map(|(ident, held)| (ident.clone(), held.clone())).collect();
+        if is_held {
+            // The rule itself may name what the profile hides.
+            quarantine
+                .extend(all_held(&stubs, "a rule of the configuration matches nothing: `forgefs doctor` tells which"));
+        }
+        let (quarantine, unmatched) = (Arc::new(quarantine), Arc::default());
+        Arc::new(Self { stubs, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })
     }
 
     /// Sets the instance.
@@ -468,9 +495,15 @@ fn examined(stubs: &ServerStubs, offers: &Arc<Offers>, instructions: Option<Stri
 fn held(stubs: &ServerStubs, reasons: &BTreeMap<String, String>) -> BTreeMap<String, Quarantined> {
     let held = |tool: &stubgen::ToolStub| {
         let reason = redact::text(Surface::Error, reasons.get(&tool.name)?).into_owned();
-        Some((tool.ident.clone(), Quarantined { reason, is_reviewed: false }))
+        Some((tool.ident.clone(), Quarantined::unseen(&reason)))
     };
     stubs.tools.iter().filter_map(held).collect()
+}
+
+/// All tools, quarantined for one reason.
+fn all_held(stubs: &ServerStubs, reason: &str) -> impl Iterator<Item = (String, Quarantined)> {
+    let quarantined = Quarantined::unseen(reason);
+    stubs.tools.iter().map(move |tool| (tool.ident.clone(), quarantined.clone()))
 }
 
 /// Scripts that alone may call a tool, by the tool's identifier. Every rule for a tool counts.
@@ -508,18 +541,9 @@ fn tagged(listing: &Listing) -> BTreeMap<String, Vec<String>> {
     categories
 }
 
-/// Removes tools that `access` hides, before anything is made of them; returns their number. An entry that matches no
-/// tool is logged: a misspelt name in `deny` would leave its tool open.
-fn hide(server: &str, access: &Access, listing: &mut Listing) -> usize {
+/// Removes tools that `access` hides, before anything is made of them; returns their number.
+fn hide(access: &Access, listing: &mut Listing) -> usize {
     let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
-    let names = names(&listing.tools);
-    if !names.is_empty() {
-        for (key, matcher) in allow.iter().map(|allow| ("allow", allow)).chain([("deny", &deny)]) {
-            for entry in matcher.idle(&names) {
-                tracing::warn!(server, key, entry, "matches no tool");
-            }
-        }
-    }
     let granted = |name: &str| allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name);
     let before = listing.tools.len();
     // An entry without a name is not a tool; the stubs report it.

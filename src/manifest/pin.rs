@@ -16,6 +16,7 @@ use super::{Held, Offer, Offers, wording};
 use crate::error::{Error, ErrorCode, Result};
 use crate::findings::{Findings, Item, Severity};
 use crate::limits;
+use crate::redact::secret;
 use crate::tree::Tree;
 use crate::upstream::offer_bare;
 
@@ -35,6 +36,8 @@ pub struct Pin {
     offers: BTreeMap<String, ReviewedOffers>,
     /// True if other wording passes, unless it adds a finding.
     accepts_text: bool,
+    /// What the operator does about a tool that differs, as a sentence.
+    review: String,
 }
 
 /// A definition as it was reviewed, or seen first.
@@ -58,6 +61,9 @@ pub(super) struct Digests {
     pub(super) whole: String,
     /// Digest without its wording.
     pub(super) bare: String,
+    /// Canonical JSON, where there was room for it and it holds no configured secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) definition: Option<String>,
     /// Rules and places of its findings of at least a warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) findings: Vec<(String, String)>,
@@ -79,11 +85,26 @@ pub struct Quarantined {
     pub reason: String,
     /// True if the stub shows the reviewed definition; otherwise it shows nothing.
     pub is_reviewed: bool,
+    /// What the operator does about it, as a sentence; empty if the reason says it.
+    pub review: String,
+}
+
+impl Quarantined {
+    /// One whose reason says it all.
+    pub(super) fn unseen(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), is_reviewed: false, review: String::new() }
+    }
+
+    /// The reason, and what the operator does about it.
+    #[must_use]
+    pub fn told(&self) -> String {
+        [self.reason.as_str(), &self.review].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl fmt::Display for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QUARANTINED, not callable: {}", self.reason)
+        write!(f, "QUARANTINED, not callable: {}", self.told())
     }
 }
 
@@ -103,6 +124,7 @@ impl Pin {
         let lock = tree.read(LOCK, limits::PIN_TREE.max as u64).map_err(no_tree)?;
         let lock = String::from_utf8(lock).map_err(|_| wrong(LOCK, "it is not text".to_owned()))?;
         let mut pin = Self::default();
+        pin.review = "`forgefs stubs check DIR` shows the difference".to_owned();
         let (mut left, mut names) = (limits::PIN_TREE.max, HashSet::new());
         for (number, line) in lock.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
             if pin.tools.len() >= limits::PIN_TOOLS.max {
@@ -149,25 +171,32 @@ impl Pin {
         Self { accepts_text, ..self }
     }
 
-    /// A pin of one server.
+    /// A pin of one server by its first use.
     pub(super) fn of_server(
-        ident: &str,
+        server: &ServerStubs,
         tools: impl Iterator<Item = (String, Reviewed)>,
         offers: ReviewedOffers,
         accepts_text: bool,
     ) -> Self {
-        let tools = tools.map(|(tool, reviewed)| ((ident.to_owned(), tool), reviewed)).collect();
-        Self { tools, offers: BTreeMap::from([(ident.to_owned(), offers)]), accepts_text }
+        let ident = &server.ident;
+        let tools = tools.map(|(tool, reviewed)| ((ident.clone(), tool), reviewed)).collect();
+        let review = format!("`forgefs stubs accept {}` shows the difference and accepts it", server.name);
+        Self { tools, offers: BTreeMap::from([(ident.clone(), offers)]), accepts_text, review }
     }
 
     /// Tools of a server that differ from their review, by identifier.
     pub(super) fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, Quarantined> {
+        let review = &self.review;
         let held = |tool: &stubgen::ToolStub| match self.tools.get(&(server.ident.clone(), tool.ident.clone())) {
-            None => Some(Quarantined { reason: "it is not among the reviewed stubs".to_owned(), is_reviewed: false }),
+            None => Some(Quarantined {
+                review: review.clone(),
+                ..Quarantined::unseen("it is not among the reviewed stubs")
+            }),
             Some(reviewed) if reviewed.digest() != tool.full_digest() => {
                 let item = Item::Tool(tool.name.clone());
                 let reason = self.differs(reviewed, &item, || Value::clone(&tool.definition.tree()))?;
-                Some(Quarantined { reason, is_reviewed: matches!(reviewed, Reviewed::Whole { .. }) })
+                let is_reviewed = matches!(reviewed, Reviewed::Whole { .. });
+                Some(Quarantined { reason, is_reviewed, review: review.clone() })
             }
             Some(_) => None,
         };
@@ -294,6 +323,17 @@ impl Reviewed {
     }
 }
 
+impl From<Digests> for Reviewed {
+    fn from(known: Digests) -> Self {
+        match known.definition {
+            Some(definition) if stubgen::digest(&definition) == known.whole => {
+                Self::Whole { digest: known.whole, definition }
+            }
+            _ => Self::Digests(known),
+        }
+    }
+}
+
 impl Digests {
     /// What is kept of a definition.
     pub(super) fn of(item: &Item, definition: &Value) -> Self {
@@ -301,7 +341,13 @@ impl Digests {
             (Value::String(text), Item::Instructions) => Findings::of_text(item, text),
             _ => Findings::of_definition(item, definition),
         };
-        Self { whole: definition_digest(definition), bare: wording::bare_digest(definition), findings: marks(&found) }
+        let text = stubgen::canonical_json(definition);
+        Self {
+            whole: stubgen::digest(&text),
+            bare: wording::bare_digest(definition),
+            definition: (secret::redact(&text) == text).then_some(text),
+            findings: marks(&found),
+        }
     }
 }
 

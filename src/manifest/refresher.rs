@@ -187,6 +187,7 @@ impl Refresher {
                 || last.stubs.digest != entry.stubs.digest
                 || last.quarantine != entry.quarantine
                 || last.held != entry.held
+                || last.unmatched != entry.unmatched
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
             if is_news {

@@ -35,13 +35,13 @@ fn with(changes: &[(&str, Value)]) -> Value {
 }
 
 /// A server that lists its file at its start.
-struct Server {
-    fence: Fence,
+pub(crate) struct Server {
+    pub(crate) fence: Fence,
     file: PathBuf,
 }
 
 impl Server {
-    fn new(lists: &Value) -> Option<Self> {
+    pub(crate) fn new(lists: &Value) -> Option<Self> {
         let fence = has_python(SCRIPT)?;
         let file = fence.write("lists.json", &lists.to_string());
         let this = Self { fence, file };
@@ -49,11 +49,11 @@ impl Server {
         Some(this)
     }
 
-    fn lists(&self, lists: &Value) {
+    pub(crate) fn lists(&self, lists: &Value) {
         fs::write(&self.file, lists.to_string()).expect("written");
     }
 
-    fn configure(&self, keys: &str) -> String {
+    pub(crate) fn configure(&self, keys: &str) -> String {
         let (file, log) = (self.file.display(), self.file.with_extension("log"));
         let args = [SCRIPT.to_owned(), file.to_string(), log.display().to_string(), "--tells".to_owned()];
         let config = format!("[servers.s]\ncommand = \"python3\"\nargs = {args:?}\n{keys}\n");
@@ -61,12 +61,12 @@ impl Server {
         config
     }
 
-    fn run(&self, args: &[&str]) -> crate::client::Output {
+    pub(crate) fn run(&self, args: &[&str]) -> crate::client::Output {
         self.fence.run(["--config", "forge.toml"].iter().chain(args))
     }
 
     /// Runs a script; its value as JSON, or the error.
-    fn script(&self, code: &str) -> String {
+    pub(crate) fn script(&self, code: &str) -> String {
         let output = self.fence.run_with_input(["--config", "forge.toml", "run", "--lang", "javascript", "-"], code);
         let printed = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
         printed.trim().trim_matches('"').to_owned()
@@ -361,7 +361,10 @@ async fn what_was_seen_first_is_pinned_until_the_operator_accepts_other() {
     assert_eq!(server.script(TRY_ALL).trim(), "ok ok ok ok ok");
     server.lists(&changed);
     let accepted = server.run(&["stubs", "accept", "s"]).success().stdout;
-    assert_eq!(accepted, "s: 0 new, 2 changed, 0 gone\n  changed: tool send\n  changed: prompt greet\n");
+    assert_eq!(
+        accepted,
+        "s: 0 new, 2 changed, 0 gone\n  changed: tool send\n    text-only: its description changed\n  changed: prompt greet\n    text-only: it has other words\n"
+    );
     assert_eq!(server.script(TRY_ALL).trim(), "ok ok ok ok ok");
     session.close().await;
     // A record that cannot be read is none that allows anything.

@@ -13,9 +13,13 @@ pub(in crate::broker) fn reviewed(entry: &ServerEntry, stub: &ToolStub) -> Resul
     match entry.quarantine.get(&stub.ident) {
         Some(held) => {
             let message = format!("{}.{} is quarantined: {}", entry.ident, stub.ident, held.reason);
-            let command = if entry.is_scripts() { "forgefs scripts lock" } else { "forgefs stubs generate" };
+            let todo = match (entry.is_scripts(), held.review.as_str()) {
+                (true, _) => "review it and run `forgefs scripts lock`".to_owned(),
+                (false, "") => "correct the configuration".to_owned(),
+                (false, review) => format!("review it: {review}"),
+            };
             Err(Error::new(ErrorCode::ToolDenied, message)
-                .hint(format!("the operator has to review it and run `{command}`; use another tool until then")))
+                .hint(format!("the operator has to {todo}; use another tool until then")))
         }
         None => Ok(()),
     }

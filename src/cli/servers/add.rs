@@ -13,6 +13,8 @@ use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
 use crate::config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
+use crate::manifest::{FirstUse, ServerEntry};
+use crate::state;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
@@ -152,13 +154,13 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let config = alone(&typed, &target, sandbox.as_deref(), args.how.no_check || is_missing)?;
     let json = args.how.format.json;
     let is_asked = ui.is_interactive() && !args.how.yes && !json;
-    let mut state = None;
+    let (mut state, mut shown) = (None, None);
     if let Some(config) = config {
         if ui.is_interactive() {
             ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
         }
         let tried = Tried::new(global, &args.name, config, ui).await?;
-        state = tried.state();
+        (state, shown) = (tried.state(), tried.listed());
         match tried.tell(json, ui) {
             Verdict::Answers => {}
             Verdict::Interrupted => return Ok(ExitCode::from(130)),
@@ -170,6 +172,9 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         }
     }
     let backup = target.edit(|edit| edit.with(&new).map(Some))?;
+    if let Some(entry) = shown {
+        reviewed(&target, &entry, ui).await;
+    }
     if json {
         let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset().is_empty()), true, backup.as_deref());
         shapes::print(object(edit, &typed, &names, state), ui);
@@ -183,6 +188,21 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     }
     target::tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Pins what was shown, where first lists are pinned: a server that lists other at its next start is held.
+async fn reviewed(target: &Target, entry: &ServerEntry, ui: Ui) {
+    let pinned = async {
+        let config = Config::load(target.path(), &process_env).map_err(|error| error.to_string())?;
+        let state = state::open(&config).map_err(|error| error.to_string())?;
+        match FirstUse::new(&config, &state).map_err(|error| error.to_string())? {
+            Some(first_use) => first_use.accept(entry, None).await.map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = pinned.await {
+        ui.note(&format!("warning: its tools are pinned as its next start lists them: {error}"));
+    }
 }
 
 /// Names of servers in scripts and paths.

@@ -12,7 +12,7 @@ use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all};
-use crate::config::{Config, Edit, process_env};
+use crate::config::{Config, Edit, Unmatched, process_env};
 use crate::people;
 
 #[derive(Args)]
@@ -38,35 +38,44 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
         Err(error) if args.format.json => return Err(error.into()),
         parsed => parsed,
     };
+    let mut unmatched = Vec::new();
     let exit = match (&config, args.check) {
         (Err(error), _) => {
             ui.note(&format!("warning: this configuration is not valid: {error}"));
             2
         }
         (Ok(_), false) => 0,
-        (Ok(config), true) => check(global, config.clone(), &mut servers, ui).await?,
+        (Ok(config), true) => check(global, config.clone(), &mut servers, &mut unmatched, ui).await?,
     };
     if args.format.json {
         let servers: Vec<Value> = servers.iter().map(Listed::json).collect();
-        shapes::print(json!({ "config": target.shown(), "servers": servers }), ui);
+        shapes::print(json!({ "config": target.shown(), "servers": servers, "unmatched": unmatched }), ui);
         return Ok(ExitCode::from(exit));
     }
     let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default().min(32);
     for server in &servers {
         ui.out(&server.line(width));
     }
+    unmatched.iter().for_each(|rule| ui.note(&format!("rule: {}", people::line(&rule.to_string()))));
     if servers.is_empty() {
         ui.note(&format!("no server is configured in {}; `forgefs add` adds one", target.shown()));
     }
     Ok(ExitCode::from(exit))
 }
 
-/// Fills in the servers' states; the exit code.
-async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) -> Result<u8, Failure> {
+/// Fills in the servers' states, and the rules that match nothing; the exit code.
+async fn check(
+    global: &Global,
+    config: Config,
+    servers: &mut [Listed],
+    unmatched: &mut Vec<Unmatched>,
+    ui: Ui,
+) -> Result<u8, Failure> {
     let gateway = global.alone(config)?;
     settle_all(&gateway, ui).await;
     let catalog = gateway.catalog();
-    let mut exit = 0;
+    *unmatched = gateway.config().unmatched(&catalog.listed_names());
+    let mut exit = u8::from(unmatched.iter().any(|rule| rule.is_known));
     for entry in catalog.servers() {
         if let Some(server) = servers.iter_mut().find(|server| server.name == entry.name) {
             server.state = Some(State::of(entry));

@@ -78,6 +78,12 @@ impl Tried {
         self.gateway.catalog().servers().first().map(|server| State::of(server))
     }
 
+    /// The server as it was listed, if it was.
+    pub(super) fn listed(&self) -> Option<Arc<ServerEntry>> {
+        let entry = self.gateway.catalog().servers().first().cloned()?;
+        matches!(entry.state, ServerState::Ready { .. }).then_some(entry)
+    }
+
     /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`.
     pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Verdict {
         if self.is_interrupted {

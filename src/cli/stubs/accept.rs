@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{Failure, Global, Ui, current, tree};
+use super::{Failure, Global, Ui, current, drift, tree};
 use crate::catalog::Catalog;
 use crate::cli::findings::{self, Acceptance};
 use crate::config::process_env;
@@ -13,7 +13,7 @@ use crate::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
 use crate::people;
 use crate::state;
 
-pub(super) async fn accept(global: &Global, servers: &[String], ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(first_use) = FirstUse::new(&config, &state)? else {
@@ -30,8 +30,13 @@ pub(super) async fn accept(global: &Global, servers: &[String], ui: Ui) -> Resul
             && (servers.is_empty() || servers.contains(&entry.name))
     };
     for entry in catalog.servers().iter().filter(is_meant) {
-        let accepted = first_use.accept(entry, None).await?;
-        tell(&catalog, entry, &accepted, ui);
+        let found = first_use.against(entry).await?;
+        tell(&catalog, entry, &found, ui);
+        if ui.is_interactive() && !yes && found != Accepted::default() && !ui.asks(&format!("Accept {}?", entry.name)) {
+            ui.note(&format!("{}: nothing was accepted", entry.name));
+            continue;
+        }
+        first_use.accept(entry, None).await?;
     }
     ui.note("`forgefs reload` has running gateways compare again");
     Ok(ExitCode::SUCCESS)
@@ -84,12 +89,19 @@ pub(super) async fn finding(
 fn tell(catalog: &Catalog, entry: &ServerEntry, accepted: &Accepted, ui: Ui) {
     let Accepted { new, changed, gone } = accepted;
     ui.out(&format!("{}: {} new, {} changed, {} gone", entry.name, new.len(), changed.len(), gone.len()));
-    for (what, items) in [("new", new), ("changed", changed), ("gone", gone)] {
-        items.iter().for_each(|item| ui.out(&format!("  {what}: {}", people::line(&item.to_string()))));
+    let line = |what: &str, item: &Item| ui.out(&format!("  {what}: {}", people::line(&item.to_string())));
+    new.iter().for_each(|item| line("new", item));
+    for (item, both) in changed {
+        line("changed", item);
+        let Some([before, now]) = both else { continue };
+        for change in drift::of_item(item, before, now) {
+            ui.out(&format!("    {}", people::line(&format!("{}: {}", change.class.as_str(), change.what))));
+        }
     }
+    gone.iter().for_each(|item| line("gone", item));
     let is_accepted = |finding: &&Finding| {
         let is_it = |item: &Item| *item == finding.place.item;
-        finding.severity > Severity::Note && (new.iter().any(is_it) || changed.iter().any(is_it))
+        finding.severity > Severity::Note && (new.iter().any(is_it) || changed.iter().any(|(item, _)| is_it(item)))
     };
     for finding in catalog.findings(entry).filter(is_accepted) {
         ui.out(&format!("  finding: {}; {}", findings::line(finding), finding.rule.advice));

@@ -3,31 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use stubgen::{Param, ServerDef, ToolStub};
 
+use crate::findings::Item;
 use crate::manifest::wording;
 
 /// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Class {
-    /// Working scripts may fail.
+    /// The tool's annotations make it look more harmless than when it was reviewed: less is asked for its calls.
+    #[serde(rename = "annotation-risk")]
+    LooksHarmless,
+    /// Working scripts may fail, or call something else.
     Breaking,
-    /// The tool's annotations claim more effects than when it was reviewed.
+    /// The tool's annotations claim more effects than when it was reviewed, or claim what was the default.
     AnnotationRisk,
-    /// The tool accepts or promises more than before.
+    /// The tool accepts, promises or carries more than before.
     Widening,
-    /// Only descriptions changed.
+    /// Only titles and descriptions changed, as `pin_accept = ["text"]` understands it.
     TextOnly,
 }
+
+/// A hint, the value that looks harmless, and what follows it. MCP takes a hint that is not given for the other value.
+const HINTS: &[(&str, bool, &str)] = &[
+    ("readOnlyHint", true, "approval, plans, dry runs and repeated calls follow it"),
+    ("destructiveHint", false, "people and models judge the tool by it"),
+    ("idempotentHint", true, "failed and resumed calls are repeated by it"),
+    ("openWorldHint", false, "people and models judge the tool by it"),
+];
 
 impl Class {
     /// Name in output.
     pub(super) fn as_str(self) -> &'static str {
         match self {
+            Self::LooksHarmless | Self::AnnotationRisk => "annotation-risk",
             Self::Breaking => "breaking",
-            Self::AnnotationRisk => "annotation-risk",
             Self::Widening => "widening",
             Self::TextOnly => "text-only",
         }
@@ -50,20 +62,30 @@ pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
         findings.insert(Finding { class, what });
     };
     if let (Some(old), Some(new)) = (stub(before), stub(after)) {
-        params(&old, &new, &mut find);
+        let told = params(&old, &new, &mut find);
+        constraints(before, after, &told, &mut find);
         result(before, after, &mut find);
-        annotations(&old, &new, &mut find);
-        texts(before, after, &mut find);
-        let same_schema = bare(before.get("inputSchema")) == bare(after.get("inputSchema"));
-        if !same_schema && findings.iter().all(|finding| finding.class == Class::TextOnly) {
-            let what = "constraints inside the parameters changed; see the diff".to_owned();
-            findings.insert(Finding { class: Class::Breaking, what });
-        }
+        annotations(before, after, &mut find);
+        others("", before, after, &["inputSchema", "outputSchema", "annotations"], &mut find);
     }
     if findings.is_empty() && stubgen::canonical_json(before) != stubgen::canonical_json(after) {
-        findings.insert(Finding { class: Class::TextOnly, what: "other fields of the definition changed".to_owned() });
+        let (class, what) = match wording::is_same_but_words(before, after) {
+            true => (Class::TextOnly, "words inside the schemas changed"),
+            false => (Class::Breaking, "the definition changed; see the diff"),
+        };
+        findings.insert(Finding { class, what: what.to_owned() });
     }
     findings.into_iter().collect()
+}
+
+/// Differences between two definitions of an item, worst first.
+pub(super) fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Finding> {
+    let (class, what) = match item {
+        Item::Tool(_) => return between(before, after),
+        _ if before.is_string() || wording::is_same_but_words(before, after) => (Class::TextOnly, "it has other words"),
+        _ => (Class::Breaking, "it changed beyond its words"),
+    };
+    vec![Finding { class, what: what.to_owned() }]
 }
 
 /// Differences between the prompts, resources and instructions of a server.
@@ -103,17 +125,51 @@ fn stub(definition: &Value) -> Option<ToolStub> {
     stubgen::generate(&server, "server").tools.into_iter().next()
 }
 
-fn params(old: &ToolStub, new: &ToolStub, find: &mut impl FnMut(Class, String)) {
+/// Tells of parameters; those that differ beyond their description.
+fn params<'a>(old: &'a ToolStub, new: &'a ToolStub, find: &mut impl FnMut(Class, String)) -> BTreeSet<&'a str> {
+    let mut told = BTreeSet::new();
     for param in &new.params {
         let Param { wire, ty, required, .. } = param;
         match (old.params.iter().find(|before| before.wire == *wire), required) {
             (None, true) => find(Class::Breaking, format!("new required parameter `{wire}: {ty}`")),
             (None, false) => find(Class::Widening, format!("new optional parameter `{wire}: {ty}`")),
-            (Some(before), _) => changed_param(before, param, find),
+            (Some(before), _) => {
+                changed_param(before, param, find);
+                if before.ty == *ty && before.required == *required {
+                    continue;
+                }
+            }
         }
+        told.insert(wire.as_str());
     }
     for gone in old.params.iter().filter(|before| new.params.iter().all(|param| param.wire != before.wire)) {
         find(Class::Breaking, format!("parameter `{}` is gone", gone.wire));
+        told.insert(&gone.wire);
+    }
+    told
+}
+
+/// Tells of what no type shows: constraints, defaults and examples of parameters that were not `told` of.
+fn constraints(before: &Value, after: &Value, told: &BTreeSet<&str>, find: &mut impl FnMut(Class, String)) {
+    let rest = |definition: &Value| {
+        let mut schema = definition.get("inputSchema").cloned().unwrap_or_default();
+        let Some(fields) = schema.as_object_mut() else { return schema };
+        fields.remove("required");
+        let mut refers = false;
+        if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !told.contains(name.as_str()));
+            refers = properties.values().any(|property| property.to_string().contains("\"$ref\""));
+        }
+        fields.retain(|key, value| match key.as_str() {
+            "properties" => *value != json!({}),
+            // Types to which only the others refer were told with them.
+            "$defs" | "definitions" => told.is_empty() || refers,
+            _ => true,
+        });
+        schema
+    };
+    if !wording::is_same_but_words(&rest(before), &rest(after)) {
+        find(Class::Breaking, "constraints inside the parameters changed; see the diff".to_owned());
     }
 }
 
@@ -182,66 +238,55 @@ fn result(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
     match (before.get("outputSchema"), after.get("outputSchema")) {
         (None, Some(_)) => find(Class::Widening, "the shape of the result is now declared".to_owned()),
         (Some(_), None) => find(Class::Breaking, "the shape of the result is no longer declared".to_owned()),
-        (old, new) if bare(old) != bare(new) => {
+        (Some(old), Some(new)) if !wording::is_same_but_words(old, new) => {
             find(Class::Breaking, "the shape of the result changed; see the diff".to_owned());
         }
         _ => {}
     }
 }
 
-fn annotations(old: &ToolStub, new: &ToolStub, find: &mut impl FnMut(Class, String)) {
-    let (old, new) = (old.annotations, new.annotations);
-    // Name, before, after, and the least harmful value.
-    let hints = [
-        ("readOnlyHint", old.read_only, new.read_only, true),
-        ("destructiveHint", old.destructive, new.destructive, false),
-        ("idempotentHint", old.idempotent, new.idempotent, true),
-        ("openWorldHint", old.open_world, new.open_world, false),
-    ];
-    for (name, before, after, harmless) in hints {
-        if before == after {
+fn annotations(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
+    let of = |definition: &Value| definition.get("annotations").cloned().unwrap_or_default();
+    let (before, after) = (of(before), of(after));
+    let shown = |hint: Option<&Value>| match hint {
+        None => "not given".to_owned(),
+        Some(Value::Bool(hint)) => hint.to_string(),
+        Some(_) => "not a boolean".to_owned(),
+    };
+    for (name, harmless, follows) in HINTS {
+        let (old, new) = (before.get(name), after.get(name));
+        if old == new {
             continue;
         }
-        let shown = |hint: Option<bool>| hint.map_or("not given".to_owned(), |hint| hint.to_string());
-        let class = if before == Some(harmless) { Class::AnnotationRisk } else { Class::TextOnly };
-        // A first annotation as harmful is no change of behaviour, but the tool was reviewed as unknown.
-        let class = if before.is_none() && after == Some(!harmless) { Class::AnnotationRisk } else { class };
-        find(class, format!("{name}: {} → {}", shown(before), shown(after)));
-    }
-}
-
-fn texts(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
-    for key in ["title", "description"] {
-        if before.get(key) != after.get(key) {
-            find(Class::TextOnly, format!("its {key} changed"));
+        let looks_harmless = |hint: Option<&Value>| hint.and_then(Value::as_bool) == Some(*harmless);
+        let what = format!("{name}: {} → {}", shown(old), shown(new));
+        match !looks_harmless(old) && looks_harmless(new) {
+            true => find(Class::LooksHarmless, format!("{what}, it looks more harmless: {follows}")),
+            false => find(Class::AnnotationRisk, what),
         }
     }
+    let hints: Vec<&str> = HINTS.iter().map(|(name, ..)| *name).collect();
+    others("annotations.", &before, &after, &hints, find);
 }
 
-/// A schema without descriptions, in canonical form.
-fn bare(schema: Option<&Value>) -> String {
-    schema.map(|schema| stubgen::canonical_json(&without_words(schema, false))).unwrap_or_default()
-}
-
-/// `is_map`: the keys of `schema` are names, as below `properties`, not keywords.
-fn without_words(schema: &Value, is_map: bool) -> Value {
-    const WORDS: &[&str] = &["title", "description", "examples", "$comment"];
-    const MAPS: &[&str] = &["properties", "patternProperties", "$defs", "definitions"];
-    match schema {
-        Value::Object(object) => {
-            let kept = object.iter().filter(|(key, _)| is_map || !WORDS.contains(&key.as_str()));
-            let inner = |key: &str| !is_map && MAPS.contains(&key);
-            Value::Object(kept.map(|(key, value)| (key.clone(), without_words(value, inner(key)))).collect())
-        }
-        Value::Array(items) => items.iter().map(|item| without_words(item, false)).collect(),
-        other => other.clone(),
+/// Tells of fields beside those that are `told` of.
+fn others(prefix: &str, before: &Value, after: &Value, told: &[&str], find: &mut impl FnMut(Class, String)) {
+    let keys = |value: &Value| value.as_object().map(|fields| fields.keys().cloned().collect()).unwrap_or_default();
+    let all: BTreeSet<String> = [keys(before), keys(after)].into_iter().flat_map(|keys: Vec<String>| keys).collect();
+    for key in all.iter().filter(|key| !told.contains(&key.as_str()) && before.get(key) != after.get(key)) {
+        let alone = |value: &Value| value.get(key).map(|field| json!({ key: field })).unwrap_or_else(|| json!({}));
+        let class = match key.as_str() {
+            // Policy knows tools by their names.
+            "name" if prefix.is_empty() => Class::Breaking,
+            _ if wording::is_same_but_words(&alone(before), &alone(after)) => Class::TextOnly,
+            _ => Class::Widening,
+        };
+        find(class, format!("its {prefix}{key} changed"));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -40,7 +40,10 @@ pub(super) fn compare(now: &Config, next: &Config, widened: &mut Widened) {
 }
 
 fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
-    let Profile { servers, allow, deny, scripts, approval, flows, budgets, expose, direct, auto_tokens } = now;
+    #[rustfmt::skip]
+    let Profile {
+        servers, allow, deny, scripts, approval, flows, budgets, expose, direct, auto_tokens, allow_unmatched,
+    } = now;
     let gains = |now: &Option<Patterns>, next: &Option<Patterns>| match (now, next) {
         (None, _) => false,
         (Some(_), None) => true,
@@ -65,6 +68,7 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
         ("flows", "freed", !flows.iter().all(is_kept)),
         ("direct", "widened", has_more(&next.direct, direct)),
         ("auto_tokens", "raised", next.auto_tokens > *auto_tokens),
+        ("allow_unmatched", "turned on", next.allow_unmatched && !allow_unmatched),
     ] {
         widened.add(format!("{key}.{name}"), why, is_widened);
     }

@@ -12,6 +12,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
         max_reconnect_backoff, breaker, categories: _, access,
         binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools, overrides, sandbox,
+        allow_unmatched,
     } = now;
     if !next.enabled {
         return;
@@ -36,6 +37,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("rate", "raised", is_raised(*rate, next.rate)),
         ("cost", "lowered", next.cost < *cost),
         ("approval", "weaker", next.approval < *approval),
+        ("allow_unmatched", "turned on", next.allow_unmatched && !allow_unmatched),
         ("elicitation", "passed on", is_opened(*elicitation, next.relays.elicitation)),
         ("sampling", "passed on", is_opened(*sampling, next.relays.sampling)),
     ] {

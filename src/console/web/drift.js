@@ -17,13 +17,14 @@ export function Drift() {
   };
   return html`<${Loaded} load=${load} what="drift">${(data) => {
     const items = newer ?? data.items;
+    const rules = (data.unmatched ?? []).map((rule) => html`<p key=${rule} class="note"><bdi>${short(rule, 600)}</bdi></p>`);
     if (!items.length) {
-      return html`<${Empty}>${data.pinned ? html`<p>All definitions are as they were reviewed.</p>
+      return html`${rules}<${Empty}>${data.pinned ? html`<p>All definitions are as they were reviewed.</p>
         <p>A change at a server shows here, and its tools are not offered until you accept it.</p>`
         : html`<p>No definitions are pinned.</p><p>Set <code>pin_first_use</code> in <code>[manifest]</code> of forge.toml,
           or review what <code>forgefs stubs generate</code> writes.</p>`}<//>`;
     }
-    return html`<p class="dim" role="status">${things(items.length, "difference")} from the pins</p>
+    return html`${rules}<p class="dim" role="status">${things(items.length, "difference")} from the pins</p>
       ${data.note && html`<p class="note"><bdi>${short(data.note, 400)}</bdi></p>`}
       <${Capped} items=${items} step=${50} noun="differences">${(some) => some.map((item) =>
         html`<${Item} key=${`${item.server} ${item.kind} ${item.name}`} item=${item}
