@@ -1,7 +1,7 @@
 //! Rules that match nothing: a misspelt name leaves open what it should close. The names of groups, flows and servers are
 //! checked when the file is read; those of tools and scripts, once they are listed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,25 +32,17 @@ pub struct Unmatched {
 }
 
 impl Unmatched {
-    fn new(key: &impl fmt::Display, entry: &str) -> Self {
-        Self { key: key.to_string(), entry: entry.to_owned(), is_known: true, nearest: Vec::new(), held: Vec::new() }
-    }
-
-    fn unknown(key: &impl fmt::Display, entry: &str) -> Self {
-        Self { is_known: false, ..Self::new(key, entry) }
-    }
-
     /// The rule without names that its server lists: what agents read.
     #[must_use]
     pub fn brief(&self) -> String {
-        format!("the rule {} matches nothing: `{}`", self.key, self.entry)
+        format!("the rule {} matches no tool: `{}`", self.key, self.entry)
     }
 }
 
 impl fmt::Display for Unmatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_known {
-            return write!(f, "{}: {}: not known yet, its tools were never listed", self.key, self.entry);
+            return write!(f, "{}: `{}`: not known yet, its tools were never listed", self.key, self.entry);
         }
         write!(f, "{}: `{}` matches no tool", self.key, self.entry)?;
         if let Some(meant) = did_you_mean(&self.nearest) {
@@ -66,132 +58,110 @@ impl fmt::Display for Unmatched {
 /// The ways out of a rule that holds tools.
 pub const MEND: &str = "until the name is corrected, or `allow_unmatched = true` stands in the table of the rule";
 
+/// A rule about tools of these names, of which some are missing unless all `is_known`; `None` if it matches one.
+fn told(key: &KeyPath, entry: &str, pattern: &str, names: &[String], is_known: bool) -> Option<Unmatched> {
+    let globs = matchers([pattern].into_iter());
+    let is_idle = !names.iter().any(|name| any(&globs, name));
+    let near = || if is_known { nearest(entry, names.iter().map(String::as_str)) } else { Vec::new() };
+    let (key, entry) = (key.to_string(), entry.to_owned());
+    is_idle.then(|| Unmatched { key, entry, is_known, nearest: near(), held: Vec::new() })
+}
+
 impl Config {
     /// Every rule that matches nothing.
     #[must_use]
     pub fn unmatched(&self, listed: &ListedNames) -> Vec<Unmatched> {
-        let mut found: Vec<Unmatched> =
-            self.servers.iter().flat_map(|(name, server)| of_server(name, server, listed.get(name))).collect();
-        let mut in_use: Vec<&str> =
-            self.servers.iter().filter(|(_, server)| server.enabled).map(|(name, _)| name.as_str()).collect();
-        let scripts = listed.get(SCRIPTS_SERVER);
-        in_use.extend(self.scripts.path.iter().map(|_| SCRIPTS_SERVER));
-        for (name, profile) in &self.profiles {
-            found.extend(of_profile(name, profile, &in_use, listed));
-        }
-        let Some(scripts) = scripts else { return found };
-        let mut named: BTreeSet<(String, &str)> = BTreeSet::new();
-        named.extend(
-            self.scripts
-                .tools
-                .keys()
-                .map(|name| (KeyPath::root("scripts").key("tools").key(name).to_string(), name.as_str())),
-        );
-        for (name, server) in self.servers.iter().filter(|(_, server)| server.enabled) {
-            for rule in &server.tools {
-                let key = KeyPath::root("servers").key(name).key("tools").key(&rule.tools.entries().concat());
-                named.extend(
-                    rule.only_from.iter().flatten().map(|script| (key.key("only_from").to_string(), script.as_str())),
-                );
-            }
-        }
+        let of_server =
+            |(name, server): (&String, &Server)| of_server(name, server, listed.get(name).map(|list| &**list));
+        let mut found: Vec<Unmatched> = self.servers.iter().flat_map(of_server).collect();
+        let in_use = || self.servers.iter().filter(|(_, server)| server.enabled);
+        let scripts = self.scripts.path.iter().map(|_| SCRIPTS_SERVER);
+        let names: Vec<&str> = in_use().map(|(name, _)| name.as_str()).chain(scripts).collect();
+        found.extend(self.profiles.iter().flat_map(|(name, profile)| of_profile(name, profile, &names, listed)));
+        let Some(scripts) = listed.get(SCRIPTS_SERVER) else { return found };
         // A script is known by its path and by its identifier.
-        let ident = |name: &str| name.replace('/', "_");
-        let is_there = |name: &str| scripts.iter().any(|script| ident(script) == ident(name));
-        let missing = named.into_iter().filter(|(_, name)| !is_there(name));
-        found.extend(missing.map(|(key, name)| Unmatched {
-            nearest: nearest(name, scripts.iter().map(String::as_str)),
-            ..Unmatched::new(&key, name)
-        }));
+        let ident = |name: &String| name.replace('/', "_");
+        let idents: Vec<String> = scripts.iter().map(ident).collect();
+        let key = KeyPath::root("scripts").key("tools");
+        found.extend(
+            self.scripts.tools.keys().filter_map(|name| told(&key.key(name), name, &ident(name), &idents, true)),
+        );
+        for (name, rule) in in_use().flat_map(|(name, server)| server.tools.iter().map(move |rule| (name, rule))) {
+            let key = KeyPath::root("servers").key(name).key("tools").key(&rule.tools.entries().concat());
+            let script = |name: &String| told(&key.key("only_from"), name, &ident(name), &idents, true);
+            found.extend(rule.only_from.iter().flatten().filter_map(script));
+        }
         found
     }
 }
 
 /// Rules of one server's entry that match none of the tools that it lists, whether they are shown or not.
 #[must_use]
-pub fn of_server(name: &str, server: &Server, listed: Option<&Arc<[String]>>) -> Vec<Unmatched> {
+pub fn of_server(name: &str, server: &Server, listed: Option<&[String]>) -> Vec<Unmatched> {
     let key = KeyPath::root("servers").key(name);
-    let mut rules: Vec<(KeyPath, Patterns, bool)> = vec![(key.key("deny"), server.access.deny.clone(), true)];
-    rules.extend(server.access.allow.clone().map(|allow| (key.key("allow"), allow, false)));
-    let categories = server.categories.iter();
-    rules.extend(categories.map(|(name, tools)| (key.key("categories").key(name), tools.clone(), false)));
-    for rule in &server.tools {
-        let narrows = rule.only_from.is_some() || rule.approval > Some(server.approval);
-        rules.push((key.key("tools"), rule.tools.clone(), narrows));
+    let tools = key.key("tools");
+    let mut found = Vec::new();
+    let mut look = |key: &KeyPath, entry: &str, pattern: &str, narrows: bool| {
+        let rule = told(key, entry, pattern, listed.unwrap_or_default(), listed.is_some()).filter(|_| server.enabled);
+        let held = narrows && !server.allow_unmatched && listed.is_some();
+        found.extend(rule.map(|rule| Unmatched { held: held.then(|| name.to_owned()).into_iter().collect(), ..rule }));
+    };
+    let lists = [("allow", server.access.allow.as_ref(), false), ("deny", Some(&server.access.deny), true)];
+    for (list, patterns, narrows) in lists {
+        let entries = patterns.into_iter().flat_map(Patterns::entries);
+        entries.for_each(|entry| look(&key.key(list), entry, entry, narrows));
+    }
+    for (category, patterns) in &server.categories {
+        patterns.entries().iter().for_each(|entry| look(&key.key("categories").key(category), entry, entry, false));
     }
     for (tool, by) in &server.overrides {
-        let shown = Patterns::name(by.name.as_deref().unwrap_or(tool));
-        rules.push((key.key("tools"), shown, by.taken().next().is_some()));
+        look(&tools.key(tool), tool, by.name.as_deref().unwrap_or(tool), by.taken().next().is_some());
     }
-    rules.retain(|(_, patterns, _)| !patterns.entries().is_empty());
-    let Some(listed) = listed.filter(|_| server.enabled) else {
-        let many = (!rules.is_empty() && server.enabled).then(|| format!("whether its rules match ({})", rules.len()));
-        return many.iter().map(|many| Unmatched::unknown(&key, many)).collect();
-    };
-    let names: Vec<&str> = listed.iter().map(String::as_str).collect();
-    let mut found = BTreeMap::new();
-    for (key, patterns, narrows) in &rules {
-        for entry in patterns.matcher().idle(&names) {
-            // Rules of a tool with a new name count for that, and are written under the server's.
-            let renamed = server.overrides.iter().find(|(_, by)| by.name.as_deref() == Some(entry));
-            let written = renamed.map_or(entry, |(tool, _)| tool);
-            let rule = match key.to_string().ends_with(".tools") {
-                true => key.key(written),
-                false => key.clone(),
-            };
-            let unmatched = found.entry((rule.to_string(), written.to_owned())).or_insert_with(|| Unmatched {
-                nearest: nearest(written, names.iter().copied()),
-                ..Unmatched::new(&rule, written)
-            });
-            if *narrows && !server.allow_unmatched {
-                unmatched.held = vec![name.to_owned()];
-            }
+    for (rule, pattern) in
+        server.tools.iter().flat_map(|rule| rule.tools.entries().iter().map(move |entry| (rule, entry)))
+    {
+        // Rules of a tool with a new name count for that, and are written under the server's.
+        let renamed = server.overrides.iter().find(|(_, by)| by.name.as_ref() == Some(pattern));
+        let written = renamed.map_or(pattern, |(tool, _)| tool);
+        let narrows = rule.only_from.is_some() || rule.approval > Some(server.approval);
+        look(&tools.key(written), written, pattern, narrows);
+    }
+    // An override and a rule of one entry are one.
+    found.sort();
+    found.dedup_by(|next, kept| {
+        let is_same = (&next.key, &next.entry) == (&kept.key, &kept.entry);
+        if is_same && kept.held.is_empty() {
+            kept.held.append(&mut next.held);
         }
-    }
-    found.into_values().collect()
+        is_same
+    });
+    found
 }
 
 /// Rules of a profile that match no tool of the servers `in_use`.
-pub(crate) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed: &ListedNames) -> Vec<Unmatched> {
+pub(super) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed: &ListedNames) -> Vec<Unmatched> {
     let key = KeyPath::root("profiles").key(name);
-    let none = Patterns::default();
-    let lists = [
-        ("allow", profile.allow.as_ref().unwrap_or(&none), false),
-        ("deny", &profile.deny, true),
-        ("direct", &profile.direct, false),
-    ];
+    let lists = [("allow", profile.allow.as_ref()), ("deny", Some(&profile.deny)), ("direct", Some(&profile.direct))];
+    let entries = lists.iter().flat_map(|(list, patterns)| {
+        patterns.iter().flat_map(|patterns| patterns.entries()).map(move |entry| (*list, entry))
+    });
     let mut found = Vec::new();
-    for (list, patterns, narrows) in lists {
-        for entry in patterns.entries() {
-            let (reach, tools) = (matchers(beginnings(entry)), matchers([entry.as_str()].into_iter()));
-            let about: Vec<&str> = in_use.iter().copied().filter(|server| any(&reach, server)).collect();
-            let known = about.iter().filter_map(|server| Some((*server, listed.get(*server)?)));
-            let full: Vec<String> =
-                known.flat_map(|(server, tools)| tools.iter().map(move |tool| format!("{server}.{tool}"))).collect();
-            if about.is_empty() || full.iter().any(|tool| any(&tools, tool)) {
-                continue;
-            }
-            if !about.iter().all(|server| listed.contains_key(*server)) {
-                found.push(Unmatched::unknown(&key.key(list), &format!("whether `{entry}` matches")));
-                continue;
-            }
-            let held = about.iter().filter(|server| narrows && !profile.allow_unmatched && **server != SCRIPTS_SERVER);
-            found.push(Unmatched {
-                nearest: nearest(entry, full.iter().map(String::as_str)),
-                held: held.map(|server| (*server).to_owned()).collect(),
-                ..Unmatched::new(&key.key(list), entry)
-            });
-        }
+    for (list, entry) in entries {
+        let reach = matchers(beginnings(entry));
+        let about: Vec<&str> = in_use.iter().copied().filter(|server| any(&reach, server)).collect();
+        let full = |server: &&str| Some(listed.get(*server)?.iter().map(|tool| format!("{server}.{tool}")).collect());
+        let lists: Vec<Vec<String>> = about.iter().filter_map(full).collect();
+        let is_known = lists.len() == about.len();
+        let narrows = list == "deny" && !profile.allow_unmatched && is_known;
+        let held =
+            about.iter().filter(|server| narrows && **server != SCRIPTS_SERVER).map(|server| (*server).to_owned());
+        // Of servers that are switched off nothing is to be known.
+        let rule = told(&key.key(list), entry, entry, &lists.concat(), is_known).filter(|_| !about.is_empty());
+        found.extend(rule.map(|rule| Unmatched { held: held.collect(), ..rule }));
     }
     if let (Some(patterns), Some(scripts)) = (&profile.scripts, listed.get(SCRIPTS_SERVER)) {
-        let is_idle = |entry: &&String| {
-            let tools = matchers([entry.as_str()].into_iter());
-            !scripts.iter().any(|script| any(&tools, script))
-        };
-        found.extend(patterns.entries().iter().filter(is_idle).map(|entry| Unmatched {
-            nearest: nearest(entry, scripts.iter().map(String::as_str)),
-            ..Unmatched::new(&key.key("scripts"), entry)
-        }));
+        let script = |entry: &String| told(&key.key("scripts"), entry, entry, scripts, true);
+        found.extend(patterns.entries().iter().filter_map(script));
     }
     found
 }

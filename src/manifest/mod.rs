@@ -195,9 +195,9 @@ impl ServerEntry {
         let is_listed = !listing.tools.is_empty() || matches!(state, ServerState::Ready { .. });
         let names: Option<Arc<[String]>> =
             is_listed.then(|| names(&listing.tools).into_iter().map(str::to_owned).collect());
-        let unmatched = server.filter(|_| is_listed).map(|server| config::unmatched_of(name, server, names.as_ref()));
+        let unmatched = server.filter(|_| is_listed).map(|server| config::unmatched_of(name, server, names.as_deref()));
         let unmatched: Arc<[Unmatched]> = unmatched.unwrap_or_default().into();
-        unmatched.iter().for_each(|rule| tracing::warn!(server = name, "{rule}"));
+        unmatched.iter().for_each(|rule| tracing::warn!(server = name, "{}", rule.brief()));
         let hidden = server.map(|server| hide(&server.access, &mut listing)).unwrap_or_default();
         let offers = Arc::new(Offers::take(&mut listing));
         let categories = server.map(|server| match &server.transport {

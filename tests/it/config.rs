@@ -282,6 +282,8 @@ fn the_example_has_every_key_after_a_comment() {
 fn the_starter_file_is_valid_with_and_without_its_comments() {
     let mut config = parse(init::STARTER).expect("valid");
     config.path = None;
+    assert!(config.manifest.pin_first_use);
+    config.manifest = nothing().manifest;
     assert_eq!(config, nothing());
     let config = Config::parse(&uncommented(init::STARTER), Path::new("forge.toml"), &anything);
     let config = config.unwrap_or_else(|error| panic!("{error}"));

@@ -50,6 +50,7 @@ const ROWS: &[Row] = &[
     row("enabled = false\ndeny = [\"drop_*\"]", None, "SERVER_NOT_FOUND"),
     row("allow = [\"list_tickets\", \"list_tickts\"]", Some(("allow", "list_tickts", "list_tickets")), "ok"),
     row("allow = [\"nothing_*\"]", Some(("allow", "nothing_*", "")), "TOOL_NOT_FOUND"),
+    row("categories = { tools = [\"lst_*\"] }", Some(("categories.tools", "lst_*", "")), "ok"),
     row("categories = { a = [\"list_*\", \"lst_*\"] }", Some(("categories.a", "lst_*", "")), "ok"),
     row("[servers.@.tools.assign_ticket]\napproval = \"always\"", None, "ok"),
     row("[servers.@.tools.asign_ticket]\napproval = \"always\"", Some(("tools.asign_ticket", "asign_ticket", "assign_ticket")), HELD),
@@ -123,9 +124,9 @@ fn a_held_tool_names_the_rule_and_the_way_out_and_so_does_each_surface() {
     let doctor = run(&["doctor"]);
     assert!(doctor.code == Some(1) && doctor.stdout.contains(&format!("rule     {rule}")), "{doctor:?}");
     let root = run(&["ls", "/"]).success().stdout;
-    assert!(root.contains("; the rule servers.s.deny matches nothing: `delete_tickets`"), "{root}");
+    assert!(root.contains("; the rule servers.s.deny matches no tool: `delete_tickets`"), "{root}");
     let called = run(&["call", "s", "list_tickets", "{}"]);
-    let error = "s.list_tickets is quarantined: the rule servers.s.deny matches nothing: `delete_tickets`, until";
+    let error = "s.list_tickets is quarantined: the rule servers.s.deny matches no tool: `delete_tickets`, until";
     assert!(called.code != Some(0) && called.stderr.contains(error), "{called:?}");
     assert!(called.stderr.contains("`allow_unmatched = true` stands in the table of the rule"), "{called:?}");
     // By the lists that are kept; no gateway runs here.
@@ -140,7 +141,7 @@ fn a_held_tool_names_the_rule_and_the_way_out_and_so_does_each_surface() {
     // A server that was never listed.
     fence.write("forge.toml", "[servers.gone]\ncommand = \"no-such-program\"\ndeny = [\"delete_tickets\"]\n");
     let doctor = run(&["doctor"]);
-    let unknown = "rule     servers.gone: whether its rules match (1): not known yet, its tools were never listed";
+    let unknown = "rule     servers.gone.deny: `delete_tickets`: not known yet, its tools were never listed";
     assert!(doctor.code == Some(3) && doctor.stdout.contains(unknown), "{doctor:?}");
 }
 

@@ -57,6 +57,11 @@ pub(super) struct Finding {
 
 /// Differences between two definitions of a tool, worst first; empty when they are the same.
 pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
+    let is_held = |key: &String| matches!(key.as_str(), "name" | "quarantined" | "reviewed");
+    if after.get("quarantined").is_some() && after.as_object().is_some_and(|file| file.keys().all(is_held)) {
+        let what = "it is held now, and nothing of it is known; `forgefs doctor` tells why".to_owned();
+        return vec![Finding { class: Class::AnnotationRisk, what }];
+    }
     let mut findings = BTreeSet::new();
     let mut find = |class, what: String| {
         findings.insert(Finding { class, what });
