@@ -78,6 +78,7 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
     board: Arc<Board>,
     metrics_wanted: watch::Sender<Option<config::Metrics>>,
+    reloads: watch::Sender<()>,
     /// Runs in the background.
     background: Arc<Background>,
     /// Notice for listings of the root.
@@ -194,6 +195,7 @@ impl Gateway {
             metrics: Arc::default(),
             board: Arc::default(),
             metrics_wanted,
+            reloads: watch::Sender::default(),
             _following_skills: following_skills,
         };
         gateway.follow_scripts();
@@ -273,6 +275,7 @@ impl Gateway {
             *wanted = metrics;
             differs
         });
+        self.reloads.send_replace(());
         Ok(reloaded)
     }
 
@@ -505,6 +508,17 @@ impl Gateway {
     /// Redacts a listing: servers wrote its contents.
     fn shown(&self, listing: String) -> String {
         listing.redacted(Surface::Answer(self.in_force.load().config.redaction))
+    }
+
+    /// Tells of each configuration that came into force.
+    #[must_use]
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
+    }
+
+    /// Counts a token that let nobody in, by where it was sent.
+    pub fn refused_token(&self, place: &'static str) {
+        self.metrics.refused_token(place);
     }
 
     /// Metrics settings, now and later.

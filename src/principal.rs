@@ -18,6 +18,8 @@ pub struct Principal {
     pub profile: Option<Arc<str>>,
     /// Session of that client.
     pub session: Arc<str>,
+    /// Name on record of a person of the console, who acts as this machine's user.
+    pub person: Option<Arc<str>>,
 }
 
 impl Principal {
@@ -27,10 +29,16 @@ impl Principal {
         Self::of(LOCAL)
     }
 
-    /// The client's name; `None` for [`LOCAL`].
+    /// Name on record: of the person or the client; `None` for [`LOCAL`].
     #[must_use]
     pub fn named(&self) -> Option<&str> {
-        Some(&*self.client).filter(|client| *client != LOCAL)
+        self.person.as_deref().or_else(|| Some(&*self.client).filter(|client| *client != LOCAL))
+    }
+
+    /// A new session of a person of the console. No client has such a name.
+    #[must_use]
+    pub fn of_console(person: &str) -> Self {
+        Self { person: Some(format!("console/{person}").into()), ..Self::local() }
     }
 
     /// Party that takes turns with others: the client, or the session of this machine's user.
@@ -42,7 +50,7 @@ impl Principal {
     /// A new session of a client.
     #[must_use]
     pub fn of(client: &str) -> Self {
-        Self { client: client.into(), profile: None, session: random::id().into() }
+        Self { client: client.into(), profile: None, session: random::id().into(), person: None }
     }
 }
 

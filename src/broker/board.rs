@@ -13,6 +13,7 @@ use super::{Broker, CallRecord};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::outcome::Outcome;
+use crate::principal::LOCAL;
 
 /// Latest calls of a server whose times are kept.
 const TIMES: usize = 256;
@@ -163,7 +164,7 @@ impl Broker {
         let (calls, newest, in_flight) = self.ledger.glance(newest);
         Glance {
             id: self.id().to_owned(),
-            client: session.principal().client.to_string(),
+            client: session.principal().named().unwrap_or(LOCAL).to_owned(),
             client_name: session.client(),
             session: session.id().to_owned(),
             language: self.language,

@@ -2,6 +2,7 @@
 //! other page can send, and in no cookie, which every port of this machine would get.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{self, HeaderMap};
@@ -10,10 +11,13 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::reply::Refusal;
 use crate::config::Config;
-use crate::random;
+use crate::gateway::Gateway;
+use crate::principal::Principal;
+use crate::{random, session};
 
 /// Time in which a one-time token can be used.
 const ONCE: Duration = Duration::from_secs(10 * 60);
@@ -32,36 +36,53 @@ pub struct Rights {
 }
 
 /// A person who has signed in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Person {
     /// Name in records.
     pub(super) name: String,
     pub(super) rights: Rights,
-    /// End of the session.
-    pub(super) until: Instant,
     /// Key of the session.
-    pub(super) session: [u8; 32],
+    pub(super) key: [u8; 32],
+    /// The gateway's session in which scripts and calls of this one run.
+    pub(super) session: Arc<session::Session>,
+    /// Cancelled when the session has ended.
+    pub(super) ended: CancellationToken,
+}
+
+/// One whose token is good, and who has begun nothing yet.
+#[derive(Clone)]
+pub(super) struct Guest {
+    pub(super) name: String,
+    pub(super) rights: Rights,
+    token: [u8; 32],
+    /// Time until which it lets in, once; `None` for the token of an entry of `[console]`.
+    until: Option<Instant>,
 }
 
 /// Tokens and sessions of a console.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Access {
-    once: Mutex<Vec<Once>>,
+    once: Mutex<Vec<Guest>>,
     sessions: Mutex<BTreeMap<[u8; 32], Session>>,
 }
 
-/// A token that lets in once.
-#[derive(Debug)]
-struct Once {
-    token: [u8; 32],
-    person: Person,
-}
-
-#[derive(Debug)]
 struct Session {
     person: Person,
+    until: Instant,
     /// The entry of `[console]` that let in; the session ends with it.
     entry: Option<[u8; 32]>,
+    /// Ends what the person has under way.
+    _ends: DropGuard,
+}
+
+impl Session {
+    /// True if its time is not over, and the entry that let in is as it was.
+    fn holds(&self, config: &Config) -> bool {
+        let is_its = |entry: &crate::config::ConsoleToken| {
+            self.entry == Some(entry.token) && entry.read_only != self.person.rights.may_act
+        };
+        self.until > Instant::now() && (self.entry.is_none() || config.console.values().any(is_its))
+    }
 }
 
 /// Answer to a login.
@@ -77,51 +98,55 @@ impl Access {
     /// A token that lets a person of this name in once, within ten minutes.
     pub fn once(&self, name: String, rights: Rights) -> String {
         let token = new_token();
-        let person = Person { name, rights, until: Instant::now() + ONCE, session: [0; 32] };
         let mut once = self.once.lock();
         if once.len() >= WAITING {
             once.remove(0);
         }
-        once.push(Once { token: digest(&token), person });
+        once.push(Guest { token: digest(&token), name, rights, until: Some(Instant::now() + ONCE) });
         token
     }
 
-    /// Begins a session with a token: one that lets in once, or that of an entry of `[console]`.
-    pub(super) fn login(&self, config: &Config, token: &str) -> Result<SignedIn, Refusal> {
+    /// The person of a token: one that lets in once, or that of an entry of `[console]`. Nothing begins or ends yet.
+    pub(super) fn guest(&self, config: &Config, token: &str) -> Result<Guest, Refusal> {
         let (given, now) = (digest(token), Instant::now());
         let is_given = |known: &[u8; 32]| bool::from(known.ct_eq(&given));
         let mut once = self.once.lock();
-        once.retain(|once| once.person.until > now);
-        let person = match once.iter().position(|once| is_given(&once.token)) {
-            Some(position) => Some((once.remove(position).person, None)),
-            // Each is compared, so that the time tells nothing of which one it is.
-            None => config.console.iter().fold(None, |found, (name, entry)| {
-                let rights = Rights { may_act: !entry.read_only };
-                let its = || (Person { name: name.clone(), rights, until: now, session: [0; 32] }, Some(entry.token));
-                if is_given(&entry.token) { Some(its()) } else { found }
-            }),
-        };
-        drop(once);
-        let Some((person, entry)) = person else {
-            return Err(Refusal::unauthorized(
-                "this token lets nobody in: it was used, has expired, or is another one's",
-            ));
-        };
+        once.retain(|once| once.until > Some(now));
+        let people = config.console.iter().map(|(name, entry)| {
+            let rights = Rights { may_act: !entry.read_only };
+            Guest { name: name.clone(), rights, token: entry.token, until: None }
+        });
+        // Each is compared, so that the time tells nothing of which one it is.
+        let known = once.iter().cloned().chain(people);
+        known.fold(None, |found, its| if is_given(&its.token) { Some(its) } else { found }).ok_or_else(Refusal::nobody)
+    }
+
+    /// Begins a session.
+    pub(super) fn begin(&self, gateway: &Gateway, guest: Guest) -> Result<SignedIn, Refusal> {
+        let Guest { name, rights, token, until } = guest;
+        let is_gone = |once: &mut Vec<Guest>| once.extract_if(.., |once| once.token == token).count() == 0;
+        if until.is_some() && is_gone(&mut self.once.lock()) {
+            return Err(Refusal::nobody());
+        }
+        self.end_over(&gateway.config());
+        let opened = gateway.open_session(Principal::of_console(&name));
+        opened.met("forgefs console".to_owned());
         let session = new_token();
-        let key = digest(&session);
-        let person = Person { until: now + SESSION, session: key, ..person };
-        let can_act = person.rights.may_act;
-        tracing::info!(target: "forgefs::console", by = person.name, can_act, "signed in");
+        let (key, entry, until) = (digest(&session), until.is_none().then_some(token), Instant::now() + SESSION);
+        let can_act = rights.may_act;
+        tracing::info!(target: "forgefs::console", by = name, can_act, "signed in");
+        let ended = CancellationToken::new();
+        let _ends = ended.clone().drop_guard();
         let mut sessions = self.sessions.lock();
-        sessions.retain(|_, session| session.person.until > now);
         // Of the person's own: nobody ends the sessions of others.
-        let own = |session: &&Session| session.entry == entry && session.person.name == person.name;
+        let own = |session: &&Session| session.entry == entry && session.person.name == name;
         if sessions.values().filter(own).count() >= SESSIONS {
             let own = sessions.iter().filter(|(_, session)| own(session));
-            let oldest = own.min_by_key(|(_, session)| session.person.until).map(|(key, _)| *key);
+            let oldest = own.min_by_key(|(_, session)| session.until).map(|(key, _)| *key);
             oldest.map(|key| sessions.remove(&key));
         }
-        sessions.insert(key, Session { person, entry });
+        let person = Person { name, rights, key, session: opened, ended };
+        sessions.insert(key, Session { person, until, entry, _ends });
         let expires_ms = crate::sandbox::now_ms() + SESSION.as_millis() as u64;
         Ok(SignedIn { session, can_act, version: env!("CARGO_PKG_VERSION"), expires_ms })
     }
@@ -131,30 +156,23 @@ impl Access {
         let Some(token) = bearer(headers) else {
             return Err(Refusal::unauthorized("a session is needed: send `Authorization: Bearer SESSION`"));
         };
-        self.holding(config, digest(token)).ok_or_else(|| Refusal::unauthorized("the session has ended"))
+        self.holding(config, digest(token)).ok_or_else(Refusal::over)
     }
 
     /// The person of a session that still holds.
     pub(super) fn holding(&self, config: &Config, key: [u8; 32]) -> Option<Person> {
-        let mut sessions = self.sessions.lock();
-        let session = sessions.get(&key).filter(|session| session.person.until > Instant::now());
-        let holds = session.filter(|session| match session.entry {
-            None => true,
-            Some(token) => config
-                .console
-                .values()
-                .any(|entry| entry.token == token && entry.read_only != session.person.rights.may_act),
-        });
-        let person = holds.map(|session| session.person.clone());
-        if person.is_none() {
-            sessions.remove(&key);
-        }
-        person
+        let sessions = self.sessions.lock();
+        sessions.get(&key).filter(|session| session.holds(config)).map(|session| session.person.clone())
+    }
+
+    /// Ends the sessions that hold no longer.
+    pub(super) fn end_over(&self, config: &Config) {
+        self.sessions.lock().retain(|_, session| session.holds(config));
     }
 
     /// Ends a session.
     pub(super) fn logout(&self, person: &Person) {
-        self.sessions.lock().remove(&person.session);
+        self.sessions.lock().remove(&person.key);
     }
 }
 

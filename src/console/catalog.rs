@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::access::Person;
+use super::reply::Refusal;
 use super::{Asked, Console};
 use crate::catalog::{Boost, Catalog, Word};
-use crate::discovery::{SEARCH_STEPS, objects};
+use crate::discovery::{self, Discovery, File, Lines, SEARCH_STEPS, objects};
 use crate::error::Result;
 use crate::limits;
 use crate::meter::metered_as;
@@ -26,10 +28,21 @@ impl Console {
         task::work_on(task::LONG, || objects::entries(&catalog, path))
     }
 
-    /// A file, as `forgefs cat --json` shows it.
-    pub(super) async fn cat(&self, path: &str) -> Result<Value> {
-        let paths = [path.to_owned()];
-        let text = self.gateway.cat(&self.session, &paths, None).await?;
+    /// A file, as `forgefs cat --json` shows it. One who may only look gets what the gateway has: a resource is read from its
+    /// server.
+    pub(super) async fn cat(&self, path: &str, by: &Person) -> Result<Value, Refusal> {
+        let (paths, session) = ([path.to_owned()], &by.session);
+        let text = if by.rights.may_act {
+            self.gateway.cat(session, &paths, None).await?
+        } else {
+            let (catalog, runs) = (&self.gateway.catalog_of(session.principal()), self.gateway.runs(session));
+            let sight = Discovery { catalog, session, lowered: None, runs, sight: None };
+            let files = sight.files(&paths, Lines::parse(None)?).await?.into_iter().map(|file| match file {
+                File::Text { path, text, .. } => Ok((path, text)),
+                File::Resource(_) => Err(Refusal::asks_no_server()),
+            });
+            discovery::concatenate(&files.collect::<Result<Vec<_>, _>>()?).0
+        };
         Ok(json!({ "files": [{ "path": path, "text": text }] }))
     }
 

@@ -35,9 +35,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::journal::unix_ms;
 use crate::limits;
-use crate::principal::Principal;
 use crate::redact::{Outgoing as _, Results, Surface};
-use crate::session::Session;
 use crate::state::is_id;
 
 pub use access::{Access, Rights};
@@ -45,26 +43,27 @@ pub use reply::Reply;
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(30);
-/// Requests that read and redact much, at once.
-const TURNS: usize = 2;
+/// Requests that read and redact much, at once: of those who may only look, and of those who decide.
+const TURNS: [usize; 2] = [1, 2];
 /// Path of the page.
 pub const PAGE: &str = "/console";
 /// Path of its JSON.
 pub const API: &str = "/api/";
 
+/// Path at which a token is exchanged for a session.
+pub const LOGIN: &str = "/api/login";
+
 /// The console of a gateway.
 pub struct Console {
     gateway: Arc<Gateway>,
     access: Arc<Access>,
-    /// Session in which its scripts and calls run.
-    session: Arc<Session>,
     index: index::Runs,
     /// Estimated tokens of what every client is shown at first: the four tools and the instructions.
     shown_tokens: usize,
-    /// Places of pages that are live.
-    streams: Arc<Semaphore>,
-    /// Turns of requests that read and redact much.
-    turns: Semaphore,
+    /// Places of pages that are live: of all, and a reserve of those who decide.
+    streams: [Arc<Semaphore>; 2],
+    /// Turns of requests that read and redact much, as [`TURNS`] has them.
+    turns: [Semaphore; 2],
     /// What the live pages saw last.
     seen: Mutex<now::Seen>,
 }
@@ -84,19 +83,16 @@ impl Console {
     /// estimated tokens.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize) -> Arc<Self> {
-        let session = gateway.open_session(Principal::local());
-        session.met("forgefs console".to_owned());
-        let streams = Arc::new(Semaphore::new(limits::CONSOLE_STREAMS.max));
-        let turns = Semaphore::new(TURNS);
+        let reserve = limits::CONSOLE_STREAMS.max / 4;
+        let streams = [limits::CONSOLE_STREAMS.max - reserve, reserve];
         Arc::new(Self {
             index: index::Runs::default(),
             shown_tokens,
             seen: Mutex::default(),
-            streams,
-            turns,
+            streams: streams.map(|places| Arc::new(Semaphore::new(places))),
+            turns: TURNS.map(Semaphore::new),
             gateway,
             access,
-            session,
         })
     }
 
@@ -106,35 +102,38 @@ impl Console {
         path == PAGE || path.strip_prefix(PAGE).is_some_and(|rest| rest.starts_with('/')) || path.starts_with(API)
     }
 
-    /// Answers a request; true if a person sent it: one with a session, or with a token that began one. Names by which it
-    /// was sent are checked before.
-    pub async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> (Reply, bool) {
+    /// Answers a request. `enter` gives a place to a person of a name, who has a session or a good token; without one nothing
+    /// is done. Names by which the request was sent are checked before.
+    pub async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        enter: impl Fn(&str, Rights) -> bool + Send + Sync,
+    ) -> Reply {
         let path = request.uri().path();
         if !path.starts_with(API) {
-            return (assets::answer(request.method(), path), false);
+            return assets::answer(request.method(), path);
         }
-        let mut is_person = false;
-        let answered = self.asked(request, &mut is_person).await;
-        let reply = answered.unwrap_or_else(|refusal| refusal.reply(|object| self.clean(object)));
-        (reply, is_person)
+        let enter = |name: &str, rights: Rights| if enter(name, rights) { Ok(()) } else { Err(reply::Refusal::full()) };
+        let answered = self.asked(request, enter).await;
+        answered.unwrap_or_else(|refusal| refusal.reply(|object| self.clean(object)))
     }
 
     async fn asked(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        is_person: &mut bool,
+        enter: impl Fn(&str, Rights) -> std::result::Result<(), reply::Refusal> + Send + Sync,
     ) -> std::result::Result<Reply, reply::Refusal> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().strip_prefix(API).unwrap_or_default().to_owned();
         if parts.method == Method::POST && path == "login" {
             let body = received(body, limits::CONSOLE_LOGIN.max).await?;
             let login: Login = parsed(&body)?;
-            let session = self.access.login(&self.gateway.config(), &login.token)?;
-            *is_person = true;
-            return Ok(reply::json(&session));
+            let guest = self.access.guest(&self.gateway.config(), &login.token)?;
+            enter(&guest.name, guest.rights)?;
+            return Ok(reply::json(&self.access.begin(&self.gateway, guest)?));
         }
         let by = self.access.person(&self.gateway.config(), &parts.headers)?;
-        *is_person = true;
+        enter(&by.name, by.rights)?;
         if parts.method == Method::POST && path == "logout" {
             self.access.logout(&by);
             return Ok(reply::json(&json!({})));
@@ -154,13 +153,16 @@ impl Console {
         let body = if is_read { Bytes::new() } else { received(body, limits::CONSOLE_BODY.max).await? };
         let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let query = query.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
-        self.routed(Asked { method: parts.method, path, query, body, by }).await
+        let ended = by.ended.clone();
+        let routed = self.routed(Asked { method: parts.method, path, query, body, by });
+        ended.run_until_cancelled(routed).await.unwrap_or_else(|| Err(reply::Refusal::over()))
     }
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
         // Lists and runs are read and redacted whole: few at once, whoever asks.
         let is_long = asked.path != "live" && asked.path != "execute" && asked.path != "call";
-        let _turn = if is_long { self.turns.acquire().await.ok() } else { None };
+        let turns = &self.turns[usize::from(asked.by.rights.may_act)];
+        let _turn = if is_long { turns.acquire().await.ok() } else { None };
         let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let is_read = asked.method == Method::GET;
@@ -169,21 +171,21 @@ impl Console {
             (true, ["live"]) => return now::stream(self, &asked),
             (false, ["live", run, "stop"]) => self.stop(id(run)?, &asked)?,
             (true, ["runs"]) => self.runs(&asked).await?,
-            (true, ["runs", run]) => self.run(id(run)?).await?,
+            (true, ["runs", run]) => self.run(id(run)?, &asked.by).await?,
             (true, ["runs", run, "read"]) => self.was_read(id(run)?, asked.text("path")).await?,
-            (false, ["runs", run, "replay"]) => self.replay(id(run)?).await?,
-            (false, ["runs", run, "save"]) => self.save(id(run)?, &asked.parsed()?).await?,
+            (false, ["runs", run, "replay"]) => self.replay(id(run)?, &asked.by).await?,
+            (false, ["runs", run, "save"]) => self.save(id(run)?, &asked.parsed()?, &asked.by).await?,
             (true, ["approvals"]) => self.approvals().await?,
             (false, ["approvals", approval]) => self.decide(id(approval)?, &asked.parsed()?, &asked.by).await?,
             (true, ["ls"]) => self.ls(asked.text("path")).await?,
-            (true, ["cat"]) => self.cat(asked.text("path")).await?,
+            (true, ["cat"]) => self.cat(asked.text("path"), &asked.by).await?,
             (true, ["search"]) => self.search(&asked).await?,
             (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
             (true, ["drift"]) => self.drift().await?,
             (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,
-            (false, ["check"]) => self.check(&asked.parsed()?).await?,
-            (false, ["execute"]) => self.execute(asked.parsed()?).await?,
-            (false, ["call"]) => self.call(asked.parsed()?).await?,
+            (false, ["check"]) => self.check(&asked.parsed()?, &asked.by).await?,
+            (false, ["execute"]) => self.execute(asked.parsed()?, &asked.by).await?,
+            (false, ["call"]) => self.call(asked.parsed()?, &asked.by).await?,
             (true, ["series"]) => self.series(&asked).await?,
             _ => return Err(reply::Refusal::unknown(&asked.path)),
         };
@@ -215,6 +217,11 @@ impl Console {
             "scripts": config.scripts.path.is_some(),
             "limits": { "calls": limits.calls, "wall_ms": limits.wall.as_millis() as u64 },
         })
+    }
+
+    /// Ends the sessions whose time is over, and those of people who are gone from the configuration.
+    pub fn end_over(&self) {
+        self.access.end_over(&self.gateway.config());
     }
 
     fn stop(&self, id: &str, asked: &Asked) -> Result<Value> {

@@ -21,7 +21,6 @@ use super::{Asked, Console};
 use crate::approvals::Standing;
 use crate::broker::{CallRecord, Glance};
 use crate::journal::unix_ms;
-use crate::limits;
 use crate::task::Task;
 
 /// Interval at which the stream looks.
@@ -38,9 +37,10 @@ const CODE: usize = 2_000;
 
 /// Streams snapshots to a reader, as server-sent events.
 pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Refusal> {
-    let Ok(place) = Arc::clone(&console.streams).try_acquire_owned() else {
-        let what = format!("{} pages are live already", limits::CONSOLE_STREAMS.max);
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, &what, "close one of them"));
+    let places = &console.streams[..1 + usize::from(asked.by.rights.may_act)];
+    let Some(place) = places.iter().rev().find_map(|places| Arc::clone(places).try_acquire_owned().ok()) else {
+        let what = "the console has no place for a further live page";
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, what, "close one of them"));
     };
     // One event waits: whoever reads slowly gets the next state, not every one.
     let (tell, told) = mpsc::channel(1);
@@ -49,7 +49,7 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
         let _place = place;
         let (mut last, mut spoke): (Arc<str>, _) = (Arc::from(""), Instant::now());
         loop {
-            if console.access.holding(&console.gateway.config(), by.session).is_none() {
+            if console.access.holding(&console.gateway.config(), by.key).is_none() {
                 let _ = tell.send(Bytes::from_static(b"event: over\ndata: {}\n\n")).await;
                 return;
             }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Console;
+use super::access::Person;
 use crate::error::{Error, ErrorCode, Result};
 use crate::execution::{Called, Script, stall};
 use crate::journal::Recorded;
@@ -24,14 +25,14 @@ impl Console {
     ///
     /// # Errors
     /// `INVALID_ARGS` when the run has no journal, or has not ended.
-    pub(super) async fn replay(self: &Arc<Self>, id: &str) -> Result<Value> {
+    pub(super) async fn replay(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
         let mut recorded = self.whole(id).await?;
         let script = Script::again(&recorded.head, recorded.head.language, recorded.head.code.clone());
         let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
         let end = recorded.end.take();
         let tape = Tape { is_cut, ..Tape::of(recorded)? };
         let player = Player::new(tape, Matching::Exact, stall(&script.limits));
-        let played = self.context().replay(&script, &player).await?;
+        let played = self.context(by).replay(&script, &player).await?;
         let verdict = played.verdict(player.parting(), end.as_ref(), is_cut, operations);
         let value = played.result.as_ref().and_then(|result| result.as_ref().ok());
         Ok(json!({
@@ -48,7 +49,7 @@ impl Console {
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no folder, the name is none or taken, or the run cannot become a function.
-    pub(super) async fn save(self: &Arc<Self>, id: &str, wanted: &Save) -> Result<Value> {
+    pub(super) async fn save(self: &Arc<Self>, id: &str, wanted: &Save, by: &Person) -> Result<Value> {
         let config = self.gateway.config();
         let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
         let Some(folder) = config.scripts.path.clone() else {
@@ -70,7 +71,7 @@ impl Console {
         let tools = Called::of(&journals, &recorded).await?.tools;
         let doc = format!("Saved from run {}.", recorded.head.run);
         let wish = Wanted { doc, keep: false, only: Vec::new(), returns: None };
-        let (saved, cassette) = self.context().saved(recorded, tools, wish).await?;
+        let (saved, cassette) = self.context(by).saved(recorded, tools, wish).await?;
         let (name, code) = (wanted.name.clone(), saved.code.clone());
         let written = tokio::task::spawn_blocking(move || scripts::write(&folder, &name, &saved, &cassette.text()));
         let [script, _] = written.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;

@@ -40,6 +40,24 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, message, hint)
     }
 
+    pub(super) fn nobody() -> Self {
+        Self::unauthorized("this token lets nobody in: it was used, has expired, or is another one's")
+    }
+
+    /// The person's session has ended.
+    pub(super) fn over() -> Self {
+        Self::unauthorized("the session has ended")
+    }
+
+    pub(super) fn full() -> Self {
+        let what = "the console has no place for a further connection of this person";
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            what,
+            "close pages that are not needed, and send it again: nothing was done",
+        )
+    }
+
     pub(super) fn method() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are answered", "reload the page")
     }
@@ -51,6 +69,11 @@ impl Refusal {
 
     pub(super) fn read_only() -> Self {
         let what = "this session may look, and change nothing";
+        Self::new(StatusCode::FORBIDDEN, what, "sign in with a token that is not read-only")
+    }
+
+    pub(super) fn asks_no_server() -> Self {
+        let what = "a resource is read from its server, and this session may only look";
         Self::new(StatusCode::FORBIDDEN, what, "sign in with a token that is not read-only")
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use wire::{Language, Op, Outcome};
 
+use super::access::Person;
 use super::index::{is_refused, millis};
 use super::runs::{brief, log};
 use super::{Console, records};
@@ -26,7 +27,7 @@ impl Console {
     ///
     /// # Errors
     /// `INVALID_ARGS` when neither the audit log nor the journals have it.
-    pub(super) async fn run(self: &Arc<Self>, id: &str) -> Result<Value> {
+    pub(super) async fn run(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
         let (record, recorded) = (self.record(id).await?, self.journal(id).await?);
         if record.is_none() && recorded.is_none() {
             let what = format!("there is no run `{}`", cut(id));
@@ -46,7 +47,7 @@ impl Console {
         let read = self.read_before(record).await?;
         object.extend(read);
         if let Some((language, code)) = script(whole) {
-            object.insert("marks".to_owned(), self.marks(language, &code, whole).await.into());
+            object.insert("marks".to_owned(), self.marks(language, &code, whole, by).await.into());
             object.insert("script".to_owned(), code.into());
         } else {
             object.extend([("marks".to_owned(), json!([])), ("script".to_owned(), Value::Null)]);
@@ -170,10 +171,10 @@ impl Console {
     }
 
     /// Marks on the lines of a script: its calls, what a check finds today, and the error that it ended with.
-    async fn marks(&self, language: Language, code: &str, recorded: Option<&Recorded>) -> Vec<Value> {
+    async fn marks(&self, language: Language, code: &str, recorded: Option<&Recorded>, by: &Person) -> Vec<Value> {
         let mark = |line: u32, column: u32, kind: &str, text: String| json!({ "line": line, "column": column, "kind": kind, "text": text });
         let mut marks = Vec::new();
-        if let Ok(judged) = self.context().check(language, code).await {
+        if let Ok(judged) = self.context(by).check(language, code).await {
             marks
                 .extend(judged.calls.iter().map(|((line, column), label)| mark(*line, *column, "call", label.clone())));
             let found = judged.mistakes.iter().chain(&judged.warnings);

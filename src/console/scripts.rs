@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use wire::Language;
 
 use super::Console;
+use super::access::Person;
 use crate::broker::ExecutionContext;
 use crate::error::{ErrorCode, Result, code_name};
 use crate::execution::Request;
@@ -40,17 +41,17 @@ pub(super) struct Call {
 }
 
 impl Console {
-    /// The context of the console's own session.
-    pub(super) fn context(&self) -> ExecutionContext {
-        self.gateway.execution_context(&self.session)
+    /// The context of a person's session.
+    pub(super) fn context(&self, by: &Person) -> ExecutionContext {
+        self.gateway.execution_context(&by.session)
     }
 
     /// Finds mistakes of a script before it runs.
     ///
     /// # Errors
     /// When it could not be parsed for another reason than a mistake of its own.
-    pub(super) async fn check(&self, script: &Script) -> Result<Value> {
-        let judged = self.context().check(script.language, &script.code).await?;
+    pub(super) async fn check(&self, script: &Script, by: &Person) -> Result<Value> {
+        let judged = self.context(by).check(script.language, &script.code).await?;
         Ok(json!({ "mistakes": judged.mistakes, "warnings": judged.warnings, "plan": judged.plan }))
     }
 
@@ -58,10 +59,10 @@ impl Console {
     ///
     /// # Errors
     /// None of the script: its failure is in the object.
-    pub(super) async fn execute(self: &Arc<Self>, wanted: Execute) -> Result<Value> {
+    pub(super) async fn execute(self: &Arc<Self>, wanted: Execute, by: &Person) -> Result<Value> {
         let Execute { language, code, dry_run } = wanted;
         let request = Request { language, code, timeout: None, dry_run, past: None, save_as: None };
-        let execution = self.context().execute(request).await;
+        let execution = self.context(by).execute(request).await;
         let id = execution.id.clone();
         let mut object = serde_json::to_value(&execution).unwrap_or_default();
         object["run"] = id.into();
@@ -72,11 +73,11 @@ impl Console {
     ///
     /// # Errors
     /// None of the call: its failure is in the object.
-    pub(super) async fn call(self: &Arc<Self>, wanted: Call) -> Result<Value> {
+    pub(super) async fn call(self: &Arc<Self>, wanted: Call, by: &Person) -> Result<Value> {
         let Call { server, tool, arguments } = wanted;
         let args = Value::Object(arguments).to_string();
         let mut run = None;
-        let called = self.context().request("call", async |broker| {
+        let called = self.context(by).request("call", async |broker| {
             run = Some(broker.id().to_owned());
             broker.call_tool(1, &server, &tool, &args).await
         });

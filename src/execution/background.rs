@@ -4,10 +4,12 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Execution, Request};
 use crate::broker::{Broker, ExecutionContext};
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::principal::Principal;
 use crate::runs::{Bounds, Live};
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
@@ -49,6 +51,7 @@ impl ExecutionContext {
         let live = Live::new(Arc::clone(&self.session.principal().client), request.language);
         self.limits.wall = self.limits.background_wall;
         let principal = self.session.principal().clone();
+        let until = self.caller.as_ref().and_then(|caller| caller.until());
         let caller = Follower { live: Arc::clone(&live), principal, client: self.caller.take(), follows };
         self.caller = Some(Arc::new(caller));
         self.live = Some(Arc::clone(&live));
@@ -65,7 +68,7 @@ impl ExecutionContext {
             let executed = Box::pin(context.executed(Arc::clone(&broker), request));
             tokio::select! {
                 biased;
-                mut labels = own.cancelled() => {
+                mut labels = over(&own, until) => {
                     // The first branch has dropped the script, and with it the worker.
                     labels.extend(broker.labels());
                     if let Some(evidence) = broker.evidence() {
@@ -87,6 +90,14 @@ impl ExecutionContext {
                 Err(_) => Err(Error::new(ErrorCode::Cancelled, "the run was cancelled before it began")),
             },
         }
+    }
+}
+
+/// Waits until a run is to end: it is cancelled, or the access token that started it expires.
+async fn over(live: &Live, until: Option<Instant>) -> Labels {
+    match until {
+        Some(end) => tokio::time::timeout_at(end, live.cancelled()).await.unwrap_or_default(),
+        None => live.cancelled().await,
     }
 }
 

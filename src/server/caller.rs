@@ -15,6 +15,7 @@ use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestConte
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::notices::Notices;
 use super::waiting::Waiting;
@@ -31,9 +32,15 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// Timeout for withdrawing a question.
 const CANCEL: Duration = Duration::from_secs(5);
 
+/// End of the access token of a request over HTTP, among the extensions of that.
+#[derive(Clone, Copy)]
+pub(super) struct Until(pub(super) Instant);
+
 /// The client of one request.
 pub(super) struct ClientCaller {
     principal: Principal,
+    /// End of its access token.
+    until: Option<Instant>,
     channel: Channel,
     /// Capabilities of the client's latest request.
     abilities: Mutex<ClientCapabilities>,
@@ -85,10 +92,12 @@ impl ClientCaller {
         };
         let notices = Notices::new(context.peer.clone(), context.id.clone());
         let trace = trace(context);
+        let parts = context.extensions.get::<http::request::Parts>();
+        let until = parts.and_then(|parts| parts.extensions.get::<Until>()).map(|until| until.0);
         let number = waiting.number();
         let (abilities, journal, answers) = (Mutex::default(), Mutex::default(), Mutex::new(answers));
         let caller =
-            Arc::new(Self { principal, channel, abilities, notices, trace, waiting, number, journal, answers });
+            Arc::new(Self { principal, until, channel, abilities, notices, trace, waiting, number, journal, answers });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -224,6 +233,10 @@ impl Caller for ClientCaller {
 
     fn log(&self, server: &str, entry: LogEntry) {
         self.notices.log(server, entry);
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.until
     }
 
     fn trace(&self) -> Option<TraceContext> {

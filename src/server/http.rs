@@ -11,6 +11,7 @@ mod reply;
 mod sessions;
 mod streams;
 mod who;
+mod wrong;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use edge::Edge;
 use moved::Mark;
 use oauth::Issuers;
 use sessions::Sessions;
+use wrong::Wrong;
 
 /// Least time between comments on a silent stream, which show that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -125,7 +127,8 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         .with_max_request_body_bytes(limits::CLIENT_MESSAGE.max);
     let stopped = settings.cancellation_token.clone();
     let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
-    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), LOOK));
+    let console = Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens());
+    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console), LOOK));
     let edge = Arc::new(Edge {
         gateway: Arc::clone(&gateway),
         sessions: Arc::clone(&sessions),
@@ -134,8 +137,9 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         issuers: Issuers::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
-        console: Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens()),
+        console,
         mark: Mark::new(&gateway),
+        wrong: Wrong::new(Arc::clone(&gateway)),
     });
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();

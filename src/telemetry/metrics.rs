@@ -39,6 +39,7 @@ pub struct Metrics {
     cost: Family<Labels<1>, Counter<f64, AtomicU64>>,
     by_client: Family<Labels<3>, Counter>,
     calls_by_client: Family<Labels<2>, Counter>,
+    wrong_tokens: Family<Labels<1>, Counter>,
     /// Clients that have series of their own.
     clients: Mutex<BTreeSet<String>>,
 }
@@ -58,6 +59,7 @@ impl Default for Metrics {
             cost: Family::default(),
             by_client: Family::default(),
             calls_by_client: Family::default(),
+            wrong_tokens: Family::default(),
             clients: Mutex::default(),
         };
         let registry = &mut metrics.registry;
@@ -80,6 +82,8 @@ impl Default for Metrics {
         registry.register("refused", "Calls that the gateway refused, by what refused them", metrics.refused.clone());
         registry.register("client_requests", "Scripts and other requests, by client", metrics.by_client.clone());
         registry.register("client_calls", "Calls to servers, by client", metrics.calls_by_client.clone());
+        let wrong = metrics.wrong_tokens.clone();
+        registry.register("wrong_tokens", "Tokens that let nobody in, by where they were sent", wrong);
         registry.register("cost", "What calls cost, in the unit of the configuration", metrics.cost.clone());
         metrics
     }
@@ -114,6 +118,11 @@ impl Metrics {
         for calls in ended.calls.chunk_by(|one, other| one.server == other.server && one.outcome == other.outcome) {
             calls.first().into_iter().for_each(|call| self.count_calls(call, calls));
         }
+    }
+
+    /// Counts a token that let nobody in.
+    pub fn refused_token(&self, place: &'static str) {
+        self.wrong_tokens.get_or_create(&[("place", place.to_owned())]).inc();
     }
 
     /// Name of a client among the series; tokens of an issuer name any number of clients.

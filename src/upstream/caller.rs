@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::error::Result;
 use crate::journal::Writer;
@@ -33,6 +34,11 @@ pub trait Caller: Send + Sync {
 
     /// Trace context of the client's request, if it has one.
     fn trace(&self) -> Option<TraceContext> {
+        None
+    }
+
+    /// Time at which what lets the client in ends; `None` if that has no end of its own.
+    fn until(&self) -> Option<Instant> {
         None
     }
 

@@ -1,6 +1,7 @@
 //! The console: who is let in, what it shows of runs that the daemon has, and what its buttons do.
 
 mod browser;
+mod people;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -73,7 +73,7 @@ fn take_one(strangers: &mut VecDeque<Stranger>) -> Option<Stranger> {
 }
 
 /// Network of a peer: an IPv4 address, or what one subscriber has of IPv6.
-fn network(peer: IpAddr) -> IpAddr {
+pub(super) fn network(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => peer,
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::{Request, StatusCode};
+use hyper::{Request, StatusCode, header};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -15,16 +15,21 @@ use tokio::sync::watch;
 use super::connections::{Answers, Connections};
 use super::edge::Connection;
 use super::reply::{self, Reply};
+use super::wrong::Wrong;
 use super::{AGAIN, CLOSING, who};
-use crate::console::{Access, Console, Rights};
+use crate::console::{Access, Console, LOGIN, Rights};
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::people;
 
 /// Most connections of a listener, and of the console at the endpoint.
 const CONNECTIONS: usize = 64;
-/// Name of the console among the clients of the endpoint: no client can have it.
-const PLACE: &str = "/console";
+/// Most of one person.
+const SHARE: usize = CONNECTIONS / 2;
+/// Connections that are left to people who decide.
+const RESERVE: usize = CONNECTIONS / 4;
+/// Beginning of the console's people among the clients of the endpoint: no client can have it.
+const PLACE: &str = "/console/";
 
 /// A console for the user of this machine, as it is asked for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,7 +69,8 @@ impl Opening {
         let token = access.once(people::user(), Rights { may_act: !self.read_only });
         let url = format!("http://{address}{}/#{token}", crate::console::PAGE);
         let console = Console::new(Arc::clone(gateway), access, super::super::tools::shown_tokens());
-        let own = Own { gateway: Arc::clone(gateway), console, places: Arc::default() };
+        let wrong = Wrong::new(Arc::clone(gateway));
+        let own = Own { gateway: Arc::clone(gateway), console, places: Arc::default(), wrong };
         Ok(Open { listener, own, url })
     }
 }
@@ -96,6 +102,7 @@ struct Own {
     gateway: Arc<Gateway>,
     console: Arc<Console>,
     places: Arc<Mutex<HashMap<String, usize>>>,
+    wrong: Wrong,
 }
 
 impl Answers for Own {
@@ -105,24 +112,36 @@ impl Answers for Own {
             return refused;
         }
         match Console::has(request.uri().path()) {
-            true => answered(&self.console, &self.places, request, from).await,
+            true => answered(&self.console, &self.places, &self.wrong, request, from).await,
             false => reply::text(StatusCode::NOT_FOUND, "the console is at /console/\n"),
         }
     }
 }
 
-/// Answers a request to the console. A connection of a person counts among those of the console, which are bounded; others
-/// are strangers, whatever of the page they read.
+/// Answers a request to the console. A connection of a person counts among those of the console, which are bounded, before
+/// anything is done for it; others are strangers, whatever of the page they read.
 pub(super) async fn answered(
     console: &Arc<Console>,
     places: &Arc<Mutex<HashMap<String, usize>>>,
+    wrong: &Wrong,
     request: Request<Incoming>,
     from: Connection,
 ) -> Reply {
-    let (reply, is_person) = console.answer(request).await;
-    if is_person && !from.enter(places, PLACE, CONNECTIONS) {
-        let (what, fix) = (format!("the console has {CONNECTIONS} connections"), "close pages that are not needed");
-        return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
+    let has_token = request.headers().contains_key(header::AUTHORIZATION) || request.uri().path() == LOGIN;
+    let reply = console.answer(request, |person, rights| enter(places, &from, person, rights)).await;
+    match reply.status() {
+        StatusCode::UNAUTHORIZED if has_token => wrong.met("console", from.peer).await,
+        StatusCode::TOO_MANY_REQUESTS => return reply::closing(reply),
+        _ => {}
     }
     reply
+}
+
+/// Counts a connection among those of a person; false if there is no place for it.
+fn enter(places: &Arc<Mutex<HashMap<String, usize>>>, from: &Connection, person: &str, rights: Rights) -> bool {
+    let of_people = |(name, _): &(&String, &usize)| name.starts_with(PLACE);
+    let taken: usize = places.lock().iter().filter(of_people).map(|(_, count)| count).sum();
+    let most = if rights.may_act { CONNECTIONS } else { CONNECTIONS - RESERVE };
+    let is_new = from.place.lock().is_none();
+    (!is_new || taken < most) && from.enter(places, &format!("{PLACE}{person}"), SHARE)
 }

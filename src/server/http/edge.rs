@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::ForgeServer;
 use super::super::admission::{Admission, Held};
+use super::super::caller::Until;
 use super::super::message::{self, Read};
 use super::connections::Answers;
 use super::console;
@@ -28,6 +29,7 @@ use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
+use super::wrong::Wrong;
 use crate::config::{Config, Expose};
 use crate::console::Console;
 use crate::error::{Error, ErrorCode};
@@ -70,6 +72,8 @@ pub(super) struct Edge {
     pub(super) console: Arc<Console>,
     /// Mark of the replica's own requests and events.
     pub(super) mark: Mark,
+    /// Tokens that let nobody in.
+    pub(super) wrong: Wrong,
 }
 
 /// A session that begins.
@@ -161,7 +165,7 @@ impl Edge {
             _ if !config.console.is_empty() && Console::has(path) => {
                 return match who::unencrypted(config, (from.peer, self.is_tls)) {
                     Some(refused) => refused,
-                    None => console::answered(&self.console, &self.places, request, from).await,
+                    None => console::answered(&self.console, &self.places, &self.wrong, request, from).await,
                 };
             }
             _ if path.starts_with(oauth::WELL_KNOWN) => return document(config, request.method(), path),
@@ -170,7 +174,12 @@ impl Edge {
         let (headers, query) = (request.headers(), request.uri().query());
         let who = match who::client(config, &self.issuers, headers, query, (from.peer, self.is_tls)).await {
             Ok(who) => who,
-            Err(refused) => return *refused,
+            Err(refused) => {
+                if refused.status() == StatusCode::UNAUTHORIZED && headers.contains_key(header::AUTHORIZATION) {
+                    self.wrong.met("endpoint", from.peer).await;
+                }
+                return *refused;
+            }
         };
         let most = self.most_connections(config, &who.client);
         if !from.enter(&self.places, &who.client, most) {
@@ -183,6 +192,8 @@ impl Edge {
             Err(refused) => return *refused,
         };
         let (client, until) = (self.sessions.client(&who, asked), who.until);
+        let mut request = request;
+        until.map(|end| request.extensions_mut().insert(Until(end)));
         let answered = match client.admission.unread.check() {
             // An end frees what is unread.
             Err(error) if *request.method() != Method::DELETE => return not_admitted(&error, None),
@@ -340,7 +351,10 @@ impl Edge {
             },
             (false, Some(session)) if !session.asked(&message) => not_admitted(&not_asked_here(), None),
             (false, Some(session)) => match admission.admit(&message, held) {
-                Ok(held) => self.in_session(request, &client, &session, &message, held).await,
+                Ok(held) => {
+                    let in_flight = asked.map(|id| InFlight { admission, id, taken: Arc::default() });
+                    self.in_session(request, &client, &session, &message, (held, in_flight)).await
+                }
                 Err(error) => not_admitted(&error, asked),
             },
             (false, None) => match InFlight::new(admission, &message, held) {
@@ -361,28 +375,27 @@ impl Edge {
         client: &Arc<HttpClient>,
         session: &Arc<HttpSession>,
         message: &ClientJsonRpcMessage,
-        held: Option<Held>,
+        (held, in_flight): (Option<Held>, Option<InFlight>),
     ) -> Reply {
-        let (hold, admission, id) = (session.hold(), session.admission.clone(), request_id(message));
+        let hold = session.hold();
         if let Some(keeping) = &session.keeping
             && let Err(error) = keeping.keep(message).await
         {
-            if let Some(id) = &id {
-                admission.end(id);
-            }
-            return unavailable(&error, id);
+            return unavailable(&error, request_id(message));
         }
-        let service = self.service(self.own(client, None, Some(RETRY), session.ended.child_token()));
+        let mut own = self.own(client, None, Some(RETRY), session.ended.child_token());
+        if let Some(in_flight) = &in_flight {
+            own.taken = Arc::clone(&in_flight.taken);
+        }
+        let service = self.service(own);
         let passing = tokio::spawn(async move {
             let answered = handled(&service, request).await;
             drop(held);
-            if let Some(id) = id.filter(|_| !answered.status().is_success()) {
-                admission.end(&id);
-            }
-            answered
+            (answered, in_flight)
         });
         match passing.await {
-            Ok(answered) => reply::holding(answered, hold),
+            // Not every request in a session is answered by it: rmcp decides.
+            Ok((answered, in_flight)) => reply::holding(of_session(answered, session), (hold, in_flight)),
             Err(_) => reply::defect(&panics::defect()),
         }
     }
@@ -408,7 +421,7 @@ impl Edge {
         };
         let service = self.service(self.own(&client, None, Some(RETRY), session.ended.child_token()));
         let answered = handled(&service, request.map(|_| Full::default())).await;
-        reply::holding(answered, (open, session.hold()))
+        reply::holding(of_session(answered, &session), (open, session.hold()))
     }
 
     /// Begins a session.
@@ -446,7 +459,7 @@ impl Edge {
         ended: CancellationToken,
     ) -> OwnSessions {
         let (all, client) = (Arc::clone(&self.sessions), Arc::clone(client));
-        OwnSessions { all, client, begun, mark: self.mark, ended, retry }
+        OwnSessions { all, client, begun, mark: self.mark, ended, retry, taken: Arc::default() }
     }
 
     /// rmcp's service for one request of a client.
@@ -485,24 +498,35 @@ async fn handled(service: &Service, request: Request<Full<Bytes>>) -> Reply {
     .await
 }
 
-/// A request of 2026-07-28, in flight until its answer was made or its reader is gone. Its id is the client's own, and
-/// other windows of the client use the same ones.
+/// An answer in a session; rmcp has no words for one that ended meanwhile.
+fn of_session(answered: Reply, session: &HttpSession) -> Reply {
+    match answered.status() == StatusCode::INTERNAL_SERVER_ERROR && session.ended.is_cancelled() {
+        true => reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found"),
+        false => answered,
+    }
+}
+
+/// An admitted request, in flight until its answer was read or its reader is gone; one that a session's transport has
+/// taken, until that has answered it. Ids of 2026-07-28 are not the client's own: its other windows use the same ones.
 struct InFlight {
     admission: Admission,
     id: RequestId,
+    taken: Arc<AtomicBool>,
 }
 
 impl InFlight {
     fn new(admission: Admission, message: &ClientJsonRpcMessage, held: Held) -> Result<Self, Error> {
         let id = RequestId::String(random::token().into());
         admission.admit_as(&id, message, held)?;
-        Ok(Self { admission, id })
+        Ok(Self { admission, id, taken: Arc::default() })
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.admission.end(&self.id);
+        if !self.taken.load(Ordering::Acquire) {
+            self.admission.end(&self.id);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sessions as rmcp's service sees them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::Stream;
@@ -32,6 +33,8 @@ pub(super) struct OwnSessions {
     pub(super) ended: CancellationToken,
     /// Delay for clients that know the event before the first (revision 2025-11-25).
     pub(super) retry: Option<Duration>,
+    /// True once a session has taken the request.
+    pub(super) taken: Arc<AtomicBool>,
 }
 
 impl OwnSessions {
@@ -103,7 +106,9 @@ impl SessionManager for OwnSessions {
             JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
             _ => None,
         };
-        Ok(answering(session.local.create_stream(id, message).await?, aside))
+        let events = session.local.create_stream(id, message).await?;
+        self.taken.store(true, Ordering::Release);
+        Ok(answering(events, aside))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Found<()> {

@@ -19,6 +19,7 @@ use super::moved::{Keeping, Mark, Moving};
 use super::streams::{Asides, Counted};
 use super::who::{Grant, Who};
 use crate::config::{Expose, Http};
+use crate::console::Console;
 use crate::error::Error;
 use crate::gateway::Gateway;
 use crate::limits;
@@ -367,11 +368,14 @@ fn has_place(
     }
 }
 
-/// Ends unused sessions for as long as the sessions live.
-pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
+/// Ends unused sessions for as long as the sessions live, and those of the console that are over.
+pub(super) async fn look_after(sessions: Weak<Sessions>, console: Weak<Console>, every: Duration) {
+    let Some(mut reloads) = sessions.upgrade().map(|sessions| sessions.gateway.reloads()) else { return };
     loop {
-        tokio::time::sleep(every).await;
+        // Who is gone from the configuration ends at once.
+        let _ = tokio::time::timeout(every, reloads.changed()).await;
         let Some(sessions) = sessions.upgrade() else { return };
+        console.upgrade().inspect(|console| console.end_over());
         let config = sessions.gateway.config();
         let is_client = |client: &HttpClient| client.grant.holds(&config, &client.name);
         sessions.end_unused(&config.http, is_client);

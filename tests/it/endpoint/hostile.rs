@@ -16,6 +16,63 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 
 #[tokio::test]
+async fn a_request_in_a_session_that_rmcp_answers_without_it_is_in_flight_no_longer() {
+    let served = Served::start(Fence::new(), &samples()).await;
+    let id = served.session(None).await;
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
+        let mut listed = modern(json!({"jsonrpc": "2.0", "id": revision, "method": "tools/list", "params": {}}));
+        listed["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(revision);
+        let asked = async || {
+            let request = served.message(Some(&id), &listed).header("mcp-protocol-version", revision);
+            let answer = request.header("mcp-method", "tools/list").send().await.expect("an answer");
+            (answer.status(), answer.text().await.expect("a body"))
+        };
+        let first = asked().await;
+        assert!(!first.1.contains("is under way"), "{revision}: {first:?}");
+        // The gateway may drop the body of the answer after its last byte was read.
+        let started = Instant::now();
+        while asked().await.1.contains("is under way") {
+            assert!(started.elapsed() < Duration::from_secs(20), "{revision}: it is in flight for ever: {first:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_while_a_session_is_deleted_gets_an_answer_or_404() {
+    let served = Served::start(Fence::new(), &samples()).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    let client = super::http();
+    let of = |id: &str, method: Method, body: &Value| {
+        let request = client.request(method, served.url()).header("mcp-session-id", id);
+        request.header(BOTH.0, BOTH.1).header(JSON.0, JSON.1).body(body.to_string())
+    };
+    let mut met = std::collections::BTreeMap::<u16, usize>::new();
+    for round in 0..60_u32 {
+        let id = served.session(None).await;
+        let asked = (0..12_u32).map(|number| {
+            let mut request = match number % 3 {
+                0 => of(&id, Method::POST, &notice),
+                1 if round % 2 == 0 => of(&id, Method::GET, &Value::Null),
+                _ => of(&id, Method::POST, &json!({"jsonrpc": "2.0", "id": number, "method": "ping"})),
+            };
+            if number == round % 12 {
+                request = of(&id, Method::DELETE, &Value::Null);
+            }
+            async move { request.send().await.expect("an answer").status().as_u16() }
+        });
+        for status in futures::future::join_all(asked).await {
+            *met.entry(status).or_default() += 1;
+        }
+        let after = of(&id, Method::POST, &ping).send().await.expect("an answer").status();
+        assert_eq!(after, StatusCode::NOT_FOUND);
+    }
+    assert!(met.keys().all(|status| [200, 202, 204, 404].contains(status)), "{met:?}");
+    assert!(met.contains_key(&404) && met[&204] == 60, "{met:?}");
+}
+
+#[tokio::test]
 async fn every_bad_request_is_refused_with_its_reason() {
     let served = Served::start(Fence::new(), &samples()).await;
     let id = served.session(None).await;
