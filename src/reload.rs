@@ -25,8 +25,10 @@ use crate::redact::{self, Surface};
 use crate::running;
 use crate::state::Revoked;
 
-/// Polling interval; a change is applied once it has been stable for as long.
-const LOOK: Duration = Duration::from_secs(1);
+/// Polling interval of the file, and of requests of the command line.
+const LOOK: Duration = Duration::from_millis(250);
+/// Time for which a changed file must have been stable.
+const REST: Duration = Duration::from_secs(1);
 /// Log lines about edits not in force, before they are limited to one per [`COMPLAINT_PAUSE`].
 const COMPLAINTS: u32 = 30;
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
@@ -57,18 +59,23 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
         let now = Version::of(&follower.path);
         let settled = now == seen;
         seen = now;
-        if asked || (settled && now != in_force) {
+        let mut request = entry.as_ref().and_then(running::Entry::take);
+        if let Some(taken) = request.take_if(|taken| taken.server.is_some()) {
+            let gateway = Arc::clone(&follower.gateway);
+            tokio::spawn(async move { rotate(&gateway, taken).await });
+        }
+        if asked || request.is_some() || (settled && now != in_force) {
             in_force = now;
             let follower = Arc::clone(&follower);
             // A large file takes time to read and compare, and a file that is being written must come to rest first.
             let taken = tokio::task::spawn_blocking(move || follower.take_up(asked, &revoked)).await;
-            if let Err(error) = taken {
+            let taken = taken.unwrap_or_else(|error| {
                 tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
+                Err(error.to_string())
+            });
+            if let Some(request) = request {
+                request.answer(taken);
             }
-        }
-        if let Some(taken) = entry.as_ref().and_then(running::Entry::take) {
-            let gateway = Arc::clone(&follower.gateway);
-            tokio::spawn(async move { rotate(&gateway, taken).await });
         }
         follower.complaints.due();
         if asked {
@@ -79,14 +86,15 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
 
 /// Reads the secrets of a server anew, on the operator's request.
 async fn rotate(gateway: &Gateway, taken: running::Taken) {
-    let rotated = panics::caught(gateway.rotate(&taken.server)).await.and_then(|rotated| rotated);
+    let server = taken.server.as_deref().unwrap_or_default();
+    let rotated = panics::caught(gateway.rotate(server)).await.and_then(|rotated| rotated);
     let rotated = rotated.map_err(|error| {
         let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
         redact::text(Surface::Log, &format!("{}{hint}", error.message)).into_owned()
     });
     match &rotated {
-        Ok(()) => tracing::warn!(server = taken.server, "its secrets were read anew"),
-        Err(error) => tracing::warn!(server = taken.server, error, "its secrets were not replaced"),
+        Ok(()) => tracing::warn!(server, "its secrets were read anew"),
+        Err(error) => tracing::warn!(server, error, "its secrets were not replaced"),
     }
     taken.answer(rotated);
 }
@@ -97,9 +105,13 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
     if let Some(less) = gateway.config().without_tokens(&revoked) {
         match gateway.reload(less, Pins::Keep) {
             Ok(_) => tracing::warn!("a client of forge.toml has a token that was revoked, and is refused"),
-            Err(error) => tracing::error!(%error, "revoked tokens are still let in"),
+            Err(error) => {
+                tracing::error!(%error, "revoked tokens are still let in");
+                return revoked;
+            }
         }
     }
+    gateway.state().refuses(&revoked);
     revoked
 }
 
@@ -140,7 +152,7 @@ struct Follower {
 
 impl Follower {
     /// Applies the file; a widening edit only if the operator `asked`.
-    fn take_up(&self, asked: bool, revoked: &Revoked) {
+    fn take_up(&self, asked: bool, revoked: &Revoked) -> Result<(), String> {
         match self.try_to_take_up(asked, revoked) {
             Ok(Taken::Same) => self.in_force(),
             Ok(Taken::Reloaded(what)) => {
@@ -163,12 +175,14 @@ impl Follower {
                 self.complaints.tell(format!(
                     "the configuration has changed and is not valid, the last one stays in force: {reason}"
                 ));
-                let reason = reason.lines().next().unwrap_or_default();
+                let first = reason.lines().next().unwrap_or_default();
                 self.gateway.notice(Some(format!(
-                    "forge.toml has changed and is not valid, the last one is in force: {reason}"
+                    "forge.toml has changed and is not valid, the last one is in force: {first}"
                 )));
+                return Err(reason);
             }
         }
+        Ok(())
     }
 
     /// Notes that the file equals the configuration in force.
@@ -179,7 +193,7 @@ impl Follower {
 
     fn try_to_take_up(&self, asked: bool, revoked: &Revoked) -> Result<Taken, String> {
         let read =
-            files::at_rest(&self.path, LOOK, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
+            files::at_rest(&self.path, REST, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
         let (config, variables) = read.map_err(|error| error.to_string())?;
         let config = config.without_tokens(revoked).unwrap_or(config);
         let now = self.gateway.config();

@@ -9,7 +9,7 @@ use crate::files;
 
 mod rotation;
 
-pub(crate) use rotation::{Asked, Taken, ask};
+pub(crate) use rotation::{Taken, ask};
 
 /// The entry of a gateway. Dropping it removes the file.
 #[derive(Debug)]

@@ -48,7 +48,7 @@ enum ConsoleCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Take a person's token back: its sessions end when the gateway reads the configuration
+    /// Take a person's token back: its sessions and scripts end at once
     Remove {
         /// Name of the person
         name: String,
@@ -76,12 +76,13 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
         Some(ConsoleCommand::Remove { name, format }) => {
             let target = Target::existing(global)?;
             let backup = target.edit(|edit| edit.without_console(name).map(Some))?;
+            let taken_up = tokens::taken_up(&target).await;
             match format.json {
                 true => shapes::print(json!({ "name": name, "file": target.shown() }), ui),
-                false => ui.note(&format!("removed the token of {name} from {}; {RELOAD}", target.shown())),
+                false => ui.note(&format!("removed {name} from {}; the sessions end at once", target.shown())),
             }
             tell_backup(backup.as_deref(), ui);
-            return Ok(ExitCode::SUCCESS);
+            return taken_up.map(|()| ExitCode::SUCCESS);
         }
         None => {}
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::time::Instant;
 
 use super::shapes::{self, Format};
 use super::ui::Ui;
@@ -14,14 +13,11 @@ use super::{Failure, Global};
 use crate::config::{Config, process_env, state_folder};
 use crate::limits;
 use crate::redact::secret;
-use crate::running::{self, Asked};
+use crate::running;
 use crate::secrets::keyring;
 
 /// Time for the answers of gateways: that of the secrets, and that of a slow server to start.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Time for another request to be taken.
-const QUEUE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
 pub(super) struct SecretsArgs {
@@ -124,51 +120,26 @@ async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result
     };
     let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
     let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
-    let begun = Instant::now();
-    let asked = loop {
-        match running::ask(&folder, &path, server) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && begun.elapsed() < QUEUE => {
-                tokio::time::sleep(LOOK).await;
-            }
-            asked => break asked.map_err(|error| failed(error.to_string()))?,
-        }
-    };
+    let asked =
+        running::ask(&folder, &path, Some(server), PATIENCE).await.map_err(|error| failed(error.to_string()))?;
     if asked.is_empty() && !format.json {
         ui.note(&format!("no gateway follows {}", path.display()));
     }
     let mut exit = if asked.is_empty() { 1 } else { 0 };
     let mut gateways = Vec::new();
-    for one in &asked {
-        let rotated = answered(one).await;
+    for (pid, rotated) in asked {
         match &rotated {
             _ if format.json => {}
-            Ok(()) => ui.out(&format!("gateway {} uses new secrets of {server}", one.pid)),
-            Err(error) => ui.note(&format!("gateway {}: {error}", one.pid)),
+            Ok(()) => ui.out(&format!("gateway {pid} uses new secrets of {server}")),
+            Err(error) => ui.note(&format!("gateway {pid}: {error}")),
         }
         if rotated.is_err() {
             exit = 3;
         }
-        gateways.push(json!({ "pid": one.pid, "rotated": rotated.is_ok(), "error": rotated.err() }));
+        gateways.push(json!({ "pid": pid, "rotated": rotated.is_ok(), "error": rotated.err() }));
     }
     if format.json {
         shapes::print(json!({ "ok": exit == 0, "server": server, "gateways": gateways }), ui);
     }
     Ok(ExitCode::from(exit))
-}
-
-/// Waits for the answer of one gateway.
-async fn answered(asked: &Asked) -> Result<(), String> {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = asked.answer() {
-            return answer;
-        }
-        if !asked.is_alive() {
-            return Err("it has ended".to_owned());
-        }
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("it did not answer within {} s", PATIENCE.as_secs()));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -11,8 +12,12 @@ use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{Client, Config, Edit, is_client_name, is_of_token, process_env, token_digest};
-use crate::{random, state};
+use crate::config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
+use crate::error::ErrorCode;
+use crate::{random, running, state};
+
+/// Time for a gateway to take up the file.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Args)]
 pub(super) struct ClientsArgs {
@@ -78,9 +83,11 @@ pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Resu
                 false => "where a gateway runs, which takes up the new one at `forgefs reload`",
             };
             let backup = target.edit(|edit| edit.with_client_token(name, &digest).map(Some))?;
+            let taken_up = taken_up(&target).await;
             let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
             tell_token(&target, name, &token, &done, *format, ui);
             tell_backup(backup.as_deref(), ui);
+            taken_up?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -93,6 +100,7 @@ async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(
         by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
         edit.without_client(name).map(Some)
     })?;
+    let taken_up = taken_up(target).await;
     if format.json {
         shapes::print(json!({ "name": name, "file": target.shown() }), ui);
     } else {
@@ -109,7 +117,23 @@ async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(
         }
     }
     tell_backup(backup.as_deref(), ui);
-    Ok(())
+    taken_up
+}
+
+/// Waits until the gateways of this user that follow the file have taken up what it takes away.
+///
+/// # Errors
+/// When one does not.
+pub(super) async fn taken_up(target: &Target) -> Result<(), Failure> {
+    let failed =
+        |what: String| Failure::internal(format!("the file is edited, but {what}")).hint("mend it, and try again");
+    let Some(folder) = state_folder(&process_env) else { return Ok(()) };
+    let answers = running::ask(&folder, target.path(), None, PATIENCE).await;
+    let answers = answers.map_err(|error| failed(format!("no gateway can be reached: {error}")))?;
+    match answers.into_iter().find(|(pid, answer)| answer.is_err() && running::is_gateway(*pid)) {
+        Some((pid, Err(why))) => Err(failed(format!("gateway {pid} did not take it up: {why}"))),
+        _ => Ok(()),
+    }
 }
 
 /// Takes a client's token back at all replicas; false if the gateway has no store.
@@ -123,10 +147,11 @@ async fn take_back(target: &Target, name: &str) -> Result<bool, Failure> {
     }
     let config = Config::parse(&text, target.path(), &process_env)?;
     let Some(token) = config.clients.get(name).and_then(Client::token_sha256) else { return Ok(false) };
-    state::open(&config)?.revoke(&[token]).await.map_err(|error| {
-        let hint =
-            "nothing was changed: try again when it is back, or take the client out of each replica's forge.toml";
-        Failure::from(error).hint(hint)
+    state::open(&config)?.revoke(&[token]).await.map_err(|error| match error.code {
+        ErrorCode::Timeout => error.into(),
+        _ => Failure::from(error).hint(
+            "nothing was changed: try again when it is back, or take the client out of each replica's forge.toml",
+        ),
     })
 }
 

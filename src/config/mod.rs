@@ -249,8 +249,8 @@ impl Config {
         }
     }
 
-    /// This configuration without the clients that `next` lacks or gives another token, and without the access tokens that
-    /// it no longer takes; `None` if there are none. It may come into force before the rest of `next` is confirmed.
+    /// This configuration without the clients and people that `next` lacks or gives another token, and without the access
+    /// tokens that it no longer takes; `None` if there are none. It may come into force before the rest of `next` is confirmed.
     #[must_use]
     pub fn revoked(&self, next: &Self) -> Option<Self> {
         let stays = |(name, client): &(&String, &Client)| {
@@ -259,8 +259,11 @@ impl Config {
         let clients: BTreeMap<_, _> =
             self.clients.iter().filter(stays).map(|(name, client)| (name.clone(), client.clone())).collect();
         let oauth = oauth::remaining(self.http.oauth.as_ref(), next.http.oauth.as_ref());
-        let is_less = clients.len() != self.clients.len() || oauth != self.http.oauth;
-        is_less.then(|| Self { clients, http: Http { oauth, ..self.http.clone() }, ..self.clone() })
+        let mut console = self.console.clone();
+        console.retain(|name, person| next.console.get(name).is_some_and(|next| next.token == person.token));
+        let people = (console.len(), clients.len());
+        let is_less = people != (self.console.len(), self.clients.len()) || oauth != self.http.oauth;
+        is_less.then(|| Self { clients, console, http: Http { oauth, ..self.http.clone() }, ..self.clone() })
     }
 
     /// This configuration without the clients whose token was taken back; `None` if there are none. `revoked` has the hex of

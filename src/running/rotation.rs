@@ -1,10 +1,12 @@
-//! Requests to running gateways to read the secrets of a server anew: a private file beside the entry of each, which the
-//! gateway takes and answers with another.
+//! Requests to running gateways, to read the secrets of a server anew or the file itself: a private file beside the entry of
+//! each, which the gateway takes and answers with another.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::{Entry, is_gateway, is_held, prefix};
 use crate::files::{self, Keep};
@@ -15,10 +17,14 @@ const LARGEST: u64 = 16 << 10;
 /// Most bytes of an error in an answer.
 const WORDS: usize = 4 << 10;
 
+/// Time for another request to be taken.
+const QUEUE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
 #[derive(Serialize, Deserialize)]
 struct Request {
     id: String,
-    server: String,
+    server: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,9 +33,9 @@ struct Answer {
 }
 
 /// A request that was given to a gateway. Dropping it removes the answer.
-pub(crate) struct Asked {
+struct Asked {
     /// Process of the gateway.
-    pub(crate) pid: u32,
+    pid: u32,
     request: PathBuf,
     answer: PathBuf,
 }
@@ -43,22 +49,34 @@ impl Drop for Asked {
 
 impl Asked {
     /// The answer: an error, or that all is well; `None` while there is none.
-    pub(crate) fn answer(&self) -> Option<Result<(), String>> {
+    fn answer(&self) -> Option<Result<(), String>> {
         let text = files::read_private(&self.answer, LARGEST).ok()?;
         let Answer { error } = serde_json::from_slice(&text).ok()?;
         Some(error.map_or(Ok(()), Err))
     }
 
-    /// True if the gateway still runs.
-    pub(crate) fn is_alive(&self) -> bool {
-        is_gateway(self.pid)
+    /// Waits for the answer.
+    async fn answered(&self, patience: Duration) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            if let Some(answer) = self.answer() {
+                return answer;
+            }
+            if !is_gateway(self.pid) {
+                return Err("it has ended".to_owned());
+            }
+            if begun.elapsed() > patience {
+                return Err(format!("it did not answer within {} s", patience.as_secs()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
 /// A request that a gateway has taken.
 pub(crate) struct Taken {
-    /// Name of the server.
-    pub(crate) server: String,
+    /// Server whose secrets are to be read; none for the configuration.
+    pub(crate) server: Option<String>,
     answer: PathBuf,
 }
 
@@ -68,7 +86,7 @@ impl Taken {
         let error = rotated.err().map(|error| crate::text::head(&error, WORDS).to_owned());
         let text = serde_json::to_vec(&Answer { error }).unwrap_or_default();
         if let Err(error) = files::replace(&self.answer, &text, Keep::Cached) {
-            tracing::warn!(%error, "a request to rotate secrets could not be answered");
+            tracing::warn!(%error, "a request of the command line could not be answered");
         }
     }
 }
@@ -86,11 +104,31 @@ impl Entry {
     }
 }
 
-/// Asks every gateway of this user that follows `config` to read the secrets of `server` anew.
+/// Asks every gateway of this user that follows `config` to read the secrets of `server` anew, or the file itself as if it
+/// had changed. Waits for their answers, `patience` each.
 ///
 /// # Errors
-/// The folder cannot be read or written. `AlreadyExists` while another request waits.
-pub(crate) fn ask(folder: &Path, config: &Path, server: &str) -> io::Result<Vec<Asked>> {
+/// The folder cannot be read or written, or another request is not taken.
+pub(crate) async fn ask(
+    folder: &Path,
+    config: &Path,
+    server: Option<&str>,
+    patience: Duration,
+) -> io::Result<Vec<(u32, Result<(), String>)>> {
+    let begun = Instant::now();
+    let asked = loop {
+        match given(folder, config, server) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && begun.elapsed() < QUEUE => {
+                tokio::time::sleep(LOOK).await;
+            }
+            asked => break asked?,
+        }
+    };
+    Ok(futures::future::join_all(asked.iter().map(async |one| (one.pid, one.answered(patience).await))).await)
+}
+
+/// Gives the request to each gateway. `AlreadyExists` while another one waits.
+fn given(folder: &Path, config: &Path, server: Option<&str>) -> io::Result<Vec<Asked>> {
     let prefix = prefix(config);
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -107,7 +145,7 @@ pub(crate) fn ask(folder: &Path, config: &Path, server: &str) -> io::Result<Vec<
         }
         let id = random::id();
         let (request, answer) = (beside(&entry.path(), "rotate"), beside(&entry.path(), &id));
-        let text = serde_json::to_vec(&Request { id, server: server.to_owned() })?;
+        let text = serde_json::to_vec(&Request { id, server: server.map(str::to_owned) })?;
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
         io::Write::write_all(&mut file, &text)?;
         file.persist_noclobber(&request).map_err(|error| error.error)?;

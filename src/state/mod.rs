@@ -227,14 +227,18 @@ pub trait State: Debug + Send + Sync {
     /// Waits until another replica wants a run, or the end of a session.
     async fn wanted(&self, run: &str);
 
-    /// Takes tokens back at all replicas for good, by the hex of their SHA-256; false where there are no others.
+    /// Takes tokens back at all replicas for good, by the hex of their SHA-256, and waits until each that serves refuses them;
+    /// false where there are no others.
     ///
     /// # Errors
-    /// `INTERNAL` when the store is away.
+    /// `INTERNAL` when the store is away, `TIMEOUT` when a replica does not say so.
     async fn revoke(&self, tokens: &[String]) -> Result<bool>;
 
     /// Tokens taken back at any replica, as of the last look at the store. The first one is waited for.
     async fn revoked(&self) -> Revoked;
+
+    /// Notes that these are refused here, for those who take one back.
+    fn refuses(&self, _revoked: &Revoked) {}
 
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);

@@ -64,6 +64,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(25);
 /// Time for another replica's renewal of a login.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
+/// Lease of a replica that serves nobody.
+const IDLE: &str = "1";
 /// Interval of attempts to get a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
@@ -113,8 +115,12 @@ struct Seen {
     wanted: watch::Sender<HashSet<String>>,
     /// Tokens that were taken back. None is forgotten, whatever the store loses.
     revoked: Mutex<Revoked>,
+    /// Those of them that are refused here; `None` where nothing is served.
+    refused: Mutex<Option<Revoked>>,
     /// True when the store was looked at, or tried in vain.
     looked: watch::Sender<bool>,
+    /// True if the store was settled at the last look.
+    settled: watch::Sender<bool>,
 }
 
 impl Seen {
@@ -208,10 +214,14 @@ impl Heart {
                 }
                 is_away = done.is_err();
                 self.seen.looked.send_if_modified(|looked| !std::mem::replace(looked, true));
+                self.seen.settled.send_replace(matches!(done, Ok(true)));
                 if is_away {
                     link.renew();
                 }
-                if done.is_ok_and(|is_settled| !is_settled) { QUICK_PULSE } else { PULSE }
+                // Who takes a token back waits for the next beat.
+                let is_waited_for =
+                    self.seen.refused.lock().as_ref().is_some_and(|all| *all != *self.seen.revoked.lock());
+                if done.is_ok_and(|is_settled| !is_settled || is_waited_for) { QUICK_PULSE } else { PULSE }
             };
             tokio::time::sleep(pause).await;
         }
@@ -221,7 +231,9 @@ impl Heart {
     async fn once(&mut self, link: &Link) -> Result<bool> {
         let all = vec![self.keys.lease(), self.keys.of("replicas", ""), self.keys.epoch()];
         let call = Call::of(&BEAT, all).arg(self.keys.replica()).number(LEASE.as_millis() as u64);
-        let call = call.number(GRACE.as_millis() as u64).arg(self.store.as_str());
+        let refused = self.seen.refused.lock().as_ref().map(|all| all.iter().cloned().collect::<Vec<_>>().join(" "));
+        let lease = refused.map_or_else(|| IDLE.to_owned(), |all| format!("refuses {all}"));
+        let call = call.number(GRACE.as_millis() as u64).arg(lease).arg(self.store.as_str());
         let call = self.replicas.iter().fold(call, |call, replica| call.arg(replica.as_str()));
         let (store, is_settled, replicas): (String, u64, Vec<String>) = link.run(call).await?;
         if store != self.store {
@@ -288,6 +300,18 @@ impl Shared {
         let part =
             |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
         Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
+    }
+
+    /// True while the lease of a replica that serves does not say that it refuses all of these tokens.
+    async fn is_let_in(&self, tokens: &[String]) -> Result<bool> {
+        let mut replicas = redis::cmd("ZRANGE");
+        replicas.arg(self.keys.of("replicas", "")).arg(0).arg(-1);
+        let replicas: Vec<String> = self.link.command(replicas).await?;
+        let mut leases = redis::cmd("MGET");
+        leases.arg(replicas.iter().map(|replica| self.keys.of("replica", replica)).collect::<Vec<_>>());
+        let leases: Vec<Option<String>> = self.link.command(leases).await?;
+        let lacks = |lease: &String| lease != IDLE && tokens.iter().any(|token| !lease.contains(token));
+        Ok(leases.iter().flatten().any(lacks))
     }
 }
 
@@ -494,7 +518,22 @@ impl State for Shared {
 
     async fn revoke(&self, tokens: &[String]) -> Result<bool> {
         take_back(&self.link, &self.keys, tokens).await?;
+        let deadline = Instant::now() + LEASE + GRACE;
+        // A store that is new to the replicas does not know all of them.
+        while !*self.seen.settled.borrow() || self.is_let_in(tokens).await? {
+            if Instant::now() >= deadline {
+                let what = "the token is taken back, but not every replica has said that it refuses it";
+                return Err(
+                    Error::new(ErrorCode::Timeout, what).hint("run the command again; end a replica that hangs")
+                );
+            }
+            tokio::time::sleep(UNSETTLED_PAUSE).await;
+        }
         Ok(true)
+    }
+
+    fn refuses(&self, revoked: &Revoked) {
+        *self.seen.refused.lock() = Some(Arc::clone(revoked));
     }
 
     async fn revoked(&self) -> Revoked {

@@ -42,12 +42,12 @@ async fn a_removed_client_is_refused_whatever_else_waits_and_the_last_one_too() 
     // It waits for `forgefs reload`.
     clients(&["add", "new"]);
     clients(&["remove", "laptop"]);
-    until(&served, LAPTOP, StatusCode::UNAUTHORIZED).await;
+    assert_eq!(status(&served, LAPTOP).await, StatusCode::UNAUTHORIZED, "in the moment the command returns");
     assert_eq!(status(&served, CI).await, StatusCode::OK);
     clients(&["remove", "new"]);
     let removed = clients(&["remove", "ci"]);
     assert!(removed.stderr.contains("it was the last"), "{}", removed.stderr);
-    until(&served, CI, StatusCode::UNAUTHORIZED).await;
+    assert_eq!(status(&served, CI).await, StatusCode::UNAUTHORIZED, "the last one too");
     assert_eq!(status(&served, None).await, StatusCode::UNAUTHORIZED, "not without a token either");
     let file = config.to_str().expect("a path");
     served.fence.run(["--config", file, "reload"]).success();

@@ -1,15 +1,15 @@
 -- Says that a replica is there, and settles a server that is new to the replicas: when all of them that were there
 -- before have put back what they know, or are gone for the time of a lease.
 -- KEYS: lease of the replica, replicas, epoch. ARGV: replica, milliseconds of the lease, least milliseconds to settle,
--- the server that the replica has put back all to or '', the other replicas that it knew there.
+-- what its lease is to say, the server that the replica has put back all to or '', the other replicas that it knew there.
 -- Answer: this server, 1 if it is settled, the replicas.
-local me, lease, grace, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local me, lease, grace, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[5]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if known ~= store then
-  for i = 5, #ARGV do redis.call('ZADD', KEYS[2], 'NX', now, ARGV[i]) end
+  for i = 6, #ARGV do redis.call('ZADD', KEYS[2], 'NX', now, ARGV[i]) end
 end
-redis.call('SET', KEYS[1], '1', 'PX', lease)
+redis.call('SET', KEYS[1], ARGV[4], 'PX', lease)
 redis.call('ZADD', KEYS[2], now, me)
 if not settled(KEYS[3]) then
   if redis.call('HGET', KEYS[3], 'next') ~= store then
