@@ -6,7 +6,8 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::issuer::{AUDIENCE, Answer, Issuer, Key, confused, encoded, now};
-use super::{Served, answer, initialize};
+use super::{Served, answer, initialize, run};
+use crate::background::{id_of, steps};
 use crate::client::{Era, Fence};
 use crate::faulty::samples;
 
@@ -92,6 +93,13 @@ async fn good_tokens_are_taken_and_every_bad_one_is_refused_for_its_reason() {
         ("its own key in the head", Key::ec().signed(&embedded, &issuer.claims(json!({}))), "signature"),
         ("expired", with(json!({"exp": now() - 5})), "expired"),
         ("no exp", with(json!({"exp": null})), "no `exp`"),
+        ("exp beyond all time", with(json!({"exp": 1e20})), "`exp` of the token is no time"),
+        ("exp as the largest float", with(json!({"exp": f64::MAX})), "`exp` of the token is no time"),
+        ("exp as the largest number", with(json!({"exp": u64::MAX})), "`exp` of the token is no time"),
+        ("exp below zero", with(json!({"exp": -0.5})), "`exp` of the token is no time"),
+        ("exp as a list", with(json!({"exp": [now() + 60]})), "JWT"),
+        ("nbf beyond all time", with(json!({"nbf": 1e20})), "`nbf` of the token is no time"),
+        ("iat beyond all time", with(json!({"iat": 1e300})), "`iat` of the token is no time"),
         ("exp as a text", with(json!({"exp": (now() + 60).to_string()})), "`exp`"),
         ("not before a time", with(json!({"nbf": now() + 60})), "in the future"),
         ("issued in the future", with(json!({"iat": now() + 60})), "in the future"),
@@ -265,7 +273,7 @@ async fn a_token_is_the_client_s_whose_claims_it_has() {
     assert!(refused.code != Some(0) && refused.stderr.contains("no token of its own"), "{refused:?}");
     let revoked = served.fence.run(["--config", file, "clients", "revoke", "robot"]).success();
     assert!(revoked.stderr.contains("[[http.oauth.map]]"), "{}", revoked.stderr);
-    until(&served, &robot, StatusCode::FORBIDDEN).await;
+    assert_eq!(status(&served, &robot).await, StatusCode::FORBIDDEN, "in the moment the command returns");
     assert_eq!(status(&served, &ann).await, StatusCode::OK);
     // Without the issuer its tokens end, before anything else of the edit is confirmed.
     served.fence.write("forge.toml", "[clients.new]\ntoken = \"0123456789abcdef\"\n");
@@ -334,6 +342,73 @@ async fn a_stream_ends_with_its_token_and_the_next_token_continues_the_session()
     assert_eq!(answer.status(), StatusCode::OK, "the session goes on");
     let goes_on = tokio::time::timeout(Duration::from_secs(2), long.bytes()).await;
     assert!(goes_on.is_err(), "the stream on the longer token goes on");
+}
+
+#[tokio::test]
+async fn a_claim_without_a_value_must_say_yes() {
+    let key = Key::ec();
+    let issuer = Issuer::start(set(&[key.jwk("ec")]));
+    let rows =
+        "map = [{ claim = \"admin\" }, { claim = \"no\", value = \"false\" }, { claim = \"no\", value = \"0\" }]";
+    let served = Served::start(Fence::new(), &issuer.config(rows)).await;
+    for (value, says_yes, is_restored) in [
+        (json!(true), true, false),
+        (json!(1), true, false),
+        (json!(-0.5), true, false),
+        (json!("true"), true, false),
+        (json!(["no", ""]), true, false),
+        (json!({"since": 0}), true, false),
+        (json!(false), false, true),
+        (json!(0), false, true),
+        (json!(0.0), false, true),
+        (json!(""), false, false),
+        (json!("0"), false, true),
+        (json!("false"), false, true),
+        (json!([""]), false, false),
+        (json!(["false"]), false, true),
+        (json!(" FALSE "), false, false),
+        (json!([]), false, false),
+        (json!([false, 0, null, []]), false, false),
+        (json!({}), false, false),
+        (Value::Null, false, false),
+    ] {
+        for (claim, is_in) in [("admin", says_yes), ("no", is_restored)] {
+            let mut claims = issuer.claims(json!({}));
+            claims[claim] = value.clone();
+            let token = key.signed(&json!({"alg": "ES256", "kid": "ec"}), &claims);
+            let wanted = if is_in { StatusCode::OK } else { StatusCode::FORBIDDEN };
+            assert_eq!(status(&served, &token).await, wanted, "{claim}: {value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_in_the_background_ends_with_the_token_that_started_it() {
+    let key = Key::ec();
+    let issuer = Issuer::start(set(&[key.jwk("ec")]));
+    let served = Served::start(Fence::new(), &issuer.config(MAP)).await;
+    let token = |until: u64| key.signed(&json!({"alg": "ES256", "kid": "ec"}), &issuer.claims(json!({"exp": until})));
+    let (end, later) = (now() + 10, now() + 600);
+    for era in [Era::Legacy, Era::Modern] {
+        let client = async |until: u64| served.client(era, Some(&token(until))).await;
+        let started = async |until: u64| {
+            let script = json!({"language": "javascript", "code": steps(3000), "background": true});
+            id_of(&answer(&client(until).await, "execute", script).await)
+        };
+        let (short, long) = (started(if era == Era::Legacy { end } else { now() + 10 }).await, started(later).await);
+        let client = client(later).await;
+        let read = async |id: &str| answer(&client, "cat", json!({"path": format!("/runs/{id}")})).await;
+        let began = Instant::now();
+        while !read(&short).await.contains(": cancelled after ") {
+            assert!(began.elapsed() < Duration::from_secs(60), "{era:?}: it goes on: {}", served.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(now() >= end, "{era:?}: it ended early");
+        let text = read(&long).await;
+        assert!(text.contains(": running for "), "{era:?}: the next token's goes on: {text}");
+        let cancel = format!("return await forge.runs.cancel('{long}')");
+        assert_eq!(run(&client, &cancel).await, json!(true));
+    }
 }
 
 #[tokio::test]
@@ -443,7 +518,7 @@ async fn a_rotated_token_ends_at_once_with_its_streams() {
     let next = rotated.stdout.trim().to_owned();
     assert!(next.starts_with("forgefs_") && next != token, "{rotated:?}");
     assert!(!std::fs::read_to_string(&config).expect("a file").contains(&next), "its digest alone is kept");
-    until(&served, &token, StatusCode::UNAUTHORIZED).await;
+    assert_eq!(status(&served, &token).await, StatusCode::UNAUTHORIZED, "in the moment the command returns");
     let ended = tokio::time::timeout(Duration::from_secs(15), stream.bytes()).await;
     assert!(ended.is_ok(), "its stream goes on: {}", served.log());
     assert_eq!(status(&served, &next).await, StatusCode::UNAUTHORIZED, "it waits for the operator");

@@ -1,5 +1,7 @@
 //! Claims of a token: whether it is for this endpoint and in its time, and whose it is.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -57,7 +59,7 @@ pub(super) fn check(claims: &Value, settings: &ResourceServer, now: f64) -> Resu
 fn time(claims: &Value, claim: &str) -> Result<Option<f64>, String> {
     match &claims[claim] {
         Value::Null => Ok(None),
-        value => match value.as_f64().filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
+        value => match value.as_f64().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok()) {
             Some(seconds) => Ok(Some(seconds)),
             None => Err(format!("`{claim}` of the token is no time")),
         },
@@ -102,19 +104,31 @@ pub(in super::super) fn identify(config: &Config, settings: &ResourceServer, cla
     }
 }
 
-/// True if a claim is `wanted` or has it among its values; any value will do where none is wanted. Values of `scope` are
-/// divided by spaces.
+/// True if a claim is `wanted` or has it among its values; any value that says yes will do where none is wanted. Values of
+/// `scope` are divided by spaces.
 fn holds(claims: &Value, claim: &str, wanted: Option<&str>) -> bool {
     let found = if claim.starts_with('/') { claims.pointer(claim) } else { claims.get(claim) };
     match (found, wanted) {
         (None | Some(Value::Null), _) => false,
-        (Some(_), None) => true,
+        (Some(found), None) => says_yes(found),
+        (Some(Value::Number(number)), Some("0")) => number.as_f64() == Some(0.0),
         (Some(Value::String(text)), Some(wanted)) => {
             text == wanted || matches!(claim, "scope" | "scp") && text.split(' ').any(|word| word == wanted)
         }
         (Some(Value::Bool(is_true)), Some(wanted)) => wanted == is_true.to_string(),
         (Some(Value::Array(values)), Some(wanted)) => values.iter().any(|value| value.as_str() == Some(wanted)),
         (Some(_), Some(_)) => false,
+    }
+}
+
+/// True for a value other than `false`, zero and nothing, as texts too; for a list, if one of its values is.
+fn says_yes(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(says_yes),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::String(text) => !matches!(text.trim().to_ascii_lowercase().as_str(), "" | "0" | "false"),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        other => *other == Value::Bool(true),
     }
 }
 
