@@ -6,11 +6,7 @@ pub(crate) const BYTES_PER_TOKEN: usize = 4;
 /// The beginning of `text`, at most `bytes`, cut between characters.
 #[must_use]
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// A name, path or query from outside for an error: its beginning, and its length if it is cut.
@@ -23,16 +19,16 @@ pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Appends text from outside, with terminal controls and direction marks escaped.
+/// Appends text from outside, with controls and other invisible characters escaped, but where writing or emoji have one.
 pub(crate) fn push_visible(text: &mut String, line: &str) {
-    for c in line.chars() {
-        match c {
-            '\t' | '\n' => text.push(c),
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                text.extend(c.escape_unicode());
-            }
-            c if c.is_control() => text.extend(c.escape_unicode()),
-            c => text.push(c),
+    let (mut before, mut rest) = (None, line.chars().peekable());
+    while let Some(c) = rest.next() {
+        let is_shown = !stubgen::is_format(c) || stubgen::is_usual(c, before, rest.peek().copied());
+        if is_shown || matches!(c, '\t' | '\n') {
+            text.push(c);
+        } else {
+            text.extend(c.escape_unicode());
         }
+        before = Some(c);
     }
 }

@@ -1,8 +1,9 @@
 //! Text that a reader does not see, and text that moves what a reader sees.
 
+use stubgen::{is_hidden, is_usual};
+
 use super::fold;
 use super::rules::{self, Rule, Severity};
-use crate::people::is_hidden;
 
 /// Blanks in one line, and line ends in a row, that push what follows out of sight.
 const BLANKS: usize = 80;
@@ -127,7 +128,8 @@ fn invisible(text: &str, hits: &mut Vec<Hit>) {
             continue;
         }
         flag = c == '\u{1f3f4}' || (flag && matches!(c, '\u{e0020}'..='\u{e007f}'));
-        if !is_hidden(c) || c.is_control() || flag || is_usual(c, before, after) {
+        let is_line = matches!(c, '\u{2028}' | '\u{2029}');
+        if !is_hidden(c) || c.is_control() || flag || is_line || is_usual(c, before, after) {
             (row, before) = (0, Some(c));
             continue;
         }
@@ -145,35 +147,6 @@ fn invisible(text: &str, hits: &mut Vec<Hit>) {
         let scattered = if total >= SCATTERED || in_words > 0 { Severity::Warning } else { Severity::Note };
         hits.push((&rules::INVISIBLE, worst.max(scattered), at));
     }
-}
-
-/// True for an invisible character where writing or emoji have one.
-fn is_usual(c: char, before: Option<char>, after: Option<char>) -> bool {
-    let is_pictograph = |c: char| {
-        matches!(c, '\u{a9}' | '\u{ae}' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}') || c == '\u{fe0f}'
-    };
-    match c {
-        '\u{fe00}'..='\u{fe0f}' => {
-            before.is_some_and(|c| is_pictograph(c) || matches!(c, '0'..='9' | '#' | '*') || is_ideograph(c))
-        }
-        '\u{e0100}'..='\u{e01ef}' => before.is_some_and(is_ideograph),
-        // Joiners: between emoji, and in scripts that need them.
-        '\u{200c}' | '\u{200d}' => {
-            let joins = |c: char| {
-                is_pictograph(c) || matches!(c, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}' | '\u{1000}'..='\u{109f}')
-            };
-            before.is_some_and(joins) && after.is_none_or(|c| joins(c) || !c.is_alphanumeric())
-        }
-        '\u{2028}' | '\u{2029}' => true,
-        // One at the start of a text is a byte order mark.
-        '\u{feff}' => before.is_none(),
-        '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{180b}'..='\u{180f}' => before.is_some_and(|c| !c.is_ascii()),
-        _ => false,
-    }
-}
-
-fn is_ideograph(c: char) -> bool {
-    matches!(c, '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
 
 /// Words of Latin letters with look-alikes of Greek, Cyrillic or Armenian.

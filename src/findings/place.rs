@@ -33,6 +33,8 @@ pub enum Item {
     Resource(String),
     /// A resource template, by URI template.
     Template(String),
+    /// A file of a skill, by path below the folder of skills.
+    Skill(String),
     /// An answer.
     Answer,
 }
@@ -45,6 +47,7 @@ impl fmt::Display for Item {
             Self::Prompt(name) => write!(f, "prompt {name}"),
             Self::Resource(uri) => write!(f, "resource {uri}"),
             Self::Template(uri) => write!(f, "template {uri}"),
+            Self::Skill(path) => f.write_str(path),
             Self::Answer => f.write_str("the answer"),
         }
     }
@@ -59,6 +62,7 @@ impl Item {
             Self::Prompt(name) => ("prompt", Some(name)),
             Self::Resource(uri) => ("resource", Some(uri)),
             Self::Template(uri) => ("template", Some(uri)),
+            Self::Skill(path) => ("skill", Some(path)),
             Self::Answer => ("answer", None),
         }
     }

@@ -17,6 +17,7 @@ use regex::Regex;
 
 pub(crate) use fields::fields;
 pub(crate) use relay::relayed;
+pub(crate) use stubgen::is_hidden;
 
 /// Start of every line of a question but the first.
 pub(crate) const MARK: &str = "▌ ";
@@ -125,21 +126,6 @@ fn push(shown: &mut String, c: char, marks: &mut usize) {
     let is_mark = is_combining(c);
     *marks = if is_mark { *marks + 1 } else { 0 };
     if is_hidden(c) || *marks > MAX_RUN { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-}
-
-/// True for characters without a form of their own, or that change others: controls, format characters such as
-/// direction marks, line separators, fillers, variation selectors, tags, private use.
-pub(crate) fn is_hidden(c: char) -> bool {
-    if c.is_ascii() {
-        return c.is_ascii_control();
-    }
-    matches!(c,
-        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
-        | '\u{890}' | '\u{891}' | '\u{8e2}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{2800}' | '\u{3164}' | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}')
 }
 
 /// True for look-alikes of [`MARK`], and quotation marks and equals signs of other widths.

@@ -57,7 +57,7 @@ fn plain_text(run: &str) -> Option<String> {
     String::from_utf8(decode(&run[..whole])?).ok()
 }
 
-fn is_digit(byte: u8) -> bool {
+pub(super) fn is_digit(byte: u8) -> bool {
     alnum(byte) || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
@@ -84,6 +84,20 @@ const DIGITS: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
+
+/// The base64 of `plain` in the midst of other bytes, at each alignment and in both alphabets; each with the digits before
+/// and behind it that have bits of a neighbour too.
+pub(super) fn aligned(plain: &str) -> impl Iterator<Item = (String, usize, usize)> {
+    (0..3).flat_map(move |before| {
+        let bytes = [&[0; 2][..before], plain.as_bytes()].concat();
+        let digits = base64::engine::general_purpose::STANDARD_NO_PAD.encode(&bytes);
+        let own = digits[(before * 8).div_ceil(6)..bytes.len() * 8 / 6].to_owned();
+        let url = own.replace('+', "-").replace('/', "_");
+        let other = Some(url).filter(|url| *url != own);
+        let (before, behind) = (usize::from(before > 0), usize::from(bytes.len() % 3 > 0));
+        [Some(own), other].into_iter().flatten().map(move |own| (own, before, behind))
+    })
+}
 
 /// Encodes base64 with padding.
 pub(super) fn encode(plain: &[u8]) -> String {

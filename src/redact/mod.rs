@@ -11,6 +11,8 @@ mod finder;
 mod linear;
 mod named;
 mod names;
+#[cfg(test)]
+mod neighbours;
 mod pairs;
 mod personal;
 mod pieces;
@@ -146,9 +148,7 @@ pub fn text<'t, 'w>(redaction: impl Into<Redaction<'w>>, text: &'t str) -> Cow<'
     };
     let mut found = Vec::new();
     look(text, &mut found);
-    if classes.credentials {
-        view::find(text, look, &mut found);
-    }
+    view::find(text, look, &mut found);
     if classes.own {
         private::own(text, &mut found);
     }

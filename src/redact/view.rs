@@ -45,7 +45,7 @@ impl View {
                 b'\\' => backslash(text, at),
                 b'%' => code(text, at + 1, 2, 16).map(|(byte, length)| (Some(byte), 1 + length)),
                 b'&' => entity(text, at),
-                0xc2 | 0xe1..=0xf3 => invisible(text, at),
+                ..b' ' | 0x7f | 0xc2.. => invisible(text, at),
                 _ => None,
             };
             let Some((plain, length)) = escape else {
@@ -94,17 +94,33 @@ fn backslash(text: &str, at: usize) -> Option<Escape> {
         b'"' | b'\'' | b'`' | b'\\' | b'/' => Some((Some(char::from(next)), 2)),
         b'n' | b'r' => Some((Some('\n'), 2)),
         b't' => Some((Some('\t'), 2)),
+        b'b' | b'f' => Some((None, 2)),
         b'u' => {
-            let digits = text.get(at + 2..at + 6)?;
-            let number = u32::from_str_radix(digits, 16).ok()?;
-            let plain = char::from_u32(number)?;
-            if is_invisible(plain) {
-                return Some((None, 6));
+            let (plain, length) = unicode(text.get(at + 2..)?)?;
+            match is_invisible(plain) {
+                true => Some((None, 2 + length)),
+                false => (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 2 + length)),
             }
-            (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 6))
         }
         b'x' => code(text, at + 2, 2, 16).map(|(plain, length)| (Some(plain), 2 + length)),
         _ => None,
+    }
+}
+
+/// The character of `0041`, of `db40dc41` as JSON writes it (`\\udb40\\udc41`) or of `{41}`, and the length.
+fn unicode(digits: &str) -> Option<(char, usize)> {
+    let number = |from: usize, to: usize| u32::from_str_radix(digits.get(from..to)?, 16).ok();
+    if digits.starts_with('{') {
+        let length = run(digits, 1, LONGEST, |byte| byte.is_ascii_hexdigit());
+        let is_closed = digits.as_bytes().get(1 + length) == Some(&b'}');
+        return is_closed.then_some((char::from_u32(number(1, 1 + length)?)?, length + 2));
+    }
+    match number(0, 4)? {
+        high @ 0xd800..=0xdbff if digits.get(4..6) == Some("\\u") => {
+            let low = number(6, 10).filter(|low| (0xdc00..=0xdfff).contains(low))?;
+            Some((char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 10))
+        }
+        plain => Some((char::from_u32(plain)?, 4)),
     }
 }
 
@@ -149,12 +165,9 @@ fn invisible(text: &str, at: usize) -> Option<Escape> {
     Some((None, plain.len_utf8()))
 }
 
-/// True for zero-width characters, direction marks, joiners, variation selectors and tags.
+/// True for all but the characters that end a line or a column.
 fn is_invisible(plain: char) -> bool {
-    matches!(plain,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+    stubgen::is_hidden(plain) && !matches!(plain, '\n' | '\r' | '\t')
 }
 
 #[cfg(test)]

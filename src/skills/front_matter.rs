@@ -14,8 +14,8 @@ const RULES: Rules = Rules { levels: 8, with_aliases: None };
 /// What is wrong with it, and what to write instead.
 pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
     let yaml = between(text)?;
-    if let Some(hidden) = yaml.chars().find(|c| is_hidden(*c)) {
-        return Err(format!("its front matter has the invisible character {}; remove it", hidden.escape_unicode()));
+    if let Some(found) = hidden(yaml) {
+        return Err(format!("its front matter has the invisible character {}; remove it", found.escape_unicode()));
     }
     // Below the first line, `---`.
     let told = |Fault { what, line }| format!("its front matter {what} in line {}", line + 1);
@@ -51,21 +51,23 @@ fn between(text: &str) -> Result<&str, String> {
 fn has_hidden(fields: &Map<String, Value>) -> bool {
     fn of(value: &Value) -> bool {
         match value {
-            Value::String(text) => text.chars().any(is_hidden),
+            Value::String(text) => hidden(text).is_some(),
             Value::Array(items) => items.iter().any(of),
             Value::Object(fields) => has_hidden(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    fields.iter().any(|(key, value)| key.chars().any(is_hidden) || of(value))
+    fields.iter().any(|(key, value)| hidden(key).is_some() || of(value))
 }
 
-/// True for controls, and for characters that change what a reader sees.
-fn is_hidden(c: char) -> bool {
-    let is_control = c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    is_control
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+/// The first invisible character; an emoji may be followed by the selector of its form.
+fn hidden(text: &str) -> Option<char> {
+    let mut before = None;
+    text.chars().find(|&c| {
+        let is_form = matches!(c, '\u{fe0e}' | '\u{fe0f}') && stubgen::is_usual(c, before, None);
+        before = Some(c);
+        stubgen::is_hidden(c) && !is_form && !matches!(c, '\n' | '\r' | '\t')
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::text::is_invisible;
+use crate::hidden::is_format;
 
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
@@ -102,13 +102,13 @@ fn write_pretty(out: &mut String, value: &Value, indent: usize) {
 
 /// A JSON string with every invisible character escaped.
 fn write_visible(out: &mut String, text: &str) {
-    if !text.chars().any(|c| !c.is_ascii() && is_invisible(c)) {
+    if !text.chars().any(|c| !c.is_ascii() && is_format(c)) {
         return write_string(out, text);
     }
     let mut plain = String::new();
     write_string(&mut plain, text);
     for c in plain.chars() {
-        if c.is_ascii() || !is_invisible(c) {
+        if c.is_ascii() || !is_format(c) {
             out.push(c);
         } else {
             for unit in c.encode_utf16(&mut [0; 2]) {

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::hidden::is_format;
+
 /// Longest description in any view; the raw definition has the rest.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Longest one-line summary, in characters.
@@ -16,25 +18,9 @@ const MAX_DOCSTRING: usize = 160;
 const SECTIONS: [&str; 8] =
     ["Args:", "Arguments:", "Parameters:", "Params:", "Returns:", "Example:", "Examples:", "Usage:"];
 
-/// Control, bidi, zero-width and tag characters: a model would read them and a reviewer cannot see them.
-pub(crate) fn is_invisible(c: char) -> bool {
-    if c.is_ascii() {
-        return c.is_ascii_control();
-    }
-    matches!(c,
-        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// The beginning of `text`, at most `bytes`, cut between characters.
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// Text on one line: whitespace is collapsed, invisible characters are removed, length is capped.
@@ -49,7 +35,7 @@ pub fn one_line(text: &str) -> String {
         if word.bytes().all(|byte| byte.is_ascii_graphic()) {
             out.push_str(word);
         } else {
-            out.extend(word.chars().filter(|c| !is_invisible(*c)));
+            out.extend(word.chars().filter(|c| !is_format(*c)));
         }
         if out.len() == start {
             out.truncate(end);
@@ -78,7 +64,7 @@ pub fn many_lines(text: &str) -> Vec<String> {
             .chars()
             .filter_map(|c| match c {
                 '\t' => Some(' '),
-                c if is_invisible(c) => None,
+                c if is_format(c) => None,
                 c => Some(c),
             })
             .collect();
@@ -240,7 +226,7 @@ fn push_escaped(out: &mut String, text: &str, quote: char, language: Language) {
                 out.push('\\');
                 out.push(c);
             }
-            c if is_invisible(c) => push_code(out, c, language),
+            c if is_format(c) => push_code(out, c, language),
             c => out.push(c),
         }
     }

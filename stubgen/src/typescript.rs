@@ -1,5 +1,6 @@
 //! Prints types and definitions as TypeScript, formatted like prettier.
 
+use crate::hidden::is_format;
 use crate::schema::{Body, Field, Lit, Named, Shape, Ty, literal};
 use crate::text::{self, Language};
 
@@ -359,7 +360,7 @@ fn members(ty: &Ty) -> Vec<Member<'_>> {
 /// A property key, quoted only where prettier quotes it (identifiers of ES5, so no astral letters).
 pub(crate) fn key(wire: &str) -> String {
     let start = |c: char| matches!(c, '_' | '$') || c <= '\u{ffff}' && unicode_ident::is_xid_start(c);
-    let rest = |c: char| c == '$' || c <= '\u{ffff}' && unicode_ident::is_xid_continue(c) && !text::is_invisible(c);
+    let rest = |c: char| c == '$' || c <= '\u{ffff}' && unicode_ident::is_xid_continue(c) && !is_format(c);
     let mut chars = wire.chars();
     let plain = chars.next().is_some_and(start) && chars.all(rest);
     if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
