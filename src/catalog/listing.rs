@@ -279,7 +279,7 @@ impl Catalog {
             Item::Prompt(name) => entry.offers.prompt(name).is_some(),
             Item::Resource(uri) => entry.offers.resource(uri).is_some(),
             Item::Template(uri) => entry.offers.template(uri).is_some(),
-            Item::Answer => false,
+            Item::Skill(_) | Item::Answer => false,
         };
         findings::summary(self.known_findings(entry).filter(is_shown))
     }

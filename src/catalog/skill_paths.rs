@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::listing::Lines;
 use super::{Catalog, Node};
+use crate::findings;
 use crate::skills::{Content, SKILL_MD, Skill, SkillFile, Skills};
 
 /// Folder of the skills.
@@ -135,14 +136,15 @@ impl Catalog {
         format!("{named}  {all} {}{left_out}; {SKILL_MD} in each says how", if all == 1 { "skill" } else { "skills" })
     }
 
-    /// What a skill does, and what it lacks.
+    /// What a skill does, what it lacks, and what was found in it.
     pub(super) fn skill_note(&self, skill: &Skill) -> String {
         let needs = match skill.servers.is_empty() {
             true => String::new(),
             false => format!("  needs {}", skill.servers.join(", ")),
         };
         let lacks = self.skill_lacks(skill).map(|lacks| format!("  ({lacks})")).unwrap_or_default();
-        format!("{}{needs}{lacks}", skill.description)
+        let found = findings::summary(&skill.findings).map(|found| format!("  ({found})")).unwrap_or_default();
+        format!("{}{needs}{lacks}{found}", skill.description)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::config::{Required, exposures};
 use crate::confined::Examined;
 use crate::discovery::objects;
+use crate::findings::Severity;
 use crate::gateway::Gateway;
 use crate::manifest::{ServerEntry, ServerState};
 use crate::people;
@@ -123,13 +124,23 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
 /// Findings in the servers' definitions.
 fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> Result<(), Failure> {
     let found = findings::all(catalog);
+    let of_skills = || catalog.skills().skills.iter().flat_map(|skill| &skill.findings);
     if let Some(path) = &args.sarif {
         let problems = findings::problems(&found, |found| format!("{}.json", found.server.ident));
         reports::Report { command: "doctor", problems, passed: true }.write_sarif(path, report.ui)?;
     }
     match &mut report.found {
-        Some(object) => drop(object.insert("findings".to_owned(), findings::json(&found))),
-        None => findings::lines(catalog, &found).iter().for_each(|line| report.ui.out(&format!("finding  {line}"))),
+        Some(object) => {
+            let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
+            let all = of_servers.chain(of_skills().map(|finding| finding.json("skills")));
+            object.insert("findings".to_owned(), all.collect());
+        }
+        None => {
+            let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
+            let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
+            let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
+            lines.for_each(|line| report.ui.out(&format!("finding  {line}")));
+        }
     }
     Ok(())
 }

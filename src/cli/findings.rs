@@ -142,6 +142,6 @@ fn kind(item: &Item) -> &'static str {
     match item {
         Item::Tool(_) | Item::Prompt(_) => "function",
         Item::Resource(_) | Item::Template(_) => "resource",
-        Item::Instructions | Item::Answer => "module",
+        Item::Instructions | Item::Skill(_) | Item::Answer => "module",
     }
 }

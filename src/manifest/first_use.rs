@@ -222,7 +222,7 @@ impl Record {
             Item::Resource(name) => taken(&mut record.resources, &other.resources, name),
             Item::Template(name) => taken(&mut record.templates, &other.templates, name),
             Item::Instructions => record.instructions.clone_from(&other.instructions),
-            Item::Answer => {}
+            Item::Skill(_) | Item::Answer => {}
         }
         record
     }

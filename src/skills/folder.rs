@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::{Content, SKILL_MD, Skill, SkillFile, Skills};
+use super::{Content, SKILL_MD, Skill, Skills};
 use crate::limits;
 use crate::text::brief;
 use crate::tree::{Kind, Tree};
@@ -123,7 +123,7 @@ impl Reading {
             match read {
                 Ok(content) => {
                     bytes += content.len();
-                    skill.files.push(SkillFile { path, content: Content::of(content) });
+                    skill.add(path, Content::of(content));
                 }
                 Err(reason) => notes.push((format!("{name}/{path}"), reason)),
             }

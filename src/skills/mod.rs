@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::findings::{Finding, Findings, Item};
 pub use folder::{Trace, read};
 pub(crate) use of_scripts::with_scripts;
 
@@ -33,6 +34,8 @@ pub struct Skill {
     pub servers: Vec<String>,
     /// Its files: `SKILL.md`, then the others in order of path.
     pub files: Vec<SkillFile>,
+    /// Findings in the texts of its files, in their order.
+    pub findings: Vec<Finding>,
 }
 
 /// One file of a skill.
@@ -161,8 +164,18 @@ impl Skill {
         }
         let (name, description) = (name.to_owned(), stubgen::one_line(description));
         let servers = servers(&front_matter)?;
-        let main = SkillFile { path: SKILL_MD.to_owned(), content: Content::Text(text.into()) };
-        Ok(Self { name, description, servers, front_matter, files: vec![main] })
+        let mut skill = Self { name, description, servers, front_matter, files: Vec::new(), findings: Vec::new() };
+        skill.add(SKILL_MD.to_owned(), Content::Text(text.into()));
+        Ok(skill)
+    }
+
+    /// Adds a file, and examines its text.
+    fn add(&mut self, path: String, content: Content) {
+        if let Content::Text(text) = &content {
+            let item = Item::Skill(format!("{}/{path}", self.name));
+            self.findings.extend(Findings::of_text(&item, text).list);
+        }
+        self.files.push(SkillFile { path, content });
     }
 
     /// Position of the file at a path below the skill, in any case.

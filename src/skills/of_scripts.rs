@@ -34,7 +34,8 @@ pub(crate) fn with_scripts(skills: &Arc<Skills>, servers: &[Arc<ServerEntry>]) -
         }
         let calls = skills.calls.get(&tool.name).and_then(Option::as_ref);
         match Skill::of_text(&name, &text(entry, tool, &name, calls)) {
-            Ok(skill) => all.push(skill),
+            // The tool's own definition is examined.
+            Ok(skill) => all.push(Skill { findings: Vec::new(), ..skill }),
             Err(reason) => left_out.push((stubgen::one_line(&tool.name), reason)),
         }
     }
