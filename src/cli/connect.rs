@@ -6,6 +6,7 @@ mod json;
 mod report;
 mod toml;
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::clients::{CLIENTS, Client, Located, Os, home, show};
+use super::servers::faults;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, init};
@@ -54,6 +56,9 @@ pub(super) struct ConnectArgs {
     /// Move the client's other servers behind ForgeFS: into forge.toml, credentials too, and out of the client's file
     #[arg(long, conflicts_with_all = ["yes", "undo", "json"])]
     import: bool,
+    /// With --import: move servers without starting them first
+    #[arg(long, requires = "import")]
+    no_check: bool,
     #[command(flatten)]
     pub(super) format: Format,
 }
@@ -65,6 +70,7 @@ The old file is kept beside the new one, as FILE.<time>-<digest>.forgefs-backup.
 
 /// Settings of one run of the command.
 struct Connector<'a> {
+    global: &'a Global,
     args: &'a ConnectArgs,
     home: Option<PathBuf>,
     /// The configuration in use, or the one to make.
@@ -76,7 +82,7 @@ struct Connector<'a> {
     ui: Ui,
 }
 
-pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let cwd = std::env::current_dir().unwrap_or_default();
     let chosen = |client: &&Client| args.clients.is_empty() || args.clients.iter().any(|id| id == client.id);
     let mut found: Vec<(&Client, Located)> = Vec::new();
@@ -106,18 +112,18 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
     };
     let (program, mut args_of_program) = program()?;
     args_of_program.extend(serve(config.as_deref())?);
-    let connector = Connector { args, home, config, program, args_of_program, ui };
+    let connector = Connector { global, args, home, config, program, args_of_program, ui };
     if args.clients.is_empty() {
         let names: Vec<&str> = found.iter().map(|(client, _)| client.name).collect();
         ui.note(&format!("found: {}", names.join(", ")));
     }
-    let reports: Vec<Report> = found
-        .iter()
-        .map(|(client, located)| match args.undo {
-            false => connector.connect(client, located),
+    let mut reports: Vec<Report> = Vec::new();
+    for (client, located) in &found {
+        reports.push(match args.undo {
+            false => connector.connect(client, located).await,
             true => connector.undo(client, located),
-        })
-        .collect();
+        });
+    }
     let outcomes: Vec<Outcome> = reports.iter().map(|report| report.outcome).collect();
     connector.sum_up(&outcomes);
     if args.format.json {
@@ -130,7 +136,7 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
 
 impl Connector<'_> {
     /// Adds ForgeFS to a client's file.
-    fn connect(&self, client: &Client, located: &Located) -> Report {
+    async fn connect(&self, client: &Client, located: &Located) -> Report {
         let entry = document::entry(client, &self.program, &self.args_of_program);
         let by_hand = |problem: String| {
             let mut report = self.fail(client, &located.path, &problem);
@@ -139,8 +145,9 @@ impl Connector<'_> {
             }
             report
         };
-        let taken_over = match self.args.import.then(|| self.take_over(client, located)).transpose() {
-            Ok(taken_over) => taken_over.flatten(),
+        let taken_over = if self.args.import { self.take_over(client, located).await } else { Ok(None) };
+        let taken_over = match taken_over {
+            Ok(taken_over) => taken_over,
             Err(problem) => return self.fail(client, &located.path, &problem),
         };
         let servers = taken_over.as_ref().map(|taken_over| taken_over.servers.as_slice()).unwrap_or_default();
@@ -276,14 +283,26 @@ impl Connector<'_> {
     }
 
     /// Prepares to move the client's servers into the configuration; `None` when there are none.
-    fn take_over(&self, client: &Client, located: &Located) -> Result<Option<TakeOver>, String> {
+    async fn take_over(&self, client: &Client, located: &Located) -> Result<Option<TakeOver>, String> {
         let target = self.config.as_deref().ok_or("no home folder for a forge.toml")?;
         let file = Edited::read(target, limits::CONFIGURATION.max as u64)
             .map_err(|error| format!("{}: {error}", self.show(target)))?;
         let layout = Layout::of(file.content().unwrap_or_default()).map_err(|error| error.to_string())?;
         // Before the import reads them: they are compared once more before they are removed.
         let servers = change::servers(client, located)?;
-        let moved = init::take_over(&located.path, target, layout.plain())?;
+        let take_over =
+            |stays: &BTreeMap<String, String>| init::take_over(&located.path, target, layout.plain(), stays);
+        let mut moved = take_over(&BTreeMap::new())?;
+        if self.ui.is_interactive() && !self.args.no_check && !moved.names.is_empty() {
+            let new = std::mem::replace(&mut moved.new, Config::empty());
+            let faults = faults(self.global, new, self.ui).await.map_err(|failure| failure.message)?;
+            let faults = faults.ok_or("interrupted while its servers were started")?;
+            let stays = faults.iter().flat_map(|(name, fault)| {
+                let why = format!("it does not start behind ForgeFS: {fault}; --no-check moves it all the same");
+                moved.called.get(name).into_iter().flatten().map(move |called| (called.clone(), why.clone()))
+            });
+            moved = take_over(&stays.collect())?;
+        }
         moved.report.iter().for_each(|line| self.ui.note(line));
         if moved.names.is_empty() && moved.known.is_empty() {
             self.ui.note(&format!("{}: no server to move", client.name));
@@ -359,6 +378,9 @@ impl TakeOver {
                 false => Err(io::Error::new(ErrorKind::ResourceBusy, "another program changed it; try again")),
             };
         }
+        if let Some(env_file) = &self.moved.env_file {
+            connector.ui.note(&env_file.write()?);
+        }
         let backup = self.file.replace_private(self.text.as_bytes())?;
         let kept = backup.map(|backup| format!("the old file is {}", connector.show(&backup)));
         let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
@@ -372,8 +394,8 @@ impl TakeOver {
     }
 }
 
-/// Command that starts this executable, as text for a client's file, and its first arguments: its absolute path; npx or
-/// uvx if it is in their cache, which may be emptied at any time.
+/// Command that starts this executable, as text for a client's file, and its first arguments: npx or uvx if it is in their
+/// cache, which may be emptied at any time; else its absolute path, and of several the one that the next version has too.
 fn program() -> Result<(String, Vec<String>), Failure> {
     let path = std::env::current_exe().map_err(|error| Failure::internal(format!("this executable: {error}")))?;
     if !path.exists() {
@@ -381,8 +403,20 @@ fn program() -> Result<(String, Vec<String>), Failure> {
     }
     Ok(match launcher(&path) {
         Some((launcher, args)) => (launcher.to_owned(), args.iter().map(|arg| (*arg).to_owned()).collect()),
-        None => (text(&path)?, Vec::new()),
+        None => (text(&lasting(&path).unwrap_or(path))?, Vec::new()),
     })
+}
+
+/// The path by which the shell finds this executable on PATH, or by which it was started, with links as they are: they lead
+/// to the next version too.
+fn lasting(executable: &Path) -> Option<PathBuf> {
+    let real = executable.canonicalize().ok()?;
+    let name = Path::new("forgefs").with_extension(std::env::consts::EXE_EXTENSION);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&folders).map(|folder| folder.join(&name)).find(|path| path.is_file());
+    let started = std::env::args_os().next().map(PathBuf::from).filter(|path| path.components().count() > 1);
+    let paths = [on_path, started.and_then(|path| std::path::absolute(path).ok())];
+    paths.into_iter().flatten().find(|path| path.is_absolute() && path.canonicalize().ok().as_ref() == Some(&real))
 }
 
 /// The command that installed an executable into a cache, and its arguments.

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod entry;
+mod env_file;
 mod hidden;
 mod import;
 mod loss;
@@ -12,6 +13,8 @@ mod spelling;
 mod translate;
 mod typed;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,10 +24,11 @@ use clap::Args;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::cli::servers::tell_backup;
-use crate::config::{Config, process_env};
+use crate::config::{Config, process_env, variables_in};
 use crate::files::{Edited, Layout};
 use crate::limits;
 pub(super) use entry::key;
+use env_file::EnvFile;
 use import::{Imported, Sources, import};
 pub(super) use typed::{Surroundings, Typed, Words, masked};
 
@@ -44,8 +48,11 @@ pub(super) struct InitArgs {
     #[arg(long, value_name = "FILE", num_args = 0..)]
     import: Option<Vec<PathBuf>>,
     /// With --import: write ${NAME} in place of credentials, and say what to export
-    #[arg(long, requires = "import")]
+    #[arg(long, requires = "import", conflicts_with = "inline_secrets")]
     no_secrets: bool,
+    /// With --import: write credentials into forge.toml itself, not as references to a private file of variables
+    #[arg(long, requires = "import")]
+    inline_secrets: bool,
     /// File to write [default: the file of --config or $FORGEFS_CONFIG, else ./forge.toml]
     path: Option<PathBuf>,
 }
@@ -69,16 +76,11 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let content = file.content().filter(|_| args.append).unwrap_or_default();
     let layout = Layout::of(content).map_err(unreadable)?;
     let existing = layout.plain();
-    check(existing, path).map_err(Failure::usage)?;
-    let imported = import(Sources {
-        files,
-        env: &process_env,
-        cwd: &std::env::current_dir().unwrap_or_default(),
-        target: path,
-        existing: servers(existing),
-        leave_out: args.no_secrets,
-        is_move: false,
-    });
+    let old = check(existing, path).map_err(Failure::usage)?;
+    let leave_out = !args.inline_secrets;
+    let (imported, text, env_file) =
+        taken(files, path, (existing, &old), (leave_out, leave_out && !args.no_secrets), None)
+            .map_err(Failure::usage)?;
     imported.report.iter().for_each(|remark| ui.note(&entry::plain(&remark.text)));
     if imported.count == 0 {
         return Err(Failure {
@@ -87,11 +89,44 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         });
     }
     check_appended(existing, &imported, path).map_err(Failure::usage)?;
-    let text = layout.render(&appended(existing, &imported));
-    let backup = replace(&file, &text, path).map_err(refused)?;
+    // First: a configuration that names a file that is not there is not valid.
+    if let Some(env_file) = &env_file {
+        ui.note(&env_file.write().map_err(|error| Failure::usage(error.to_string()))?);
+    }
+    let backup = replace(&file, &layout.render(&text), path).map_err(refused)?;
     report(&imported, path, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Imports servers into the configuration `existing`; returns the whole new one too, and the file of its credentials if
+/// they are left out and kept. In a move, some stay, with the reason.
+fn taken(
+    files: &[PathBuf],
+    target: &Path,
+    (existing, old): (&str, &Config),
+    (leave_out, keeps): (bool, bool),
+    stays: Option<&BTreeMap<String, String>>,
+) -> Result<(Imported, String, Option<EnvFile>), String> {
+    let (nothing, kept) = (BTreeMap::new(), RefCell::default());
+    let in_files: BTreeMap<String, String> = old.env_files.iter().flat_map(|path| variables_in(path)).collect();
+    let imported = import(Sources {
+        files,
+        env: &|name| process_env(name).or_else(|| in_files.get(name).cloned()),
+        cwd: &std::env::current_dir().unwrap_or_default(),
+        target,
+        existing: servers(existing),
+        leave_out,
+        kept: keeps.then_some(&kept),
+        stays: stays.unwrap_or(&nothing),
+        is_move: stays.is_some(),
+    });
+    let text = appended(existing, &imported);
+    if imported.variables.is_empty() {
+        return Ok((imported, text, None));
+    }
+    let (env_file, text) = EnvFile::of(target, old, &imported.variables, text)?;
+    Ok((imported, text, Some(env_file)))
 }
 
 /// The file to write.
@@ -179,47 +214,52 @@ pub(super) struct Moved {
     pub(super) report: Vec<String>,
     /// Number of copied credentials.
     pub(super) secrets: usize,
+    /// Variables with the others.
+    pub(super) env_file: Option<EnvFile>,
+    /// The new servers alone, to be tried, and the names in the client's file of each.
+    pub(super) new: Config,
+    pub(super) called: BTreeMap<String, Vec<String>>,
 }
 
-/// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`.
+/// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`, but for those that
+/// stay where they are, each with the reason.
 ///
 /// # Errors
 /// `existing` is invalid, or would be with them.
-pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Result<Moved, String> {
-    check(existing, target)?;
-    let imported = import(Sources {
-        files: &[file.to_owned()],
-        env: &process_env,
-        cwd: &std::env::current_dir().unwrap_or_default(),
-        target,
-        existing: servers(existing),
-        leave_out: false,
-        is_move: true,
-    });
-    check_appended(existing, &imported, target)?;
-    let text = appended(existing, &imported);
+pub(super) fn take_over(
+    file: &Path,
+    target: &Path,
+    existing: &str,
+    stays: &BTreeMap<String, String>,
+) -> Result<Moved, String> {
+    let old = check(existing, target)?;
+    let files = [file.to_owned()];
+    let (imported, text, env_file) = taken(&files, target, (existing, &old), (true, true), Some(stays))?;
+    let mut new = Config::empty();
+    new.servers = check_appended(existing, &imported, target)?.servers;
+    new.servers.retain(|name, _| imported.written.contains(name));
     let report = imported.report.iter().map(|remark| entry::plain(&remark.text)).collect();
-    let Imported { taken_over: names, known, written, secrets, .. } = imported;
-    Ok(Moved { text, names, known, written, report, secrets })
+    let Imported { taken_over: names, known, written, secrets, called, .. } = imported;
+    Ok(Moved { text, names, known, written, report, secrets, env_file, new, called })
 }
 
 /// Refuses to add to an invalid configuration.
-fn check(existing: &str, target: &Path) -> Result<(), String> {
-    let parsed = Config::parse(existing, target, &process_env);
-    parsed
-        .map(drop)
+fn check(existing: &str, target: &Path) -> Result<Config, String> {
+    Config::parse(existing, target, &process_env)
         .map_err(|error| format!("nothing can be added to an invalid configuration; correct it first: {error}"))
 }
 
-/// Refuses to make a configuration invalid.
-fn check_appended(existing: &str, imported: &Imported, target: &Path) -> Result<(), String> {
+/// Refuses to make a configuration invalid. Its new variables are in no file yet.
+fn check_appended(existing: &str, imported: &Imported, target: &Path) -> Result<Config, String> {
     let text = format!("{existing}\n{}", imported.text);
-    let Err(error) = Config::parse(&text, target, &process_env) else { return Ok(()) };
-    let hint = match toml::from_str::<toml::Table>(&text) {
-        Ok(_) => "",
-        Err(_) => "; write the servers that are there as tables `[servers.NAME]` first",
-    };
-    Err(format!("nothing was written, as the configuration would be invalid then: {error}{hint}"))
+    let known = |name: &str| process_env(name).or_else(|| imported.variables.get(name).cloned());
+    Config::parse(&text, target, &known).map_err(|error| {
+        let hint = match toml::from_str::<toml::Table>(&text) {
+            Ok(_) => "",
+            Err(_) => "; write the servers that are there as tables `[servers.NAME]` first",
+        };
+        format!("nothing was written, as the configuration would be invalid then: {error}{hint}")
+    })
 }
 
 /// Servers of an existing configuration. `doctor` explains invalid TOML.

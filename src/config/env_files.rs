@@ -53,6 +53,26 @@ pub(super) fn read(values: Values<'_>, raw: Option<Vec<String>>) -> Result<EnvFi
     Ok(read)
 }
 
+/// The variables of one file; lines that are none are left out.
+pub(crate) fn variables_in(path: &Path) -> BTreeMap<String, String> {
+    let text = text(path).unwrap_or_default();
+    text.lines().filter_map(|line| variable(line).ok().flatten()).collect()
+}
+
+/// A variable as a line of such a file, with its line end.
+pub(crate) fn variable_line(name: &str, value: &str) -> String {
+    let mut line = format!("{name}=\"");
+    for character in value.chars() {
+        match character {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '"' | '\\' | '$' | '`' => line.extend(['\\', character]),
+            plain => line.push(plain),
+        }
+    }
+    line + "\"\n"
+}
+
 fn text(path: &Path) -> Result<String, String> {
     files::read_text(path, limits::ENV_FILE.max as u64).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
@@ -113,6 +133,15 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_written_is_read_as_the_same_value() {
+        for value in ["", "plain", "a b#c", "it's", "\"$x\"", "a\\nb", "a\nb\r\n", "`\u{e9}\\", " b "] {
+            let line = variable_line("A", value);
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert_eq!(variable(&line), Ok(Some(("A".to_owned(), value.to_owned()))), "{line}");
+        }
+    }
 
     #[test]
     fn lines_are_read_as_other_tools_read_them() {

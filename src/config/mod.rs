@@ -65,6 +65,7 @@ pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub(crate) use edit::{Edit, InGroup, NewServer};
+pub(crate) use env_files::{variable_line, variables_in};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub(crate) use file::check_text;

@@ -198,6 +198,38 @@ fn an_executable_in_a_cache_is_started_by_what_put_it_there() {
     }
 }
 
+/// The link that the next version has too is written, not the folder of this one.
+#[cfg(unix)]
+#[test]
+fn an_executable_behind_a_link_is_started_by_the_link() {
+    use std::os::unix::fs::symlink;
+    let fence = Fence::new();
+    let (version, bin, other) =
+        (home(&fence).join("forgefs-1.2.3"), home(&fence).join("bin"), home(&fence).join("other"));
+    [&version, &bin, &other].into_iter().for_each(|folder| fs::create_dir_all(folder).expect("a folder"));
+    let program = version.join("forgefs");
+    fs::copy(env!("CARGO_BIN_EXE_forgefs"), &program).expect("a copy");
+    symlink(&program, bin.join("forgefs")).expect("a link");
+    symlink(&version, home(&fence).join("current")).expect("a link");
+    fs::write(other.join("forgefs"), "another program").expect("written");
+    let linked = bin.join("forgefs");
+    let current = home(&fence).join("current/forgefs");
+    for (path, started, wanted) in [
+        (path(&bin), &linked, &linked),
+        (path(&bin), &program, &linked),
+        ("/nowhere", &current, &current),
+        ("/nowhere", &program, &program),
+        // The one on PATH is another.
+        (path(&other), &current, &current),
+    ] {
+        let mut connect = std::process::Command::new(started);
+        fence.enclose(connect.args(["connect", "cursor", "--yes"]).current_dir(fence.work()));
+        finish(connect.env("PATH", path), "").success();
+        let entry = parsed(&home(&fence).join(".cursor/mcp.json"))["mcpServers"]["forgefs"]["command"].clone();
+        assert_eq!(entry, json!(crate::real::path(wanted)), "{} with PATH={path}", started.display());
+    }
+}
+
 #[test]
 fn a_file_that_connect_made_is_removed_again() {
     for (client, file, place, _) in CLIENTS {

@@ -51,7 +51,7 @@ fn every_host_is_imported_as_documented() {
     for case in fs::read_dir(cases).expect("the cases") {
         let case = case.expect("a case").file_name().into_string().expect("a plain name");
         let fence = fence_of(&case);
-        let output = init(&fence, &["--import"]);
+        let output = init(&fence, &["--import", "--inline-secrets"]);
         let root = fence.work().parent().expect("the fence around it").to_owned();
         let shown = format!("exit {:?}\n{}\n--- forge.toml\n{}", output.code, output.stderr, written(&fence));
         let shown = shown.replace(path(&root), "[ROOT]");
@@ -60,6 +60,90 @@ fn every_host_is_imported_as_documented() {
         let loaded = finish(fence.forgefs(["ls"]).env("GITHUB_TOKEN", TOKEN).env("PATH", "/nowhere"), "");
         assert_eq!(loaded.code, Some(0), "{case} does not load: {}", loaded.stderr);
     }
+}
+
+/// By default credentials go into a private file of variables, and the servers work as with them in place.
+#[test]
+fn the_credentials_of_every_host_become_references_to_a_private_file() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import/cases");
+    let mut kept = 0;
+    for case in fs::read_dir(cases).expect("the cases") {
+        let case = case.expect("a case").file_name().into_string().expect("a plain name");
+        let (inline, fence) = (fence_of(&case), fence_of(&case));
+        init(&inline, &["--import", "--inline-secrets"]);
+        let output = init(&fence, &["--import"]);
+        let (plain, text) = (written(&inline), written(&fence));
+        assert!(!text.contains("is a credential in plain text"), "{case}: {text}");
+        if !plain.contains("is a credential in plain text") {
+            assert!(!fence.work().join("forge.env").exists(), "{case}");
+            continue;
+        }
+        kept += 1;
+        let file = fence.work().join("forge.env");
+        let variables = fs::read_to_string(&file).expect("a file of variables");
+        #[cfg(unix)]
+        assert_eq!(mode(&file), 0o600);
+        assert!(output.stderr.contains("readable by its owner only"), "{case}: {}", output.stderr);
+        for line in variables.lines() {
+            let (name, value) = line.split_once('=').expect("a variable");
+            let value = value.trim_matches('"');
+            assert!(text.contains(&format!("${{{name}}}")), "{case}: {name} in {text}");
+            assert!(!text.contains(value) && plain.contains(value), "{case}: {value} in {text}");
+        }
+        // Both read the same.
+        let named = |list: &Value| -> Vec<[Value; 3]> {
+            let of = |server: &Value| ["name", "enabled", "transport"].map(|key| server[key].clone());
+            list["servers"].as_array().expect("servers").iter().map(of).collect()
+        };
+        let servers = |fence: &Fence| finish(fence.forgefs(["list", "--json"]).env("GITHUB_TOKEN", TOKEN), "").object();
+        assert_eq!(named(&servers(&fence)), named(&servers(&inline)), "{case}");
+    }
+    assert!(kept > 3, "{kept}");
+}
+
+#[test]
+fn each_value_has_a_variable_of_its_own_and_is_read_back_as_it_was() {
+    let odd = "p\"a$s`s\\n #\u{e9}-5f3a9c1e7b2d4860";
+    let server = |token: &str, url: &str| json!({"command": url, "args": ["--verbose"], "env": {"API_TOKEN": token, "LEVEL": "info", "TAKEN_TOKEN": "theirs-a8c1e7b2d486"}});
+    let servers = json!({"one": server("first-5f3a9c1e7b2d4860", "a"), "two": server("second-9b2d48605f3a9c1e", "b"), "odd": server(odd, "c")});
+    let fence = Fence::new();
+    fence.write("servers.json", &json!({"mcpServers": servers}).to_string());
+    let set = |args: &[&str]| finish(fence.forgefs([&["init"], args].concat()).env("TAKEN_TOKEN", "mine"), "");
+    set(&["--import", "servers.json"]).success();
+    let text = written(&fence);
+    assert!(text.contains("env_files = [\"forge.env\"]"), "{text}");
+    for secret in ["first-5f3a", "second-9b2d", "theirs-a8c1", "p\\\"a"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert!(!text.contains("${TAKEN_TOKEN}"), "the environment has another value: {text}");
+    // What a server gets is what its host gave it.
+    let shown = "import json, os, sys\nopen(sys.argv[1], 'w').write(json.dumps(dict(os.environ)))\n";
+    let script = fence.write("shown.py", shown);
+    let mut got = Vec::new();
+    for (name, program) in [("one", "a"), ("two", "b"), ("odd", "c")] {
+        let out = fence.work().join(format!("{name}.json"));
+        let command = format!("command = \"python3\"\nargs = [{:?}, {:?}]", path(&script), path(&out));
+        let own = text.replace(&format!("command = \"{program}\"\nargs = [\"--verbose\"]"), &command);
+        fence.write("forge.toml", &own);
+        finish(fence.forgefs(["doctor"]).env("TAKEN_TOKEN", "mine"), "");
+        let Ok(variables) = fs::read_to_string(&out) else { return };
+        let variables: Value = serde_json::from_str(&variables).expect("JSON");
+        got.push((variables["API_TOKEN"].clone(), variables["TAKEN_TOKEN"].clone()));
+    }
+    let theirs = json!("theirs-a8c1e7b2d486");
+    let wanted = ["first-5f3a9c1e7b2d4860", "second-9b2d48605f3a9c1e", odd].map(|token| (json!(token), theirs.clone()));
+    assert_eq!(got, wanted);
+    // A second import knows them again, and adds to the same file.
+    fence.write("forge.toml", &text);
+    let more = json!({"one": server("first-5f3a9c1e7b2d4860", "a"), "new": server("third-48605f3a9c1e9b2d", "d")});
+    fence.write("servers.json", &json!({"mcpServers": more}).to_string());
+    let output = set(&["--import", "servers.json", "--append"]).success();
+    assert!(output.stderr.contains("one in this file is the same server"), "{}", output.stderr);
+    let after = written(&fence);
+    assert!(after.starts_with(&text) && after.contains("[servers.new]"), "{after}");
+    let variables = fs::read_to_string(fence.work().join("forge.env")).expect("variables");
+    assert!(variables.contains("third-48605f3a9c1e9b2d") && variables.contains("first-5f3a"), "{variables}");
+    finish(fence.forgefs(["ls"]).env("PATH", "/nowhere"), "").success();
 }
 
 #[test]

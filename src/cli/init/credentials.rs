@@ -1,5 +1,8 @@
 //! Finds credentials in imported values, and decides how to write them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
@@ -13,14 +16,23 @@ pub(super) struct Credentials<'a> {
     pub(super) env: Env<'a>,
     /// Write references in their place. Otherwise they are copied, so that the servers work at once.
     pub(super) leave_out: bool,
+    /// Variables with the credentials that are left out, if they are kept in a file.
+    pub(super) kept: Option<&'a RefCell<BTreeMap<String, String>>>,
     /// Credentials found in any value, to find them in all others.
     pub(super) known: &'a Known,
 }
 
 impl Credentials<'_> {
-    /// The value of a variable, if it is set.
+    /// The value of a variable, if it is set, or kept.
     pub(super) fn env(&self, name: &str) -> Option<String> {
-        (self.env)(name)
+        (self.env)(name).or_else(|| self.kept?.borrow().get(name).cloned())
+    }
+
+    /// Keeps the value of a variable, unless that has one.
+    pub(super) fn keep(&self, name: &str, value: &str) {
+        if let Some(kept) = self.kept.filter(|_| self.env(name).is_none()) {
+            kept.borrow_mut().insert(name.to_owned(), value.to_owned());
+        }
     }
 
     /// Variable to refer to in place of a credential; `None` to copy it.

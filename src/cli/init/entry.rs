@@ -155,20 +155,12 @@ impl Entry {
 
     /// True if a configuration table starts or reaches the server in the same way, as the same user, and allows no more.
     pub(super) fn is_same(&self, table: &toml::Value) -> bool {
-        let Ok(own) = toml::from_str::<toml::Table>(&self.pairs().join("\n")) else { return false };
-        let said = |value: Option<&toml::Value>| {
-            let is_empty = |value: &toml::Value| match value {
-                toml::Value::Array(items) => items.is_empty(),
-                toml::Value::Table(pairs) => pairs.is_empty(),
-                _ => false,
-            };
-            value.filter(|value| !is_empty(value)).cloned()
-        };
-        let is_sse = |value: Option<&toml::Value>| value.and_then(toml::Value::as_str) == Some("sse");
-        let keys = ["command", "args", "cwd", "env", "url", "headers", "auth"];
-        keys.iter().all(|key| said(own.get(*key)) == said(table.get(*key)))
-            && is_sse(own.get("transport")) == is_sse(table.get("transport"))
-            && ["allow", "deny"].iter().all(|key| own.get(*key).is_none_or(|rule| table.get(*key) == Some(rule)))
+        let text = self.pairs().join("\n");
+        // There the credential may be in place of the variable.
+        let plain = self.variables.iter().fold(text.clone(), |text, (name, value)| {
+            text.replace(&format!("${{{name}}}"), string(&value.replace("${", "$${")).trim_matches('"'))
+        });
+        [text, plain].iter().any(|text| is_same(text, table))
     }
 
     /// True if it is known to keep a session in its process.
@@ -207,6 +199,24 @@ impl Entry {
             Some(_) => table.lines().fold(out, |out, line| out + "#" + line + "\n"),
         }
     }
+}
+
+/// True if the pairs of a table start or reach the same server as `table`, and allow no more.
+fn is_same(pairs: &str, table: &toml::Value) -> bool {
+    let Ok(own) = toml::from_str::<toml::Table>(pairs) else { return false };
+    let said = |value: Option<&toml::Value>| {
+        let is_empty = |value: &toml::Value| match value {
+            toml::Value::Array(items) => items.is_empty(),
+            toml::Value::Table(pairs) => pairs.is_empty(),
+            _ => false,
+        };
+        value.filter(|value| !is_empty(value)).cloned()
+    };
+    let is_sse = |value: Option<&toml::Value>| value.and_then(toml::Value::as_str) == Some("sse");
+    let keys = ["command", "args", "cwd", "env", "url", "headers", "auth"];
+    keys.iter().all(|key| said(own.get(*key)) == said(table.get(*key)))
+        && is_sse(own.get("transport")) == is_sse(table.get("transport"))
+        && ["allow", "deny"].iter().all(|key| own.get(*key).is_none_or(|rule| table.get(*key) == Some(rule)))
 }
 
 /// A text without line ends and direction marks.

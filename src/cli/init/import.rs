@@ -1,6 +1,7 @@
 //! Imports the servers of other hosts into one `forge.toml`.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
@@ -26,6 +27,10 @@ pub(super) struct Sources<'a> {
     pub(super) existing: toml::Table,
     /// Write references in place of credentials.
     pub(super) leave_out: bool,
+    /// Variables with these credentials, if they are kept in a file.
+    pub(super) kept: Option<&'a RefCell<BTreeMap<String, String>>>,
+    /// Servers that stay where they are, and why.
+    pub(super) stays: &'a BTreeMap<String, String>,
     /// Leave out the servers of single projects: they go where the user's own servers go.
     pub(super) is_move: bool,
 }
@@ -47,6 +52,10 @@ pub(super) struct Imported {
     pub(super) known: Vec<String>,
     /// Names of the new entries in the target, without commented ones.
     pub(super) written: Vec<String>,
+    /// Their names in the source files, by name in the target.
+    pub(super) called: BTreeMap<String, Vec<String>>,
+    /// Variables that the new entries refer to, with the credentials to keep.
+    pub(super) variables: BTreeMap<String, String>,
     /// Number of unreadable files.
     pub(super) broken: usize,
 }
@@ -86,6 +95,11 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
     let entries = entries(&found, &sources, home.as_deref(), &mut imported);
     for entry in &entries {
         write(entry, &sources, &mut imported);
+    }
+    for (name, value) in sources.kept.map(RefCell::take).into_iter().flatten() {
+        if imported.text.contains(&format!("${{{name}}}")) {
+            imported.variables.insert(name, value);
+        }
     }
     if entries.is_empty() && imported.broken == 0 {
         let looked: Vec<String> = places.iter().map(|place| show(&place.path, home.as_deref())).collect();
@@ -135,7 +149,8 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         _ => sources.cwd,
     };
     let nothing = Known::default();
-    let mut credentials = Credentials { env: sources.env, leave_out: sources.leave_out, known: &nothing };
+    let mut credentials =
+        Credentials { env: sources.env, leave_out: sources.leave_out, kept: sources.kept, known: &nothing };
     // A credential in one value must not be visible in another.
     let first =
         found.iter().filter(|_| sources.leave_out).filter_map(|found| translate::entry(found, credentials, base).ok());
@@ -155,6 +170,10 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
             }
         };
         (entry.is_shared, entry.file, entry.position) = (found.place.is_shared, found.file, position);
+        if let Some(reason) = sources.stays.get(&found.name) {
+            imported.say(found.file, position, &format!("{}: stays where it is: {reason}", found.name));
+            continue;
+        }
         if sources.is_move && !entry.lost.is_empty() {
             for loss in &entry.lost {
                 let text = format!("{}: stays where it is: {}", found.name, loss.stays());
@@ -239,7 +258,8 @@ fn free_name(wanted: &str, taken: &mut BTreeSet<String>) -> String {
 
 /// Adds an entry to the text, as a comment if the configuration would refuse it.
 fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
-    let refused = Config::parse(&entry.table(), sources.target, sources.env).err();
+    let known = |name: &str| (sources.env)(name).or_else(|| sources.kept?.borrow().get(name).cloned());
+    let refused = Config::parse(&entry.table(), sources.target, &known).err();
     let reason = refused.map(|error| match error.key.is_empty() {
         true => error.message,
         false => format!("{}: {}", error.key, error.message),
@@ -250,7 +270,10 @@ fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
     if reason.is_none() && entry.unset.is_empty() && !entry.is_doubtful {
         imported.taken_over.extend(entry.called.iter().cloned());
     }
-    imported.written.extend(reason.is_none().then(|| entry.name.clone()));
+    if reason.is_none() {
+        imported.written.push(entry.name.clone());
+        imported.called.insert(entry.name.clone(), entry.called.clone());
+    }
     let name = &entry.name;
     let mut say = |text: String| imported.say(entry.file, entry.position, &format!("{name}: {text}"));
     match &reason {

@@ -24,7 +24,7 @@ pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) ->
         expands: found.place.host.expands(),
         project: found.place.project.as_deref(),
         inputs: &found.inputs,
-        hides: credentials.leave_out,
+        hides: credentials.leave_out && credentials.kept.is_none(),
     };
     let entry = Entry { name: found.name.clone(), ..Entry::default() };
     let (fields, named) = (found.fields.clone(), BTreeMap::new());

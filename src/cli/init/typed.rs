@@ -64,7 +64,7 @@ impl Typed {
         let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false, file: 0 };
         let base = around.target.parent().unwrap_or(around.cwd);
         let nothing = Known::default();
-        let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, known: &nothing };
+        let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, kept: None, known: &nothing };
         // A credential in one value must not be visible in another.
         let first = translate::entry(&found, credentials, base)?;
         let known = Known::new(first.hidden.iter());

@@ -17,6 +17,7 @@ pub(super) use target::{RELOAD, Target, tell_backup};
 
 pub(super) use add::{AddArgs, How, Origin, add};
 pub(super) use list::{ListArgs, list};
+pub(super) use tried::faults;
 
 #[derive(Args)]
 pub(super) struct NameArgs {

@@ -1,5 +1,6 @@
 //! A server on trial: connected and listed as the gateway does it, and shown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,23 @@ pub(super) struct Tried {
     gateway: Gateway,
     name: String,
     is_interrupted: bool,
+}
+
+/// What keeps the servers of a configuration from working, by name; `None` if the operator ended the trial.
+pub(in crate::cli) async fn faults(
+    global: &Global,
+    config: Config,
+    ui: Ui,
+) -> Result<Option<BTreeMap<String, String>>, Failure> {
+    let tried = Tried::new(global, "", config, ui).await?;
+    let fault = |entry: &Arc<ServerEntry>| match &entry.state {
+        ServerState::Ready { .. } | ServerState::NeedsLogin { .. } | ServerState::Disabled => None,
+        ServerState::Failed { reason } => {
+            Some((entry.name.clone(), people::line(reason).into_owned().redacted(Surface::Error)))
+        }
+        other => Some((entry.name.clone(), other.describe())),
+    };
+    Ok((!tried.is_interrupted).then(|| tried.gateway.catalog().servers().iter().filter_map(fault).collect()))
 }
 
 /// State of a server that was started or reached.

@@ -38,12 +38,18 @@ while True:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
+/// Servers of these tests do not start: none is tried.
 fn on_a_terminal(fence: &Fence, answers: &str, args: &[&str]) -> Output {
     written_meanwhile(fence, answers, ("", ""), args)
 }
 
 /// Another program writes this file, path and text, while the first question is open.
 fn written_meanwhile(fence: &Fence, answers: &str, file: (&str, &str), args: &[&str]) -> Output {
+    let unchecked = if args.contains(&"--import") { &["--no-check"][..] } else { &[] };
+    terminal(fence, answers, file, &[args, unchecked].concat())
+}
+
+fn terminal(fence: &Fence, answers: &str, file: (&str, &str), args: &[&str]) -> Output {
     let mut python = Command::new("python3");
     python
         .args(["-c", TERMINAL, answers, file.0, file.1, env!("CARGO_BIN_EXE_forgefs"), "connect"])
@@ -87,7 +93,11 @@ fn the_servers_of_a_client_move_behind_the_gateway_when_asked_to_on_a_terminal()
         let forge = home(&fence).join(".config/forgefs/forge.toml");
         let written = parsed(&forge);
         assert_eq!(written["servers"]["github"]["command"], "npx", "{client}");
-        assert_eq!(written["servers"]["github"]["env"]["GITHUB_TOKEN"], "planted-token", "{client}");
+        assert_eq!(written["servers"]["github"]["env"]["GITHUB_TOKEN"], "${GITHUB_TOKEN}", "{client}");
+        let variables = forge.with_extension("env");
+        let text = fs::read_to_string(&variables).expect("a file of variables");
+        assert!(text.contains("GITHUB_TOKEN=\"planted-token\"\n"), "{client}: {text}");
+        assert_eq!(fs::metadata(&variables).expect("it is there").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(&forge).expect("it is there").permissions().mode() & 0o777, 0o600);
         let servers = parsed(&path)[table(place)].as_object().expect("a table").clone();
         assert_eq!(servers.keys().collect::<Vec<_>>(), ["forgefs"], "{client}");
@@ -99,6 +109,33 @@ fn the_servers_of_a_client_move_behind_the_gateway_when_asked_to_on_a_terminal()
         connect(&fence, &[client, "--undo", "--yes"]).success();
         assert_eq!(fs::read_to_string(&path).expect("a file"), before);
     }
+}
+
+#[test]
+fn a_server_that_does_not_start_behind_the_gateway_stays_in_its_client() {
+    let Some(fence) = has_python("a terminal") else { return };
+    let exe = env!("CARGO_BIN_EXE_forgefs");
+    let servers = json!({
+        "works": {"command": exe, "args": ["demo-server", "tickets"]},
+        "fails": {"command": "python3", "args": ["-c", "import sys; sys.exit('no such account')"], "env": {"API_TOKEN": "planted-5f3a9c1e7b2d"}},
+        "gone": {"command": "/nowhere/at-all"},
+        "off": {"command": "/nowhere/off", "disabled": true},
+    });
+    let file = put(&fence, ".cursor/mcp.json", json!({"mcpServers": servers}).to_string());
+    let output = terminal(&fence, "y\\n", ("", ""), &["cursor", "--import"]).success();
+    let after = parsed(&file)["mcpServers"].clone();
+    assert_eq!((&after["fails"], &after["gone"]), (&servers["fails"], &servers["gone"]), "{}", output.stdout);
+    assert!(after.get("works").is_none() && after.get("off").is_none(), "{}", output.stdout);
+    for says in [
+        "fails: stays where it is: it does not start behind ForgeFS: ",
+        "gone: stays where it is: ",
+        "Move works, off to",
+    ] {
+        assert!(output.stdout.contains(says), "no {says} in {}", output.stdout);
+    }
+    assert!(!output.stdout.contains("planted"), "{}", output.stdout);
+    let forge = parsed(&home(&fence).join(".config/forgefs/forge.toml"));
+    assert_eq!(forge["servers"].as_object().expect("servers").keys().collect::<Vec<_>>(), ["off", "works"]);
 }
 
 #[test]

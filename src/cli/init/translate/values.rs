@@ -28,10 +28,10 @@ impl Translator<'_> {
             let inner: Vec<_> = references.iter().filter(crosses).collect();
             let covered: usize = inner.iter().map(|place| place.1.min(part.end) - place.0.max(part.start)).sum();
             // A reference that the host would have expanded is not a credential.
-            if part.start < done
-                || covered == part.end - part.start
-                || (!inner.is_empty() && !self.credentials.leave_out)
-            {
+            // A kept value is not expanded.
+            let is_partly = !inner.is_empty() && (!self.credentials.leave_out || self.credentials.kept.is_some());
+            if part.start < done || covered == part.end - part.start || is_partly {
+                is_copied |= is_partly && self.credentials.leave_out && covered < part.end - part.start;
                 continue;
             }
             let Some(variable) = self.variable(&part) else {
@@ -80,10 +80,14 @@ impl Translator<'_> {
         let wanted = self.credentials.reference(&self.entry.name, part)?;
         let mut name = wanted.clone();
         let mut number = 2;
-        while self.named.get(&name).is_some_and(|value| *value != part.value) {
+        let is_other = |value: String| self.credentials.kept.is_some() && value != part.value;
+        while self.named.get(&name).is_some_and(|value| *value != part.value)
+            || self.credentials.env(&name).is_some_and(is_other)
+        {
             name = format!("{wanted}_{number}");
             number += 1;
         }
+        self.credentials.keep(&name, &part.value);
         self.named.insert(name.clone(), part.value.clone());
         Some(name)
     }
