@@ -41,13 +41,40 @@ pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read_regular`].
 pub(crate) fn read_named(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    let is_passed_on = ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|open| path.starts_with(open));
-    if !is_passed_on {
+    if !is_passed_on(path) {
         return read_regular(path, max);
     }
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
     read_bounded(&mut file, &metadata, max)
+}
+
+/// True for a file that a shell has opened.
+fn is_passed_on(path: &Path) -> bool {
+    ["/dev", "/proc/self/fd"].iter().any(|open| path.starts_with(open))
+}
+
+/// Writes a file that a person reviews, or that CI reads, or appends to it. A link in its place is refused, since the
+/// folder may be a checkout of a stranger's who chose where it leads.
+///
+/// # Errors
+/// For a link, and for what is no regular file, but for devices and open files of the shell.
+pub(crate) fn write_itself(path: &Path, content: &[u8], appends: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(appends).write(true);
+    if is_passed_on(path) {
+        return options.open(path)?.write_all(content);
+    }
+    if let Ok(target) = fs::read_link(path) {
+        let what =
+            format!("it is a link to {}, which is not followed; name that file, or remove the link", target.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let (mut file, _) = private::open(path, &mut options)?;
+    if !appends {
+        file.set_len(0)?;
+    }
+    file.write_all(content)
 }
 
 /// Like [`read_regular`], as text.

@@ -1,5 +1,7 @@
 //! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod about;
 mod approvals;
 mod audit;
@@ -358,7 +360,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Man(args) => generate::man(&args, ui),
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),
-        Command::Connect(args) => connect::connect(global, &args, ui),
+        Command::Connect(args) => connect::connect(global, &args, ui).await,
     }
 }
 

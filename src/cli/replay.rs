@@ -12,8 +12,9 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
 use crate::broker::ExecutionContext;
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::execution::{Called, Export, Played, Script, Verdict, counted, stall};
+use crate::files;
 use crate::gateway::Gateway;
 use crate::journal::{Journals, Recorded};
 use crate::principal::Principal;
@@ -52,8 +53,10 @@ enum JournalCommand {
 }
 
 /// A gateway without servers: a pool of workers, and nothing to call.
-pub(super) fn offline(global: &Global) -> Result<Gateway, Failure> {
-    global.start(Config::empty(), Vec::new())
+pub(super) fn offline(global: &Global, limits: Limits) -> Result<Gateway, Failure> {
+    let mut config = Config::empty();
+    config.sandbox.limits = limits;
+    global.start(config, Vec::new())
 }
 
 /// The context of a script that calls nothing.
@@ -89,7 +92,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
     // Scripts see all but configured values.
     let matching = if is_same_code { Matching::Exact } else { Matching::Kind(Surface::Script) };
     let player = Player::new(tape, matching, stall(&script.limits));
-    let gateway = offline(global)?;
+    let gateway = offline(global, Limits::default())?;
     let played = ui.waiting(|| format!("replaying {run}"), play(&gateway, &script, &player)).await?;
     let said = match is_same_code {
         true => played.verdict(player.parting(), end.as_ref(), is_cut, operations),
@@ -175,7 +178,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     let code = recorded.head.code.clone();
     let language = recorded.head.language;
     let export = Export::of(recorded, tools, global.load(false)?.redaction)?;
-    let cassette = export.play(&nowhere(&offline(global)?), &code, None).await?;
+    let cassette = export.play(&nowhere(&offline(global, Limits::default())?), &code, None).await?;
     let Some(out) = out else {
         ui.json(&cassette.text());
         return Ok(ExitCode::SUCCESS);
@@ -188,7 +191,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
 
 /// Writes a file of a person's.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
+    files::write_itself(path, text.as_bytes(), false)
         .map_err(|error| Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) })
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +14,7 @@ use super::{Failure, about};
 use crate::broker::Mistake;
 use crate::config::process_env;
 use crate::error::code_name;
+use crate::files;
 use crate::findings::RULES;
 use crate::text::{head, push_visible};
 
@@ -181,7 +180,7 @@ pub(super) struct Report {
 impl Report {
     /// Prints the annotations.
     pub(super) fn annotate(&self, ui: Ui) {
-        self.problems.iter().for_each(|problem| ui.out(&problem.annotation()));
+        self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation()));
     }
 
     /// Writes the files that the options ask for.
@@ -190,8 +189,7 @@ impl Report {
             self.write_sarif(path, ui)?;
         }
         if let Some(path) = &args.summary {
-            let options = OpenOptions::new().append(true).create(true).open(path);
-            let written = options.and_then(|mut file| file.write_all(self.summary().as_bytes()));
+            let written = files::write_itself(path, self.summary().as_bytes(), true);
             written.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
         }
         Ok(())
@@ -200,7 +198,8 @@ impl Report {
     /// Writes the SARIF file, and tells of it.
     pub(super) fn write_sarif(&self, path: &Path, ui: Ui) -> Result<(), Failure> {
         let text = format!("{}\n", self.sarif());
-        std::fs::write(path, text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        files::write_itself(path, text.as_bytes(), false)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
         ui.note(&format!("{} findings are in {}", self.problems.len(), path.display()));
         Ok(())
     }
@@ -252,7 +251,7 @@ pub(super) fn mistake(level: Level, file: Option<String>, mistake: &Mistake) -> 
 pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let message = format!("{}{hint}", failure.message);
-    ui.out(&Problem::new(Level::Error, "forgefs", None, message).annotation());
+    ui.workflow(&Problem::new(Level::Error, "forgefs", None, message).annotation());
     ExitCode::from(failure.exit)
 }
 

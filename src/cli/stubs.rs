@@ -5,6 +5,7 @@ mod drift;
 mod report;
 mod tree;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
 use crate::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
+use crate::redact::{self, Surface};
 
 use tree::ByServer;
 
@@ -98,6 +100,7 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
         StubsCommand::Generate { out, from, observed } => {
             let catalog = current(global, from, ui).await?;
             let mut files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
+            check_secrets(&files)?;
             let (accepted, text) = tree::accepted(&out)?;
             files.extend(text.map(|text| (ACCEPTED.to_owned(), text)));
             let written = tree::write(&out, &files)?;
@@ -173,6 +176,17 @@ fn observed_files(catalog: &Catalog) -> Result<tree::Files, Failure> {
     let mut files = files(catalog, &observed);
     files.insert(tree::OBSERVED.to_owned(), format!("{text}\n"));
     Ok(files)
+}
+
+/// Refuses to write configured secrets, which the tree's readers must not get: digests of a redacted tree would be wrong.
+fn check_secrets(files: &tree::Files) -> Result<(), Failure> {
+    let has_secret = |text: &str| matches!(redact::text(Surface::Script, text), Cow::Owned(_));
+    let told: Vec<&str> = files.iter().filter(|(_, text)| has_secret(text)).map(|(path, _)| path.as_str()).collect();
+    match told.as_slice() {
+        [] => Ok(()),
+        [first, ..] => Err(Failure::usage(format!("{} files would have configured secrets, {first} among them; nothing was written", told.len()))
+            .hint("the server tells a value of its own configuration: replace that secret, and override the description or the parameter that has it ([servers.NAME.tools.TOOL])")),
+    }
 }
 
 /// The tree as it would be written now. Of what was observed, only `observed` counts.

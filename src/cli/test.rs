@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use wire::Language;
 
 use super::junit::{self, Case};
-use super::replay::{offline, play, write};
+use super::replay::{nowhere, offline, play, write};
 use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
 use super::ui::Ui;
@@ -73,7 +74,10 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
         return Err(Failure::usage("no cassette is there: nothing is tested".to_owned())
             .hint("`forgefs journal export RUN -o NAME.cassette.json` makes one of a recorded run"));
     }
-    let gateway = offline(global)?;
+    // The folder may be a stranger's, its forge.toml too.
+    let limits =
+        global.config.as_ref().map(|_| global.load(true)).transpose()?.unwrap_or_else(Config::empty).sandbox.limits;
+    let gateway = offline(global, limits)?;
     let definitions = definitions(global, args.stubs.as_deref(), ui).await?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
@@ -135,7 +139,7 @@ pub(super) async fn below(global: &Global, folder: &Path) -> Result<Option<Below
     if cassettes.is_empty() {
         return Ok(None);
     }
-    let gateway = offline(global)?;
+    let gateway = offline(global, global.load(true)?.sandbox.limits)?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
         outcomes.push(timed(&gateway, None, cassette, false).await.1);
@@ -165,7 +169,7 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
             let tree = Pin::load(stubs)?.lists().to_string();
             let failed = |error: std::io::Error| Failure::internal(format!("no temporary file: {error}"));
             let file = tempfile::NamedTempFile::new().map_err(failed)?;
-            fs::write(file.path(), tree).map_err(failed)?;
+            file.as_file().write_all(tree.as_bytes()).map_err(failed)?;
             lists.push(file.path().to_owned());
             Some(file)
         }
@@ -259,7 +263,7 @@ async fn again(gateway: &Gateway, cassette: &Cassette, language: Language, code:
         seed: cassette.seed.clone(),
         now_ms: cassette.now_ms()?,
         servers: cassette.servers.clone(),
-        limits: bounded(Some(cassette.limits)),
+        limits: bounded(Some(cassette.limits), nowhere(gateway).run_limits(0)),
         args: cassette.args.clone(),
     };
     let tape = cassette.tape()?;
@@ -283,7 +287,8 @@ pub(super) async fn differences(
     language: Language,
     code: &str,
 ) -> Result<Vec<Difference>, Failure> {
-    let again = again(&offline(global)?, cassette, language, code.to_owned()).await?;
+    let again =
+        again(&offline(global, global.load(true)?.sandbox.limits)?, cassette, language, code.to_owned()).await?;
     Ok(again.tested.differences(&cassette.expected))
 }
 
@@ -401,7 +406,8 @@ fn skipped(outcomes: &[Outcome], has_definitions: bool) -> Option<String> {
 
 fn tell(outcomes: &[Outcome], failed: usize, has_definitions: bool, ui: Ui) {
     for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
-        ui.out(&format!("\n{}\n  {}", outcome.script.display(), details(outcome).replace('\n', "\n  ")));
+        let script = outcome.script.to_string_lossy();
+        ui.out(&format!("\n{}\n  {}", people::line(&script), details(outcome).replace('\n', "\n  ")));
     }
     let all = outcomes.len();
     let updated = outcomes.iter().filter(|outcome| outcome.is_updated).count();

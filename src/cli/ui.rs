@@ -1,16 +1,19 @@
 //! The only writer to stdout and stderr of the command line. Text affects a terminal only by lines and tabs; in a pipe
 //! it reads the same.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use tokio::time::sleep;
 
 use super::Failure;
+use crate::config::process_env;
 use crate::people;
 
 /// Time before a terminal shows that something takes long, and how often it is drawn.
@@ -24,7 +27,12 @@ pub(super) struct Ui;
 impl Ui {
     /// A result, ending in one newline.
     pub(super) fn out(self, text: &str) {
-        print(&people::visible(text));
+        print(&shown(text));
+    }
+
+    /// A command of a CI workflow.
+    pub(super) fn workflow(self, command: &str) {
+        print(&people::visible(command));
     }
 
     /// A JSON result, which stays the same JSON.
@@ -34,7 +42,7 @@ impl Ui {
 
     /// A note.
     pub(super) fn note(self, text: &str) {
-        let text = people::visible(text);
+        let text = shown(text);
         let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
     }
 
@@ -96,6 +104,21 @@ impl Ui {
         let _ = error.print();
         ExitCode::from(if error.use_stderr() { 2 } else { 0 })
     }
+}
+
+/// Text as a terminal shows it. In CI no line of it is a command, whatever name or text of a stranger's is in it.
+fn shown(text: &str) -> Cow<'_, str> {
+    static IN_CI: LazyLock<bool> =
+        LazyLock::new(|| ["GITHUB_ACTIONS", "TF_BUILD"].iter().any(|name| process_env(name).is_some()));
+    let text = people::visible(text);
+    if !*IN_CI || !(text.contains("::") || text.contains("##")) {
+        return text;
+    }
+    let line = |line: &str| match line.trim_start().strip_prefix("::") {
+        Some(rest) => format!("\\u{{3a}}:{rest}"),
+        None => line.replace("##[", "#\\u{23}[").replace("##vso", "#\\u{23}vso"),
+    };
+    text.split_inclusive('\n').map(line).collect::<String>().into()
 }
 
 /// A closed pipe, as with `head`, is no error.

@@ -7,7 +7,6 @@ use wire::{Json, Language, Limits, Server};
 
 use super::Script;
 use crate::broker::ExecutionContext;
-use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Head, Journals, Operation, Recorded};
 use crate::redact;
@@ -22,26 +21,19 @@ pub fn stall(limits: &Limits) -> Duration {
     STALL + Duration::from_millis(limits.cpu_ms)
 }
 
-/// Limits of a record, within those that a configuration may set.
+/// Most that a configuration may set.
+const MOST: Limits = Limits {
+    cpu_ms: 600_000,
+    heap_bytes: 4 << 30,
+    output_bytes: 16 << 20,
+    result_bytes: (wire::MAX_FRAME / 2) as u64,
+    calls: 1_000_000,
+};
+
+/// Limits of a replay: those of the record, if it has any, and no more than `most`.
 #[must_use]
-pub fn bounded(limits: Option<Limits>) -> Limits {
-    let usual = config::Limits::default();
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let most = Limits {
-        cpu_ms: 600_000,
-        heap_bytes: 4 << 30,
-        output_bytes: 16 << 20,
-        result_bytes: (wire::MAX_FRAME / 2) as u64,
-        calls: 1_000_000,
-    };
-    let usual = Limits {
-        cpu_ms: millis(usual.cpu),
-        heap_bytes: usual.heap_bytes,
-        output_bytes: usual.output_bytes as u64,
-        result_bytes: most.result_bytes,
-        calls: usual.calls,
-    };
-    let limits = limits.unwrap_or(usual);
+pub fn bounded(limits: Option<Limits>, most: Limits) -> Limits {
+    let limits = limits.unwrap_or(most);
     Limits {
         cpu_ms: limits.cpu_ms.min(most.cpu_ms),
         heap_bytes: limits.heap_bytes.min(most.heap_bytes),
@@ -61,7 +53,7 @@ impl Script {
             seed: head.seed.clone(),
             now_ms: head.now_ms,
             servers: head.servers.clone(),
-            limits: bounded(head.limits),
+            limits: bounded(head.limits, MOST),
             args: None,
         }
     }
@@ -137,7 +129,7 @@ impl Export {
     pub async fn play(&self, context: &ExecutionContext, code: &str, args: Option<Json>) -> Result<Cassette> {
         let head = &self.head;
         let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, self.results);
-        cassette.limits = bounded(head.limits);
+        cassette.limits = bounded(head.limits, MOST);
         let is_named = |server: &&Server| code.contains(&server.ident) || code.contains(&server.name);
         cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
         cassette.tools.clone_from(&self.tools);

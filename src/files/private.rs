@@ -54,7 +54,8 @@ pub(super) fn open_itself(path: &Path) -> io::Result<(File, Metadata)> {
     open(path, OpenOptions::new().read(true))
 }
 
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+/// Opens a regular file, without following a link or blocking.
+pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     if let Ok(metadata) = fs::metadata(path) {
         super::check_regular(&metadata)?;
     }

@@ -43,14 +43,20 @@ mod patterns {
         )
     });
     pub(super) static BRACES: LazyLock<Regex> = LazyLock::new(|| of(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}"));
-    /// Variables that change what npx, uvx, node or python run, or where they download it from.
-    pub(super) static STEERS: LazyLock<Regex> = LazyLock::new(|| {
-        of(
-            r"(?i)^(npm_.*|uv_.*|pip_.*|ld_.*|dyld_.*|node_(options|path|extra_ca_certs|tls_.*)|python.*|path|home|shell|\
-             bash_env|env|ifs|tmpdir|(https?|all|no)_proxy|ssl_cert_.*|xdg_.*|git_.*|openssl_.*|sslkeylogfile|gconv_path|\
-             (requests|curl)_ca_bundle|prefix|userprofile|(local)?appdata|comspec|pathext)$",
-        )
-    });
+}
+
+/// Variables that change what npx, uvx, node or python run, or where they download it from, in lower case; `*` stands for
+/// any rest.
+const STEERING: &str = "npm_* uv_* pip_* ld_* dyld_* node_options node_path node_extra_ca_certs node_tls_* python* path \
+    home shell bash_env env ifs tmpdir http_proxy https_proxy all_proxy no_proxy ssl_cert_* xdg_* git_* openssl_* \
+    sslkeylogfile gconv_path requests_ca_bundle curl_ca_bundle prefix userprofile localappdata appdata comspec pathext";
+
+fn steers(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    STEERING.split(' ').any(|steering| match steering.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => name == steering,
+    })
 }
 
 /// What a person decides about an entry.
@@ -206,7 +212,7 @@ impl Start {
         if choice.env.iter().any(|given| given.split('=').next() == Some(name)) {
             return Ok(());
         }
-        if patterns::STEERS.is_match(name) {
+        if steers(name) {
             return Err(format!(
                 "its entry sets {name}, which changes the program that starts it; add it by its command"
             ));

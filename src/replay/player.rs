@@ -18,7 +18,8 @@ use crate::sandbox::{Answer, Host};
 
 /// Silence after which an answer no longer waits for one before it, whose request has not come.
 const QUIET: Duration = Duration::from_millis(100);
-/// Silence after which a timer that is not recorded runs out.
+/// Silence after which the first timer that is not recorded runs out; each further one takes half of it, so that all
+/// together take no more than twice as long.
 const SLEEP: Duration = Duration::from_secs(1);
 
 /// Rule by which a request is the same as a recorded one.
@@ -59,6 +60,8 @@ struct State {
     waiting: BTreeSet<usize>,
     /// Timers that are not recorded: end and number.
     timers: BTreeSet<(u64, u64)>,
+    /// Number of those that ran out.
+    run_out: u32,
     /// Places of answers that were given.
     given: BTreeSet<usize>,
     /// Requests that get no answer.
@@ -282,17 +285,18 @@ impl Player {
         let mut steps = self.steps.subscribe();
         loop {
             steps.borrow_and_update();
-            let is_next = {
+            let patience = {
                 let state = self.state.lock();
-                state.waiting.is_empty() && state.timers.first() == Some(&end)
+                let is_next = state.waiting.is_empty() && state.timers.first() == Some(&end);
+                if is_next { SLEEP / (1 << state.run_out.min(16)) } else { Duration::MAX }
             };
-            let patience = if is_next { SLEEP } else { Duration::MAX };
             if timeout(patience, steps.changed()).await.is_err() {
                 break;
             }
         }
         let mut state = self.state.lock();
         state.timers.remove(&end);
+        state.run_out += 1;
         state.now_ms = state.now_ms.max(end.0);
         Answer { outcome: Outcome::Ok(raw(&serde_json::Value::Null)), now_ms: state.now_ms }
     }

@@ -9,15 +9,17 @@ const MAX_IDENT: usize = 96;
 /// Identifiers for a set of server names, in the same order; collisions are numbered in wire-name order.
 ///
 /// Keywords of Python, Starlark and JavaScript get a trailing `_`, and so do names of the script API and globals that
-/// such a server would shadow.
+/// such a server would shadow, and names that Windows has for devices.
 pub fn assign_idents(names: &[&str]) -> Vec<String> {
-    assign(names, |ident| is_keyword(ident) || SCRIPT_GLOBALS.contains(ident))
+    assign(names, |ident| is_keyword(ident) || SCRIPT_GLOBALS.contains(ident) || is_one_of(&DEVICES, ident))
 }
 
-/// Identifiers of a server's tools. Tools are attributes of the server, so only keywords, names used by the stubs and
-/// names with a meaning on every JavaScript object are reserved.
+/// Identifiers of a server's tools. Tools are attributes of the server and files in its folder, so only keywords, names
+/// used by the stubs, names with a meaning on every JavaScript object, and names of other files and of devices are reserved.
 pub(crate) fn assign_tool_idents(names: &[&str]) -> Vec<String> {
-    assign(names, |ident| is_keyword(ident) || STUB_NAMES.contains(ident))
+    assign(names, |ident| {
+        is_keyword(ident) || STUB_NAMES.contains(ident) || is_one_of(&DEVICES, ident) || is_one_of(&FILES, ident)
+    })
 }
 
 /// True for a tool's name that is its own identifier in Python, Starlark and JavaScript.
@@ -108,6 +110,11 @@ fn sanitize(name: &str, reserved: impl Fn(&str) -> bool) -> String {
     ident
 }
 
+/// True for a word of the set in any case, as file systems compare names.
+fn is_one_of(words: &Words, ident: &str) -> bool {
+    words.contains(&*ident.to_ascii_lowercase())
+}
+
 /// A set of words.
 pub(crate) type Words = LazyLock<HashSet<&'static str>>;
 
@@ -154,6 +161,14 @@ static STUB_NAMES: Words = LazyLock::new(|| {
     TypedDict __init__ __proto__ bool constructor dict float hasOwnProperty int list prototype str then toJSON \
     toString tuple valueOf",
     )
+});
+
+/// Names without suffix of files that each server's folder has.
+static FILES: Words = LazyLock::new(|| words("readme __init__"));
+
+/// Names that Windows has for devices, with any suffix.
+static DEVICES: Words = LazyLock::new(|| {
+    words("aux con nul prn com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9")
 });
 
 #[cfg(test)]

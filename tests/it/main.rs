@@ -99,3 +99,4 @@ mod telemetry;
 mod terminal;
 mod typed;
 mod unmatched;
+mod ways_out;

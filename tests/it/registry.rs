@@ -419,6 +419,29 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
     registry.fence.run(["list"]).success();
 }
 
+/// Every name of the list, as it is written there; `*` is any rest.
+#[test]
+fn no_entry_sets_a_variable_that_steers_its_program() {
+    let source = include_str!("../../src/registry/start.rs");
+    let list =
+        source.split("const STEERING: &str = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("the list");
+    let names: Vec<String> =
+        list.split_whitespace().filter(|name| *name != "\\").map(|name| name.replace('*', "any_1")).collect();
+    assert!(names.len() > 30 && names.iter().any(|name| name == "bash_env"), "{names:?}");
+    let variable = |name: &str| npm("x", &json!({"environmentVariables": [{"name": name, "value": "/tmp/x"}]}));
+    let spelt = |name: &String| [name.clone(), name.to_uppercase()];
+    let all: Vec<String> = names.iter().flat_map(spelt).collect();
+    let named = |number: usize| format!("com.example/n{number}");
+    let entries: Vec<Value> =
+        all.iter().enumerate().map(|(number, name)| entry(&named(number), "1.0.0", &variable(name))).collect();
+    let Some(registry) = Registry::of(&entries) else { return };
+    for (number, name) in all.iter().enumerate() {
+        let output = registry.add(&[&named(number)]);
+        let says = format!("its entry sets {name}, which changes the program that starts it");
+        assert!(output.code != Some(0) && output.stderr.contains(&says), "{name}: {output:?}");
+    }
+}
+
 /// Each of these is refused with a reason, and nothing is started or written.
 #[test]
 fn what_an_entry_cannot_ask_for() {

@@ -61,7 +61,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
     let wanted =
         Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), returns: None };
-    let context = nowhere(&offline(global)?);
+    let context = nowhere(&offline(global, Limits::default())?);
     let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
     let context = ExecutionContext { limits, redaction: config.redaction, ..context };
     let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
