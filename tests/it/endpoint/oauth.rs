@@ -388,14 +388,14 @@ async fn a_run_in_the_background_ends_with_the_token_that_started_it() {
     let issuer = Issuer::start(set(&[key.jwk("ec")]));
     let served = Served::start(Fence::new(), &issuer.config(MAP)).await;
     let token = |until: u64| key.signed(&json!({"alg": "ES256", "kid": "ec"}), &issuer.claims(json!({"exp": until})));
-    let (end, later) = (now() + 10, now() + 600);
+    let (end, later) = (now() + 8, now() + 600);
     for era in [Era::Legacy, Era::Modern] {
         let client = async |until: u64| served.client(era, Some(&token(until))).await;
         let started = async |until: u64| {
             let script = json!({"language": "javascript", "code": steps(3000), "background": true});
             id_of(&answer(&client(until).await, "execute", script).await)
         };
-        let (short, long) = (started(if era == Era::Legacy { end } else { now() + 10 }).await, started(later).await);
+        let (short, long) = (started(if era == Era::Legacy { end } else { now() + 8 }).await, started(later).await);
         let client = client(later).await;
         let read = async |id: &str| answer(&client, "cat", json!({"path": format!("/runs/{id}")})).await;
         let began = Instant::now();
