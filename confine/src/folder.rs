@@ -11,14 +11,23 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+/// Attempts to remove a folder that another process removes too.
+const ATTEMPTS: u32 = 10_000;
+
 /// Removes a folder with everything in it, if it is there. Another process may do so at the same time.
 ///
 /// # Errors
 /// When something in it cannot be removed.
 pub fn remove(path: &Path) -> io::Result<()> {
-    match empty(path).and_then(|()| std::fs::remove_dir(path)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match empty(path).and_then(|()| std::fs::remove_dir(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // The other one has just moved a folder up.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < ATTEMPTS => {}
+            other => return other,
+        }
     }
 }
 
