@@ -123,8 +123,8 @@ impl Pin {
         let tree = Tree::open(folder).map_err(no_tree)?;
         let lock = tree.read(LOCK, limits::PIN_TREE.max as u64).map_err(no_tree)?;
         let lock = String::from_utf8(lock).map_err(|_| wrong(LOCK, "it is not text".to_owned()))?;
-        let mut pin = Self::default();
-        pin.review = "`forgefs stubs check DIR` shows the difference".to_owned();
+        let review = "`forgefs stubs check DIR` shows the difference".to_owned();
+        let mut pin = Self { review, ..Self::default() };
         let (mut left, mut names) = (limits::PIN_TREE.max, HashSet::new());
         for (number, line) in lock.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
             if pin.tools.len() >= limits::PIN_TOOLS.max {

@@ -192,12 +192,13 @@ impl Edge {
             Err(refused) => return *refused,
         };
         let (client, until) = (self.sessions.client(&who, asked), who.until);
+        let is_metrics = path == "/metrics";
         let mut request = request;
         until.map(|end| request.extensions_mut().insert(Until(end)));
         let answered = match client.admission.unread.check() {
             // An end frees what is unread.
             Err(error) if *request.method() != Method::DELETE => return not_admitted(&error, None),
-            _ if path == "/metrics" => self.metrics(&who),
+            _ if is_metrics => self.metrics(&who),
             _ if self.draining.load(Ordering::Acquire) => {
                 let (what, fix) = ("the gateway ends", "connect again in a moment");
                 return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);

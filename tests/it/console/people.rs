@@ -126,6 +126,7 @@ async fn each_write_names_its_person_and_nothing_of_one_session_is_another_s() {
 #[tokio::test]
 async fn a_script_ends_with_its_session_and_a_removed_person_s_in_the_moment_the_command_returns() {
     let Some((endpoint, logged)) = with_faulty(&["ops", "mira"]).await else { return };
+    #[expect(clippy::async_yields_async, reason = "the script goes on")]
     let started = async |session: &str, number: usize| {
         let code = format!(
             "await faulty.act({{nonce: 'begun-{number}'}}); await faulty.slow({{ms: 600000}}); \
