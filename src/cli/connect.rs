@@ -53,7 +53,8 @@ pub(super) struct ConnectArgs {
     /// Take ForgeFS out again: the file as it was before, or without the entry if it was edited since
     #[arg(long)]
     undo: bool,
-    /// Move the client's other servers behind ForgeFS: into forge.toml, credentials too, and out of the client's file
+    /// Move the client's other servers behind ForgeFS: into forge.toml, credentials into a private file beside it, and out
+    /// of the client's file
     #[arg(long, conflicts_with_all = ["yes", "undo", "json"])]
     import: bool,
     /// With --import: move servers without starting them first

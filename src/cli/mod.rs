@@ -77,6 +77,8 @@ const SPANS_END: Duration = Duration::from_secs(2);
 
 /// Time for blocking work to end at shutdown.
 const BLOCKING_END: Duration = Duration::from_millis(50);
+/// Stack of a thread of the runtime: an unoptimised build takes more than the usual 2 MiB for a call of a script.
+const STACK: usize = 8 << 20;
 /// Steps of tasks between looks for input.
 const STEPS: u32 = 16;
 
@@ -237,7 +239,8 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     memory::set_up(task::threads());
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // New requests are heard while many steps of others wait, each up to milliseconds.
-    let runtime = runtime.worker_threads(task::threads()).event_interval(STEPS).enable_all().build();
+    runtime.worker_threads(task::threads()).event_interval(STEPS).thread_stack_size(STACK);
+    let runtime = runtime.enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return fail(&Failure::internal(format!("no async runtime: {error}"))),

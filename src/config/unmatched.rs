@@ -50,7 +50,7 @@ impl fmt::Display for Unmatched {
         }
         match self.held.is_empty() {
             true => Ok(()),
-            false => write!(f, "; the tools of {} are held, {MEND}", self.held.join(", ")),
+            false => write!(f, "; the tools of {} are held {MEND}", self.held.join(", ")),
         }
     }
 }
@@ -138,7 +138,7 @@ pub fn of_server(name: &str, server: &Server, listed: Option<&[String]>) -> Vec<
     found
 }
 
-/// Rules of a profile that match no tool of the servers `in_use`.
+/// Rules of a profile that match no tool of its servers, of those `in_use`.
 pub(super) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed: &ListedNames) -> Vec<Unmatched> {
     let key = KeyPath::root("profiles").key(name);
     let lists = [("allow", profile.allow.as_ref()), ("deny", Some(&profile.deny)), ("direct", Some(&profile.direct))];
@@ -148,7 +148,8 @@ pub(super) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed:
     let mut found = Vec::new();
     for (list, entry) in entries {
         let reach = matchers(beginnings(entry));
-        let about: Vec<&str> = in_use.iter().copied().filter(|server| any(&reach, server)).collect();
+        let is_its = |server: &&str| profile.servers.as_ref().is_none_or(|servers| servers.contains(*server));
+        let about: Vec<&str> = in_use.iter().copied().filter(|server| is_its(server) && any(&reach, server)).collect();
         let full = |server: &&str| Some(listed.get(*server)?.iter().map(|tool| format!("{server}.{tool}")).collect());
         let lists: Vec<Vec<String>> = about.iter().filter_map(full).collect();
         let is_known = lists.len() == about.len();

@@ -76,12 +76,11 @@ impl FirstUse {
         Ok(Some(Self { state: Arc::clone(state), folder, accepts_text: manifest.accepts_text }))
     }
 
-    /// Quarantines what is not as it was first. A list that `is_live`, read from the server just now, is the first one if
-    /// there is none. When the records cannot be used, all tools are quarantined.
-    pub(super) async fn pinned(&self, entry: ServerEntry, is_live: bool) -> ServerEntry {
-        match self.known(&entry, is_live).await {
-            Ok(None) => entry,
-            Ok(Some(record)) => {
+    /// Quarantines what is not as it was first; a list without a record, read just now or kept in the cache, is the first
+    /// one. When the records cannot be used, all tools are quarantined.
+    pub(super) async fn pinned(&self, entry: ServerEntry) -> ServerEntry {
+        match self.known(&entry).await {
+            Ok(record) => {
                 let accepts_text = self.accepts_text;
                 let name = entry.name.clone();
                 let made = tokio::task::spawn_blocking(move || record.quarantined(entry, accepts_text)).await;
@@ -98,22 +97,20 @@ impl FirstUse {
         }
     }
 
-    /// The record of a server, made of a live list if there is none.
-    async fn known(&self, entry: &ServerEntry, is_live: bool) -> Result<Option<Record>> {
+    /// The record of a server, made of its list if there is none.
+    async fn known(&self, entry: &ServerEntry) -> Result<Record> {
         if let Some(text) = self.text(&entry.name).await? {
-            return Record::parse(&text).map(Some);
-        }
-        if !is_live {
-            return Ok(None);
+            return Record::parse(&text);
         }
         let record = Record::of(entry).await?;
         let text = record.text()?;
         if self.state.keep_first_use(&self.folder, &id(&entry.name), None, text).await? {
             tracing::info!(server = entry.name, tools = record.tools.len(), "pinned as it was listed first");
-            return Ok(Some(record));
+            return Ok(record);
         }
         // Another gateway was first.
-        self.text(&entry.name).await?.map(|text| Record::parse(&text)).transpose()
+        let gone = || Error::new(ErrorCode::Internal, "the record comes and goes");
+        Record::parse(&self.text(&entry.name).await?.ok_or_else(gone)?)
     }
 
     async fn text(&self, server: &str) -> Result<Option<Vec<u8>>> {

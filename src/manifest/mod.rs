@@ -225,7 +225,7 @@ impl ServerEntry {
         let stubs = Arc::new(stubs);
         let mut quarantine = held(&stubs, &listing.misfits);
         if let Some(rule) = unmatched.iter().find(|rule| !rule.held.is_empty()) {
-            quarantine.extend(all_held(&stubs, &format!("{}, {MEND}", rule.brief())));
+            quarantine.extend(all_held(&stubs, &format!("{}; all tools of the server are held {MEND}", rule.brief())));
         }
         let quarantine = Arc::new(quarantine);
         let paths = roots::of(&stubs, server).map(Into::into);

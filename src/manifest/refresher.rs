@@ -80,10 +80,10 @@ impl RefreshedServer {
             .with_observed(self.observed.clone())
     }
 
-    /// Compares an entry with what was listed first; a list that `is_live` was read just now.
-    async fn compared(&self, entry: ServerEntry, is_live: bool) -> ServerEntry {
+    /// Compares an entry with what was listed first.
+    async fn compared(&self, entry: ServerEntry) -> ServerEntry {
         match &self.first_use {
-            Some(first_use) => first_use.pinned(entry, is_live).await,
+            Some(first_use) => first_use.pinned(entry).await,
             None => entry,
         }
     }
@@ -279,7 +279,7 @@ impl Refresher {
         });
         let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
         let news = match news {
-            Some((entry, digest)) => Some((self.source.compared(entry, true).await, digest)),
+            Some((entry, digest)) => Some((self.source.compared(entry).await, digest)),
             None => None,
         };
         Ok(Listed { number, ttl, state, news })
@@ -294,7 +294,7 @@ impl Refresher {
             Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
         });
         let (entry, digest) = made.await.ok().flatten()?;
-        Some((self.source.compared(entry, false).await, digest))
+        Some((self.source.compared(entry).await, digest))
     }
 }
 

@@ -122,6 +122,13 @@ fn a_number_is_used_by_one_request_at_a_time() {
     let answer = wire.answer(1);
     assert!(answer["error"]["message"].as_str().is_some_and(|said| said.contains("the id 1 is under way")), "{answer}");
     wire.send(json!({"method": "notifications/cancelled", "params": {"requestId": 1}}));
+    // Whoever uses the number again at once may get the end of the cancelled request, once.
+    wire.call(1, "ls", json!({}));
+    let answer = wire.answer(1);
+    assert!(
+        answer["result"].is_object() || answer["error"]["message"] == "the client cancelled the request",
+        "{answer}"
+    );
     wire.is_well(1);
 }
 

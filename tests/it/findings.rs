@@ -360,7 +360,7 @@ async fn what_was_seen_first_is_pinned_until_the_operator_accepts_other() {
     server.lists(&harmless());
     assert_eq!(server.script(TRY_ALL).trim(), "ok ok ok ok ok");
     server.lists(&changed);
-    let accepted = server.run(&["stubs", "accept", "s"]).success().stdout;
+    let accepted = server.run(&["stubs", "accept", "s", "--yes"]).success().stdout;
     assert_eq!(
         accepted,
         "s: 0 new, 2 changed, 0 gone\n  changed: tool send\n    text-only: its description changed\n  changed: prompt greet\n    text-only: it has other words\n"
@@ -398,7 +398,7 @@ async fn an_accepted_list_comes_into_force_at_a_reload() {
     server.lists(&with(&[("/tools/0/description", json!("Sends mail to all."))]));
     session.execute("javascript", "await s.act({fault: 'reload'})").await;
     sends(&session, "TOOL_DENIED").await;
-    server.run(&["stubs", "accept"]).success();
+    server.run(&["stubs", "accept", "--yes"]).success();
     server.run(&["reload"]).success();
     sends(&session, "send done").await;
     session.close().await;

@@ -84,7 +84,7 @@ fn what_add_showed_is_what_was_reviewed_and_one_command_shows_the_difference() {
     assert!(doctor.code == Some(1) && doctor.stdout.contains(way_out), "{doctor:?}");
     let object: Value = on(&fence, &["doctor", "--json"]).object();
     assert_eq!(object["quarantined"][0]["review"], way_out, "{object}");
-    let accepted = on(&fence, &["stubs", "accept", "s"]).success().stdout;
+    let accepted = on(&fence, &["stubs", "accept", "s", "--yes"]).success().stdout;
     let lines = [
         "s: 0 new, 2 changed, 0 gone",
         "  changed: tool look",
@@ -100,12 +100,39 @@ fn what_add_showed_is_what_was_reviewed_and_one_command_shows_the_difference() {
         .map(|n| json!({"name": format!("t{n}"), "description": "x".repeat(40_000), "inputSchema": {"type": "object"}}))
         .collect();
     fs::write(&file, json!({ "tools": long }).to_string()).expect("written");
-    on(&fence, &["stubs", "accept", "s"]).success();
+    on(&fence, &["stubs", "accept", "s", "--yes"]).success();
     on(&fence, &["call", "s", "t1", "{}"]).success();
     let other = json!({"tools": [{"name": "t1", "description": "y", "inputSchema": {"type": "object"}}]});
     fs::write(&file, other.to_string()).expect("written");
     let called = on(&fence, &["call", "s", "t1", "{}"]);
     assert!(called.stderr.contains("s.t1 is quarantined: it is not what was reviewed"), "{called:?}");
-    let accepted = on(&fence, &["stubs", "accept", "s"]).success().stdout;
+    let accepted = on(&fence, &["stubs", "accept", "s", "--yes"]).success().stdout;
     assert!(accepted.starts_with("s: 0 new, 1 changed, 39 gone\n  changed: tool t1\n  gone: "), "{accepted}");
+}
+
+#[test]
+fn a_list_in_the_cache_is_the_first_one_and_nothing_is_accepted_by_the_way() {
+    let Some(fence) = has_python(SCRIPT) else { return };
+    let file = fence.write("lists.json", &listed("Sends mail."));
+    let (path, log) = (file.display().to_string(), file.with_extension("log").display().to_string());
+    let server = format!("[servers.s]\ncommand = \"python3\"\nargs = {}\n", json!([SCRIPT, path, log]));
+    fence.write("forge.toml", &server);
+    on(&fence, &["call", "s", "send", "{}"]).success();
+    // As `doctor` says.
+    fence.write("forge.toml", &format!("{KEY}{server}"));
+    on(&fence, &["call", "s", "send", "{}"]).success();
+    fs::write(&file, listed("Sends mail to everyone.")).expect("written");
+    let is_held = || {
+        let called = on(&fence, &["call", "s", "send", "{}"]);
+        assert!(called.stderr.contains("s.send is quarantined: it is not what was reviewed"), "{called:?}");
+    };
+    // As its server lists it, then as the cache keeps it.
+    is_held();
+    is_held();
+    let shown = on(&fence, &["stubs", "accept", "s"]);
+    assert!(shown.code == Some(1) && shown.stdout.contains("text-only"), "{shown:?}");
+    assert!(shown.stderr.contains("`--yes` accepts it"), "{shown:?}");
+    is_held();
+    on(&fence, &["stubs", "accept", "s", "--yes"]).success();
+    on(&fence, &["call", "s", "send", "{}"]).success();
 }

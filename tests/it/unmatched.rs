@@ -126,7 +126,7 @@ fn a_held_tool_names_the_rule_and_the_way_out_and_so_does_each_surface() {
     let root = run(&["ls", "/"]).success().stdout;
     assert!(root.contains("; the rule servers.s.deny matches no tool: `delete_tickets`"), "{root}");
     let called = run(&["call", "s", "list_tickets", "{}"]);
-    let error = "s.list_tickets is quarantined: the rule servers.s.deny matches no tool: `delete_tickets`, until";
+    let error = "s.list_tickets is quarantined: the rule servers.s.deny matches no tool: `delete_tickets`; all tools of the server are held until";
     assert!(called.code != Some(0) && called.stderr.contains(error), "{called:?}");
     assert!(called.stderr.contains("`allow_unmatched = true` stands in the table of the rule"), "{called:?}");
     // By the lists that are kept; no gateway runs here.
@@ -161,6 +161,12 @@ fn a_rule_of_a_profile_holds_for_its_clients_alone_and_tells_them_no_name() {
         ("deny = [\"s.delete_tickets\"]", Some(("deny", "s.delete_tickets")), HELD),
         ("deny = [\"*.drop_*\"]", Some(("deny", "*.drop_*")), HELD),
         ("allow_unmatched = true\ndeny = [\"*.drop_*\"]", Some(("deny", "*.drop_*")), "ok"),
+        // A server that the profile does not have leaves nothing open, whether it is up or not.
+        (
+            "servers = [\"s\"]\ndeny = [\"*.drop_*\"]\n[servers.out]\ncommand = \"/nonexistent\"",
+            Some(("deny", "*.drop_*")),
+            HELD,
+        ),
         ("deny = [\"scripts.trage\"]", Some(("deny", "scripts.trage")), "ok"),
         ("allow = [\"s.list_*\", \"s.lst_*\"]", Some(("allow", "s.lst_*")), "ok"),
         ("direct = [\"s.lst_*\"]", Some(("direct", "s.lst_*")), "ok"),

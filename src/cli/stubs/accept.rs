@@ -29,17 +29,25 @@ pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: U
             && entry.state != ServerState::Disabled
             && (servers.is_empty() || servers.contains(&entry.name))
     };
+    let (mut taken, mut left) = (false, false);
     for entry in catalog.servers().iter().filter(is_meant) {
         let found = first_use.against(entry).await?;
         tell(&catalog, entry, &found, ui);
-        if ui.is_interactive() && !yes && found != Accepted::default() && !ui.asks(&format!("Accept {}?", entry.name)) {
-            ui.note(&format!("{}: nothing was accepted", entry.name));
-            continue;
+        // Agents read the command in errors, and some have a shell: off a terminal a person says so.
+        let is_wanted =
+            yes || found == Accepted::default() || (ui.is_interactive() && ui.asks(&format!("Accept {}?", entry.name)));
+        if is_wanted {
+            first_use.accept(entry, None).await?;
+            taken |= found != Accepted::default();
+        } else {
+            ui.note(&format!("{}: nothing was accepted; `--yes` accepts it", entry.name));
+            left = true;
         }
-        first_use.accept(entry, None).await?;
     }
-    ui.note("`forgefs reload` has running gateways compare again");
-    Ok(ExitCode::SUCCESS)
+    if taken {
+        ui.note("`forgefs reload` has running gateways compare again");
+    }
+    Ok(ExitCode::from(u8::from(left)))
 }
 
 /// Accepts the finding with this digest, of every server that has it.

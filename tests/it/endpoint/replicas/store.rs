@@ -81,7 +81,7 @@ impl Store {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the store starts");
         let started = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(started.elapsed() < Duration::from_secs(20), "the store does not listen");
+            assert!(started.elapsed() < Duration::from_secs(60), "the store does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
         child
