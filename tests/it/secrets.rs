@@ -78,7 +78,7 @@ async fn each_place_gives_its_value_or_says_why_not() {
         ("stdin", "{ file = \"/dev/stdin\" }".into(), Err("not a regular file")),
         ("device", "{ file = \"/dev/zero\" }".into(), Err("not a regular file")),
         ("empty", "{ file = \"empty\" }".into(), Err("it is empty")),
-        ("null", "{ file = \"nul\" }".into(), Err("NUL character")),
+        ("zeros", "{ file = \"nul\" }".into(), Err("NUL character")),
         ("binary", "{ file = \"bytes\" }".into(), Err("not UTF-8")),
         ("long", "{ file = \"long\" }".into(), Err("longer than 64 KiB")),
         ("program", "{ command = [\"no-such-program\"] }".into(), Err("did not start")),
