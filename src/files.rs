@@ -51,18 +51,24 @@ pub(crate) fn read_named(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 
 /// True for a file that a shell has opened.
 fn is_passed_on(path: &Path) -> bool {
-    ["/dev", "/proc/self/fd"].iter().any(|open| path.starts_with(open))
+    ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|open| path.starts_with(open))
 }
 
-/// Writes a file that a person reviews, or that CI reads, or appends to it. A link in its place is refused, since the
-/// folder may be a checkout of a stranger's who chose where it leads.
+/// True for what is no file on disk. Other files below `/dev`, such as those of `/dev/shm`, can be anyone's.
+fn is_output(path: &Path) -> bool {
+    is_passed_on(path)
+        || ["/dev/stdout", "/dev/stderr", "/dev/null", "/dev/tty"].iter().any(|open| path == Path::new(open))
+}
+
+/// Writes a file that a person reviews or CI reads, or appends to it. A link in its place is refused: a stranger may have
+/// put it into the checkout.
 ///
 /// # Errors
-/// For a link, and for what is no regular file, but for devices and open files of the shell.
+/// For a link, and for any other file that is not regular, but for outputs of the shell.
 pub(crate) fn write_itself(path: &Path, content: &[u8], appends: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(appends).write(true);
-    if is_passed_on(path) {
+    if is_output(path) {
         return options.open(path)?.write_all(content);
     }
     if let Ok(target) = fs::read_link(path) {

@@ -147,6 +147,17 @@ fn no_command_writes_through_a_link() {
         assert_eq!(fs::read_to_string(&outside).expect("a file"), "precious\n", "{args:?}");
         assert_eq!(fs::read_to_string(fence.work().join("real/a.cassette.json")).unwrap_or(cassette.clone()), cassette);
     }
+    // Anyone may put a link there.
+    if std::path::Path::new("/dev/shm").is_dir() {
+        let shared = tempfile::tempdir_in("/dev/shm").expect("a folder");
+        let link = shared.path().join("out.xml");
+        symlink(&outside, &link).expect("a link");
+        let output = fence.run(["test", "--junit", link.to_str().expect("text")]);
+        assert!(output.code != Some(0) && output.stderr.contains("not followed"), "{output:?}");
+        assert_eq!(fs::read_to_string(&outside).expect("a file"), "precious\n");
+    }
+    let zeros = fence.run(["--config", "/dev/zero", "ls"]);
+    assert!(zeros.code != Some(0) && zeros.stderr.contains("not a regular file"), "{zeros:?}");
     // What a shell has opened is written to, and so is a file that is there.
     fence.write("a.js", TRIAGE);
     fence.write("old.xml", &"x".repeat(100_000));
