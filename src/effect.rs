@@ -1,10 +1,10 @@
-//! What became of a call that went out, by what came back: the only table that says that nothing was done.
+//! Effect of a call, by its answer: the only table that proves that a call had none.
 //!
-//! A value means that it was done; what was not sent has done nothing. All that is not below is unknown: no answer, half of
-//! one, one that is not of the protocol. Of a tool that is read-only or idempotent, by its annotations or the method of the
-//! API, such a call is made again; of another one it is `MAYBE_DONE`.
+//! A call with a value is done, and one that was not sent had no effect. Whatever is not below is unknown: no answer, half an
+//! answer, one that is not of the protocol. An unknown call of a tool that is read-only or idempotent, by its annotations or
+//! the method of the API, is made again; of any other tool it is `MAYBE_DONE`.
 
-/// What became of a call that went out.
+/// Effect of a call that went out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effect {
     /// Nothing was done: it was not sent, or it was refused before the work.
@@ -17,9 +17,9 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// By a status of HTTP, of an API as of MCP. Unknown are those that servers also send after the work: 402 (a charge that
-    /// was tried), 406 (no form of the answer is wanted), 408, 409 (by a first attempt of a proxy), and all from 500 on; and
-    /// redirects that browsers get after a POST.
+    /// By the HTTP status of an API or of MCP. Servers also send some after the work, which are therefore unknown: 402 (a charge
+    /// was tried), 406 (the answer has no accepted form), 408, 409 (a proxy's first attempt was carried out), all from 500 on, and
+    /// the redirects that browsers get after a POST.
     #[must_use]
     #[rustfmt::skip]
     pub fn of_status(status: u16) -> Self {

@@ -23,7 +23,7 @@ pub struct Error {
     pub hint: Option<String>,
     /// Structured data of the other side.
     pub data: Option<Box<Value>>,
-    /// What became of the call, if one went out.
+    /// Effect of the call, if one went out.
     pub effect: Effect,
     /// True if the call may write and may be done: it is not to be repeated without a look.
     pub is_doubtful: bool,
@@ -56,7 +56,7 @@ impl Error {
         self
     }
 
-    /// Notes what became of the call.
+    /// Notes the effect of the call.
     #[must_use]
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.effect = effect;

@@ -100,7 +100,7 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
     Ok(found)
 }
 
-/// What another process has removed is removed.
+/// Takes a name that another process has removed meanwhile for removed.
 fn unless_gone(outcome: nix::Result<()>) -> nix::Result<()> {
     outcome.or_else(|error| if error == Errno::ENOENT { Ok(()) } else { Err(error) })
 }

@@ -33,11 +33,11 @@ pub struct Evidence {
     /// `None` for a dry run, which leaves no evidence, and where none can be written.
     writer: Option<Arc<Writer>>,
     past: Option<Past>,
-    /// Calls in it at the begin, and those of its first run.
+    /// Recorded calls at the start: of all runs, and of the first one.
     expected: (usize, usize),
     /// Requests of the script that no line has yet, by number.
     asks: Mutex<HashMap<u64, Json>>,
-    /// What became of calls that failed, by number.
+    /// Effects of failed calls, by number.
     effects: Mutex<HashMap<u64, Effect>>,
     /// Calls answered from the past, by number, with the script's clock then.
     inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
@@ -85,7 +85,7 @@ impl Evidence {
         self
     }
 
-    /// What the run is told of its journal: that it has none, or what it took from the run that it continues.
+    /// Note for the run: it has no journal, or how many recorded calls it used of the run that it continues.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         if self.is_lost() {
@@ -272,7 +272,7 @@ impl Broker {
         stubgen::digest(&stubgen::canonical_json(&about))
     }
 
-    /// Notes what became of a call that failed.
+    /// Notes the effect of a failed call.
     pub(super) fn ended_with(&self, op: u64, effect: Effect) {
         if let Some(evidence) = self.evidence() {
             evidence.effects.lock().insert(op, effect);
@@ -280,7 +280,7 @@ impl Broker {
     }
 
     /// Refuses to go on with a script that does not belong to the run that it resumes, unless the operator consents.
-    pub(crate) fn is_apart(&self, what: &str, run: &str) -> Result<()> {
+    pub(crate) fn refuse_apart(&self, what: &str, run: &str) -> Result<()> {
         if self.is_dry || self.context.approver == Approver::Operator {
             return Ok(());
         }
@@ -313,7 +313,7 @@ impl Broker {
             let all = evidence.expected.1;
             if !is_free && all > 0 && past.first_calls() == all {
                 let what = format!("{} is not called: this script has used none of", asked.label());
-                self.is_apart(&format!("{what} the {all} recorded calls"), &past.first.0)?;
+                self.refuse_apart(&format!("{what} the {all} recorded calls"), &past.first.0)?;
             }
             return Ok(Inherited::Nothing(past.doubted(server, name, &args_hash)));
         }

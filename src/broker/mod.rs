@@ -438,10 +438,7 @@ impl Broker {
         if let Err(error) = ready.await {
             return Err(call.refused(error));
         }
-        let answer = self.perform(call, asked).await.map_err(|error| match asked.operation.is_repeatable() {
-            true => error,
-            false => error.of_write(),
-        });
+        let answer = self.perform(call, asked).await.map_err(|error| asked.operation.warned(error));
         if let Err(error) = &answer {
             self.ended_with(call.key().0, error.effect);
         }

@@ -151,12 +151,13 @@ impl CallRecord {
 
     /// Record of a call whose names and arguments are valid.
     pub(super) fn new(call: u64, asked: &Asked<'_>, labels: Labels) -> Self {
-        let args = asked.operation.arguments();
+        let parameters = asked.operation.parameters();
+        let args = stubgen::canonical_json(&parameters);
         let record = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);
         let args = asked.written.map_or(record.args, preview);
         Self {
             args,
-            args_hash: stubgen::digest(&stubgen::identity_json(&asked.operation.parameters())),
+            args_hash: stubgen::digest(&stubgen::identity_json(&parameters)),
             method: Some(asked.operation.method()),
             is_write: !asked.is_read(),
             from: asked.from.and_then(Caller::scope).map(|scope| scope.label().to_owned()),

@@ -136,7 +136,7 @@ impl Catalog {
         format!("{named}  {all} {}{left_out}; {SKILL_MD} in each says how", if all == 1 { "skill" } else { "skills" })
     }
 
-    /// What a skill does, what it lacks, and what was found in it.
+    /// Description of a skill, the servers that it lacks, and the rules of its findings.
     pub(super) fn skill_note(&self, skill: &Skill) -> String {
         let needs = match skill.servers.is_empty() {
             true => String::new(),

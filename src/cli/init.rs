@@ -327,18 +327,19 @@ pub enum InitError {
 /// File to write if none is named.
 const HERE: &str = "forge.toml";
 
-const IMPORTED: &str = "\
+const IMPORTED: &str = concat!(
+    "\
 #:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
 
-# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.
-[manifest]
-pin_first_use = true
-";
+",
+    pins!()
+);
 
 /// A first `forge.toml`: valid as it is, with one commented server of each transport.
-pub const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
+pub const STARTER: &str = concat!(
+    r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration. Every key is explained in forge.toml.example.
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.
 
@@ -352,14 +353,14 @@ pub const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/
 #url = "https://api.githubcopilot.com/mcp/"
 #headers = { Authorization = "Bearer ${GITHUB_TOKEN}" }
 
-# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.
-[manifest]
-pin_first_use = true
-
+"#,
+    pins!(),
+    r#"
 # What a script may use; these are the defaults.
 #[sandbox.limits]
 #cpu = "5s"
 #wall = "120s"
 #heap = "64MiB"
 #calls = 1000
-"#;
+"#
+);

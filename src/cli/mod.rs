@@ -2,6 +2,14 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+/// What every new configuration begins with, as a literal.
+macro_rules! pins {
+    () => {
+        "# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.\n\
+         [manifest]\npin_first_use = true\n"
+    };
+}
+
 mod about;
 mod approvals;
 mod audit;

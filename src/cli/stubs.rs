@@ -184,8 +184,14 @@ fn check_secrets(files: &tree::Files) -> Result<(), Failure> {
     let told: Vec<&str> = files.iter().filter(|(_, text)| has_secret(text)).map(|(path, _)| path.as_str()).collect();
     match told.as_slice() {
         [] => Ok(()),
-        [first, ..] => Err(Failure::usage(format!("{} files would have configured secrets, {first} among them; nothing was written", told.len()))
-            .hint("the server tells a value of its own configuration: replace that secret, and override the description or the parameter that has it ([servers.NAME.tools.TOOL])")),
+        [first, ..] => {
+            let count = told.len();
+            let what = format!("nothing was written: {count} files would have configured secrets, such as {first}");
+            Err(Failure::usage(what).hint(
+                "the server tells a value of its own configuration: replace that secret, and override the description \
+                 or the parameter that has it ([servers.NAME.tools.TOOL])",
+            ))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub type ListedNames = BTreeMap<String, Arc<[String]>>;
 pub struct Unmatched {
     /// Key of the rule.
     pub key: String,
-    /// What it names, as written.
+    /// Name or pattern, as written.
     pub entry: String,
     /// False if a server that it is about was never listed.
     pub is_known: bool,
@@ -59,12 +59,21 @@ impl fmt::Display for Unmatched {
 pub const MEND: &str = "until the name is corrected, or `allow_unmatched = true` stands in the table of the rule";
 
 /// A rule about tools of these names, of which some are missing unless all `is_known`; `None` if it matches one.
-fn told(key: &KeyPath, entry: &str, pattern: &str, names: &[String], is_known: bool) -> Option<Unmatched> {
+fn told<N: AsRef<str>>(
+    key: &KeyPath,
+    entry: &str,
+    pattern: &str,
+    mut names: impl Iterator<Item = N> + Clone,
+    is_known: bool,
+) -> Option<Unmatched> {
     let globs = matchers([pattern].into_iter());
-    let is_idle = !names.iter().any(|name| any(&globs, name));
-    let near = || if is_known { nearest(entry, names.iter().map(String::as_str)) } else { Vec::new() };
-    let (key, entry) = (key.to_string(), entry.to_owned());
-    is_idle.then(|| Unmatched { key, entry, is_known, nearest: near(), held: Vec::new() })
+    let all = names.clone();
+    if names.any(|name| any(&globs, name.as_ref())) {
+        return None;
+    }
+    let all: Vec<N> = if is_known { all.collect() } else { Vec::new() };
+    let nearest = nearest(entry, all.iter().map(AsRef::as_ref));
+    Some(Unmatched { key: key.to_string(), entry: entry.to_owned(), is_known, nearest, held: Vec::new() })
 }
 
 impl Config {
@@ -84,11 +93,11 @@ impl Config {
         let idents: Vec<String> = scripts.iter().map(ident).collect();
         let key = KeyPath::root("scripts").key("tools");
         found.extend(
-            self.scripts.tools.keys().filter_map(|name| told(&key.key(name), name, &ident(name), &idents, true)),
+            self.scripts.tools.keys().filter_map(|name| told(&key.key(name), name, &ident(name), idents.iter(), true)),
         );
         for (name, rule) in in_use().flat_map(|(name, server)| server.tools.iter().map(move |rule| (name, rule))) {
             let key = KeyPath::root("servers").key(name).key("tools").key(&rule.tools.entries().concat());
-            let script = |name: &String| told(&key.key("only_from"), name, &ident(name), &idents, true);
+            let script = |name: &String| told(&key.key("only_from"), name, &ident(name), idents.iter(), true);
             found.extend(rule.only_from.iter().flatten().filter_map(script));
         }
         found
@@ -102,7 +111,8 @@ pub fn of_server(name: &str, server: &Server, listed: Option<&[String]>) -> Vec<
     let tools = key.key("tools");
     let mut found = Vec::new();
     let mut look = |key: &KeyPath, entry: &str, pattern: &str, narrows: bool| {
-        let rule = told(key, entry, pattern, listed.unwrap_or_default(), listed.is_some()).filter(|_| server.enabled);
+        let names = listed.unwrap_or_default().iter();
+        let rule = told(key, entry, pattern, names, listed.is_some()).filter(|_| server.enabled);
         let held = narrows && !server.allow_unmatched && listed.is_some();
         found.extend(rule.map(|rule| Unmatched { held: held.then(|| name.to_owned()).into_iter().collect(), ..rule }));
     };
@@ -150,18 +160,18 @@ pub(super) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed:
         let reach = matchers(beginnings(entry));
         let is_its = |server: &&str| profile.servers.as_ref().is_none_or(|servers| servers.contains(*server));
         let about: Vec<&str> = in_use.iter().copied().filter(|server| is_its(server) && any(&reach, server)).collect();
-        let full = |server: &&str| Some(listed.get(*server)?.iter().map(|tool| format!("{server}.{tool}")).collect());
-        let lists: Vec<Vec<String>> = about.iter().filter_map(full).collect();
-        let is_known = lists.len() == about.len();
+        let is_known = about.iter().all(|server| listed.contains_key(*server));
+        let known = about.iter().filter_map(|server| Some((*server, listed.get(*server)?)));
+        let full = known.flat_map(|(server, tools)| tools.iter().map(move |tool| format!("{server}.{tool}")));
         let narrows = list == "deny" && !profile.allow_unmatched && is_known;
         let held =
             about.iter().filter(|server| narrows && **server != SCRIPTS_SERVER).map(|server| (*server).to_owned());
         // Of servers that are switched off nothing is to be known.
-        let rule = told(&key.key(list), entry, entry, &lists.concat(), is_known).filter(|_| !about.is_empty());
+        let rule = told(&key.key(list), entry, entry, full, is_known).filter(|_| !about.is_empty());
         found.extend(rule.map(|rule| Unmatched { held: held.collect(), ..rule }));
     }
     if let (Some(patterns), Some(scripts)) = (&profile.scripts, listed.get(SCRIPTS_SERVER)) {
-        let script = |entry: &String| told(&key.key("scripts"), entry, entry, scripts, true);
+        let script = |entry: &String| told(&key.key("scripts"), entry, entry, scripts.iter(), true);
         found.extend(patterns.entries().iter().filter_map(script));
     }
     found

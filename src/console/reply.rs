@@ -40,8 +40,9 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, message, hint)
     }
 
+    /// No person has this token.
     pub(super) fn nobody() -> Self {
-        Self::unauthorized("this token lets nobody in: it was used, has expired, or is another one's")
+        Self::unauthorized("this token is not valid: it was used, has expired, or is another one's")
     }
 
     /// The person's session has ended.

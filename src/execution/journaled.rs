@@ -106,7 +106,7 @@ impl ExecutionContext {
 
     /// Refuses a script that is no edit of that of the run which it resumes: their outlines do not share half of the tools
     /// of the shorter one. Where the text does not show the calls, those that are made tell.
-    async fn is_edit(&self, request: &Request, outline: &Outline, broker: &Broker) -> Result<()> {
+    async fn check_edit(&self, request: &Request, outline: &Outline, broker: &Broker) -> Result<()> {
         let Some(past) = request.past.as_ref().filter(|past| past.is_edit && past.first_calls() > 0) else {
             return Ok(());
         };
@@ -114,7 +114,7 @@ impl ExecutionContext {
         let old = self.pool.prepare(head.language, &head.code, self.limits.code_bytes).await;
         let (old, new) = (old.map(|old| targets(&old.outline)).unwrap_or_default(), targets(outline));
         match old.intersection(&new).count() * 2 < old.len().min(new.len()) {
-            true => broker.is_apart("this script is no edit of that", &head.run),
+            true => broker.refuse_apart("this script is no edit of that", &head.run),
             false => Ok(()),
         }
     }
@@ -129,7 +129,7 @@ impl ExecutionContext {
         outline: &Outline,
         broker: &Broker,
     ) -> Result<Seed> {
-        self.is_edit(request, outline, broker).await?;
+        self.check_edit(request, outline, broker).await?;
         let past = request.past.take();
         let seed = match &past {
             Some(past) => Seed { random: past.head.seed.clone(), now_ms: past.head.now_ms },

@@ -256,7 +256,7 @@ impl Finder {
         Some(Self { automaton: AhoCorasick::new(patterns).ok()?, shared })
     }
 
-    /// Places in order of their ends, give or take a digit.
+    /// Places in order of their ends, give or take a digit: one that ends before its predecessor overlaps it.
     fn find(&self, text: &str) -> impl Iterator<Item = (usize, usize)> {
         let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(|byte| encoded::is_digit(*byte));
         self.automaton.find_overlapping_iter(text).map(move |m| {
@@ -318,12 +318,14 @@ impl Listed {
             }
         };
         // An automaton has a largest size, which only absurd values reach; they are then searched for one by one.
-        let mut found: Vec<(usize, usize)> = match self.finder.get_or_init(|| Finder::new(self.all())) {
-            Some(finder) => finder.find(text).collect(),
-            None => self.all().flat_map(|value| occurrences(text, value)).collect(),
-        };
-        found.sort_unstable_by_key(|&(_, to)| to);
-        found.into_iter().for_each(|(from, to)| add(from, to));
+        match self.finder.get_or_init(|| Finder::new(self.all())) {
+            Some(finder) => finder.find(text).for_each(|(from, to)| add(from, to)),
+            None => {
+                let mut found: Vec<_> = self.all().flat_map(|value| occurrences(text, value)).collect();
+                found.sort_unstable_by_key(|&(_, to)| to);
+                found.into_iter().for_each(|(from, to)| add(from, to));
+            }
+        }
         places
     }
 }

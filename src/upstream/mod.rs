@@ -139,6 +139,12 @@ impl Operation {
         stubgen::canonical_json(&self.parameters())
     }
 
+    /// The error of this operation, with a warning of repeating it where it may write and may be done.
+    #[must_use]
+    pub fn warned(&self, error: Error) -> Error {
+        if self.is_repeatable() { error } else { error.of_write() }
+    }
+
     /// Parameters beside the name.
     #[must_use]
     pub fn parameters(&self) -> Value {

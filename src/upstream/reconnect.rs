@@ -468,13 +468,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
                     return shared.renew(asked, &link, listing).await.map(Answer::Listing);
                 }
                 (Ok(answer), _) => return Ok(answer),
-                (Err(error), _) => {
-                    if operation.is_repeatable() {
-                        error
-                    } else {
-                        error.of_write()
-                    }
-                }
+                (Err(error), _) => operation.warned(error),
             };
             if error.code != ErrorCode::TransportDead {
                 return Err(error);

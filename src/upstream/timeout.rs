@@ -39,8 +39,7 @@ impl<U> Timeout<U> {
             true => (format!("{name} was still at work after {limit:?}"), "max_timeout"),
         };
         let hint = format!("ask for less, or raise `{key}` of the server in the configuration");
-        let error = Error::new(ErrorCode::Timeout, message).hint(hint);
-        if operation.is_repeatable() { error } else { error.of_write() }
+        operation.warned(Error::new(ErrorCode::Timeout, message).hint(hint))
     }
 }
 

@@ -173,6 +173,7 @@ fn an_accepted_finding_is_silent_until_its_text_changes() {
         (&[digest.as_str()][..], "--why"),
         (&[digest, "--why", "internal"], "--tree DIR"),
         (&["0000", "--why", "internal", "--who", "ann", "--tree", "stubs"], "there is no finding"),
+        (&[digest, "--why", " ", "--who", "ann", "--tree", "stubs"], "`--why` and `--who` need a text"),
     ] {
         let refused = accept(arguments);
         assert!(refused.code == Some(2) && refused.stderr.contains(says), "{arguments:?}: {refused:?}");

@@ -42,7 +42,7 @@ pub(super) fn divide(temporary: Option<&Path>) -> nix::Result<Option<u8>> {
             Ok(None)
         }
         ForkResult::Parent { child } => {
-            // The server does it too; whoever is first.
+            // Both set the group, so that it is there for whichever goes on first.
             let _ = setpgid(child, child);
             #[expect(unsafe_code, reason = "the ends of its pipes belong to the server alone")]
             unsafe {

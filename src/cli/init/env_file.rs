@@ -33,7 +33,8 @@ impl EnvFile {
         let path = old.env_files.last().cloned().unwrap_or_else(free);
         let file =
             Edited::read(&path, limits::ENV_FILE.max as u64).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut content = String::from_utf8_lossy(file.content().unwrap_or_default()).into_owned();
+        let content = String::from_utf8(file.content().unwrap_or_default().to_owned());
+        let mut content = content.map_err(|_| format!("{}: it is not text in UTF-8", path.display()))?;
         if !content.is_empty() && !content.ends_with('\n') {
             content.push('\n');
         }

@@ -18,13 +18,7 @@ const ATTEMPTS: usize = 20;
 pub(in crate::cli) const RELOAD: &str = "a gateway that runs takes it up at `forgefs reload`";
 
 /// First line of a new file.
-const HEADER: &str = "\
-# ForgeFS configuration. Every key is explained in forge.toml.example.
-
-# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.
-[manifest]
-pin_first_use = true
-";
+const HEADER: &str = concat!("# ForgeFS configuration. Every key is explained in forge.toml.example.\n\n", pins!());
 
 /// A configuration file of a person.
 pub(in crate::cli) struct Target {

@@ -31,7 +31,7 @@ pub(super) struct Tried {
     is_interrupted: bool,
 }
 
-/// What keeps the servers of a configuration from working, by name; `None` if the operator ended the trial.
+/// Starts the servers of a configuration; returns why some do not work, by name. `None` if the operator ended the trial.
 pub(in crate::cli) async fn faults(
     global: &Global,
     config: Config,

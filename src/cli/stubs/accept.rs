@@ -34,11 +34,10 @@ pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: U
         let found = first_use.against(entry).await?;
         tell(&catalog, entry, &found, ui);
         // Agents read the command in errors, and some have a shell: off a terminal a person says so.
-        let is_wanted =
-            yes || found == Accepted::default() || (ui.is_interactive() && ui.asks(&format!("Accept {}?", entry.name)));
-        if is_wanted {
+        let differs = found != Accepted::default();
+        if yes || !differs || (ui.is_interactive() && ui.asks(&format!("Accept {}?", entry.name))) {
             first_use.accept(entry, None).await?;
-            taken |= found != Accepted::default();
+            taken |= differs;
         } else {
             ui.note(&format!("{}: nothing was accepted; `--yes` accepts it", entry.name));
             left = true;
@@ -68,6 +67,9 @@ pub(super) async fn finding(
     let who = who
         .or_else(|| process_env("USER"))
         .ok_or_else(|| Failure::usage("who accepts it? $USER is not set".to_owned()).hint("`--who NAME` says it"))?;
+    if why.trim().is_empty() || who.trim().is_empty() {
+        return Err(Failure::usage("`--why` and `--who` need a text: reviewers of accepted.json read it".to_owned()));
+    }
     let (mut accepted, _) = tree::accepted(&dir)?;
     let catalog = current(global, from, ui).await?;
     let found = findings::all(&catalog);
@@ -83,14 +85,16 @@ pub(super) async fn finding(
         }
         Some(_) => {}
     }
+    let mut lines = Vec::new();
     for found in same {
         let line = findings::line(found.finding);
-        let acceptance = Acceptance { who: who.clone(), why: why.clone(), finding: line };
+        let acceptance = Acceptance { who: who.clone(), why: why.clone(), finding: line.clone() };
         if accepted.entry(found.server.name.clone()).or_default().insert(digest.to_owned(), acceptance).is_none() {
-            ui.out(&format!("accepted: {}: {}", found.server.name, findings::line(found.finding)));
+            lines.push(format!("accepted: {}: {line}", found.server.name));
         }
     }
     tree::accept(&dir, &accepted)?;
+    lines.iter().for_each(|line| ui.out(line));
     Ok(ExitCode::SUCCESS)
 }
 

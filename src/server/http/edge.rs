@@ -151,7 +151,7 @@ impl Answers for Edge {
 }
 
 impl Edge {
-    async fn routed(&self, config: &Config, request: Request<Incoming>, from: Connection) -> Reply {
+    async fn routed(&self, config: &Config, mut request: Request<Incoming>, from: Connection) -> Reply {
         let path = request.uri().path();
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         match path {
@@ -193,7 +193,6 @@ impl Edge {
         };
         let (client, until) = (self.sessions.client(&who, asked), who.until);
         let is_metrics = path == "/metrics";
-        let mut request = request;
         until.map(|end| request.extensions_mut().insert(Until(end)));
         let answered = match client.admission.unread.check() {
             // An end frees what is unread.
