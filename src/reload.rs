@@ -162,23 +162,23 @@ impl Follower {
             }
             Ok(Taken::Waits(widened)) => {
                 let keys = widened.summary();
-                self.complaints.tell(format!(
-                    "forge.toml was edited and waits for the operator, since it widens: {keys}. `forgefs reload`, \
-                     SIGHUP or a restart applies it; until then the last configuration stays in force"
-                ));
                 self.gateway.notice(Some(format!(
                     "forge.toml was edited and nothing of it is in force yet: the operator has to confirm {keys} with \
                      `forgefs reload`"
                 )));
+                self.complaints.tell(format!(
+                    "forge.toml was edited and waits for the operator, since it widens: {keys}. `forgefs reload`, \
+                     SIGHUP or a restart applies it; until then the last configuration stays in force"
+                ));
             }
             Err(reason) => {
-                self.complaints.tell(format!(
-                    "the configuration has changed and is not valid, the last one stays in force: {reason}"
-                ));
                 let first = reason.lines().next().unwrap_or_default();
                 self.gateway.notice(Some(format!(
                     "forge.toml has changed and is not valid, the last one is in force: {first}"
                 )));
+                self.complaints.tell(format!(
+                    "the configuration has changed and is not valid, the last one stays in force: {reason}"
+                ));
                 return Err(reason);
             }
         }
