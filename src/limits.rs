@@ -57,6 +57,10 @@ impl Limit {
         Self { field, max, unit, place, key: None }
     }
 
+    const fn raised_by(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
     /// Checks the size of a field.
     ///
     /// # Errors
