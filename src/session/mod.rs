@@ -101,7 +101,7 @@ impl Default for Session {
 /// Drops its entries in the state.
 impl Drop for Session {
     fn drop(&mut self) {
-        self.stash.state().end(&Counter::Session(Arc::clone(&self.principal.session)));
+        self.results.state.end(&Counter::Session(Arc::clone(&self.principal.session)));
     }
 }
 

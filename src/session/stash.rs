@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::labels::Labels;
-use crate::state::{Collection, Entry, New, Room, State};
+use crate::state::{Collection, Collections, Entry, New, Room};
 
 /// Values by key, each with the labels of the execution that wrote it.
 ///
@@ -14,20 +14,20 @@ use crate::state::{Collection, Entry, New, Room, State};
 /// several entries, and limits count entries of the same labels alone.
 #[derive(Debug, Clone)]
 pub struct Stash {
-    pub(super) state: Arc<dyn State>,
+    pub(super) state: Arc<dyn Collections>,
     pub(super) collection: Collection,
 }
 
 impl Stash {
     /// The same entries in another state, such as that of a dry run.
     #[must_use]
-    pub fn within(&self, state: Arc<dyn State>) -> Self {
+    pub fn within(&self, state: Arc<dyn Collections>) -> Self {
         Self { state, collection: self.collection.clone() }
     }
 
     /// Its state.
     #[must_use]
-    pub fn state(&self) -> &Arc<dyn State> {
+    pub fn state(&self) -> &Arc<dyn Collections> {
         &self.state
     }
 
@@ -53,7 +53,7 @@ impl Stash {
     /// The latest readable entry under `key`.
     ///
     /// # Errors
-    /// As of [`State::entries`].
+    /// As of [`Collections::entries`].
     pub async fn get(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<Option<Entry>> {
         let entries = self.state.entries(&self.collection, key).await?;
         Ok(entries.into_iter().rev().find(|entry| may(&entry.labels)))
@@ -62,7 +62,7 @@ impl Stash {
     /// Deletes the readable entries of `key`.
     ///
     /// # Errors
-    /// As of [`State::remove`].
+    /// As of [`Collections::remove`].
     pub async fn delete(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<()> {
         let entries = self.state.entries(&self.collection, key).await?;
         let ids: Vec<u64> = entries.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
@@ -72,7 +72,7 @@ impl Stash {
     /// Readable keys, sorted.
     ///
     /// # Errors
-    /// As of [`State::listed`].
+    /// As of [`Collections::listed`].
     pub async fn keys(&self, may: impl Fn(&Labels) -> bool) -> Result<Vec<String>> {
         let entries = self.state.listed(&self.collection).await?;
         let seen = entries.iter().filter(|entry| may(&entry.labels));

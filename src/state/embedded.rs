@@ -13,8 +13,8 @@ use super::day::{self, Day};
 use super::entries::Entries;
 use super::rates::Bucket;
 use super::{
-    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Revoked,
-    Spent, State, Version, approvals, journals, logins, observed,
+    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
+    Revoked, Spent, State, Version, approvals, journals, logins, observed,
 };
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
@@ -52,17 +52,13 @@ impl Embedded {
 }
 
 #[async_trait]
-impl State for Embedded {
+impl Collections for Embedded {
     async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
         Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(Some(name))).unwrap_or_default())
     }
 
     async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
         Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(None)).unwrap_or_default())
-    }
-
-    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-        Ok(self.collections.lock().get(of).map(Entries::dropped).unwrap_or_default())
     }
 
     async fn insert(&self, into: &Collection, new: New) -> Result<()> {
@@ -75,6 +71,13 @@ impl State for Embedded {
             entries.remove(ids);
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl State for Embedded {
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        Ok(self.collections.lock().get(of).map(Entries::dropped).unwrap_or_default())
     }
 
     async fn number(&self, of: &Collection) -> Result<u64> {

@@ -52,17 +52,14 @@ pub fn open(config: &Config) -> Result<Arc<dyn State>> {
     })
 }
 
-/// State that outlives a request.
+/// Entries of collections: the part of the state that a dry run has in a version of its own.
 #[async_trait]
-pub trait State: Debug + Send + Sync {
+pub trait Collections: Debug + Send + Sync {
     /// Entries of one name in a collection, oldest first.
     async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>>;
 
     /// All entries of a collection, oldest first; their values may be left out.
     async fn listed(&self, of: &Collection) -> Result<Vec<Entry>>;
-
-    /// Names and labels of the entries dropped last to make room, oldest first.
-    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
 
     /// Adds an entry in place of those with the same name and labels, and of those it lists. Atomic: concurrent inserts
     /// never exceed its [`Room`].
@@ -73,6 +70,13 @@ pub trait State: Debug + Send + Sync {
 
     /// Removes entries.
     async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()>;
+}
+
+/// State that outlives a request.
+#[async_trait]
+pub trait State: Collections {
+    /// Names and labels of the entries dropped last to make room, oldest first.
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
 
     /// Number of the next execution of a collection's session, from 1. Atomic: none has the same.
     async fn number(&self, of: &Collection) -> Result<u64>;

@@ -29,8 +29,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{
-    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion, New,
-    Revoked, Spent, State, Version, observed,
+    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion,
+    New, Revoked, Spent, State, Version, observed,
 };
 use crate::config::{Amount, Rate, Store};
 use crate::error::{Error, ErrorCode, Result};
@@ -316,7 +316,7 @@ impl Shared {
 }
 
 #[async_trait]
-impl State for Shared {
+impl Collections for Shared {
     async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
         collections::entries(&self.link, &self.keys, of, Some(name), true).await
     }
@@ -325,16 +325,19 @@ impl State for Shared {
         collections::entries(&self.link, &self.keys, of, None, of.kind == Kind::Setup).await
     }
 
-    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-        collections::dropped(&self.link, &self.keys, of).await
-    }
-
     async fn insert(&self, into: &Collection, new: New) -> Result<()> {
         collections::insert(&self.link, &self.keys, into, new).await
     }
 
     async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
         collections::remove(&self.link, &self.keys, from, ids).await
+    }
+}
+
+#[async_trait]
+impl State for Shared {
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        collections::dropped(&self.link, &self.keys, of).await
     }
 
     async fn number(&self, of: &Collection) -> Result<u64> {
