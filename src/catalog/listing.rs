@@ -8,7 +8,7 @@ use crate::error::{Result, nearest};
 use crate::findings::{self, Finding, Item};
 use crate::manifest::{Layout, ServerEntry};
 use crate::meter::{Halt, Meter, Stopped};
-use crate::text::{brief, head};
+use crate::text::{brief, counted, head};
 use stubgen::ToolStub;
 
 /// Decides by server name whether the number of its resources may be shown.
@@ -418,8 +418,4 @@ fn tool_line(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
         Some(held) => format!("{}.pyi  {held}", tool.ident),
         None => format!("{}.pyi  {}", tool.ident, tool.summary).trim_end().to_owned(),
     }
-}
-
-pub(super) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

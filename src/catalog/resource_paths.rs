@@ -11,6 +11,7 @@ use super::{Catalog, Node};
 use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
 use crate::meter::{Meter, Stopped};
+use crate::text::counted;
 
 /// Most entries listed of a folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
@@ -126,7 +127,7 @@ impl Catalog {
             lines.push(format!("resources/  {note}"));
         }
         if !prompts.is_empty() {
-            lines.push(format!("prompts/  {}", super::listing::counted(prompts.len(), "prompt")));
+            lines.push(format!("prompts/  {}", counted(prompts.len(), "prompt")));
         }
         lines
     }
@@ -149,7 +150,7 @@ impl Catalog {
     pub(super) fn ls_prompts(&self, server: usize, lines: &mut Lines) {
         let entry = &self.servers[server];
         let prompts = &entry.offers.prompts;
-        let counted = super::listing::counted(prompts.len(), "prompt");
+        let counted = counted(prompts.len(), "prompt");
         lines.push(&format!("{}  {counted}", self.path(Node::Prompts(server))));
         lines.extend(prompts.iter().take(MAX_ENTRIES).map(prompt_line));
         lines.extend(more(prompts.len(), MAX_ENTRIES));
@@ -261,10 +262,10 @@ fn prompt_line(prompt: &Offer) -> String {
 }
 
 fn resources_note(offers: &Offers) -> String {
-    let resources = super::listing::counted(offers.resources.len(), "resource");
+    let resources = counted(offers.resources.len(), "resource");
     match offers.templates.len() {
         0 => resources,
-        templates => format!("{resources}, {}", super::listing::counted(templates, "template")),
+        templates => format!("{resources}, {}", counted(templates, "template")),
     }
 }
 

@@ -7,6 +7,7 @@ use super::listing::Lines;
 use super::{Catalog, Node};
 use crate::findings;
 use crate::skills::{Content, SKILL_MD, Skill, SkillFile, Skills};
+use crate::text::counted;
 
 /// Folder of the skills.
 pub(super) const FOLDER: &str = "skills";
@@ -133,7 +134,7 @@ impl Catalog {
     pub(super) fn skills_line(&self, named: &str) -> String {
         let (all, left_out) = (self.skills.skills.len(), self.skills.left_out.len());
         let left_out = if left_out > 0 { format!(", {left_out} left out") } else { String::new() };
-        format!("{named}  {all} {}{left_out}; {SKILL_MD} in each says how", if all == 1 { "skill" } else { "skills" })
+        format!("{named}  {}{left_out}; {SKILL_MD} in each says how", counted(all, "skill"))
     }
 
     /// Description of a skill, the servers that it lacks, and the rules of its findings.

@@ -13,7 +13,7 @@ use super::ui::Ui;
 use super::{Failure, Global, runs};
 use crate::broker::ExecutionContext;
 use crate::config::{Config, Limits};
-use crate::execution::{Called, Export, Played, Script, Verdict, counted, stall};
+use crate::execution::{Called, Export, Played, Script, Verdict, stall};
 use crate::files;
 use crate::gateway::Gateway;
 use crate::journal::{Journals, Recorded};
@@ -21,6 +21,7 @@ use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Matching, Parting, Player, Tape, Tool, shown};
 use crate::scripts::{CASSETTE, EXTENSIONS};
+use crate::text::counted;
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {
@@ -137,7 +138,7 @@ fn show(played: &Played, ui: Ui) {
 /// Another script on recorded answers.
 fn tried(played: &Played, player: &Player, operations: usize) -> Verdict {
     let missing = player.missing().len();
-    let used = format!("{} of {} were asked for", operations - missing, counted(operations));
+    let used = format!("{} of {} were asked for", operations - missing, counted(operations, "operation"));
     match player.parting().filter(|parting| !matches!(parting, Parting::Missing { .. }) || played.result.is_none()) {
         Some(parting) => {
             Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(parting.to_string()) }
@@ -184,7 +185,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
         return Ok(ExitCode::SUCCESS);
     };
     write(&out, &cassette.text())?;
-    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len())));
+    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
     beside(&out, language, &code, ui)?;
     Ok(ExitCode::SUCCESS)
 }

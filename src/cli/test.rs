@@ -29,6 +29,7 @@ use crate::people;
 use crate::principal::Principal;
 use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
 use crate::scripts::{CASSETTE, EXTENSIONS};
+use crate::text::counted;
 
 /// Folders that have no scripts of one's own.
 const SKIPPED: [&str; 2] = ["node_modules", "target"];
@@ -412,8 +413,7 @@ fn tell(outcomes: &[Outcome], failed: usize, has_definitions: bool, ui: Ui) {
     let all = outcomes.len();
     let updated = outcomes.iter().filter(|outcome| outcome.is_updated).count();
     let updated = if updated > 0 { format!(", {updated} updated") } else { String::new() };
-    let tests = if all == 1 { "test" } else { "tests" };
-    ui.out(&format!("\n{all} {tests}: {} passed, {failed} failed{updated}", all - failed));
+    ui.out(&format!("\n{}: {} passed, {failed} failed{updated}", counted(all, "test"), all - failed));
     if let Some(skipped) = skipped(outcomes, has_definitions) {
         ui.note(&people::line(&skipped));
     }

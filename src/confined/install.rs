@@ -17,6 +17,7 @@ use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
 use super::{Reason, Server, apply, helper, own_command, system};
 use crate::files;
+use crate::random;
 use crate::text::head;
 
 /// Timeout of an installation. `connect_timeout` bounds it too.
@@ -61,9 +62,7 @@ fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Reason> {
     let cache =
         cache.ok_or_else(|| Reason::new("there is no folder to install into").hint("set HOME or XDG_CACHE_HOME"))?;
     let what = format!("{:?} {:?} {:?} {:?}", launcher.registry, launcher.packages, launcher.program, launcher.python);
-    let digest = Sha256::digest(what.as_bytes());
-    let name: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(cache.join("forgefs/servers").join(name))
+    Ok(cache.join("forgefs/servers").join(random::hex(&Sha256::digest(what.as_bytes())[..8])))
 }
 
 /// Waits until no other process installs there.
@@ -210,7 +209,6 @@ fn program(launcher: &Launcher, folder: &Path) -> Result<PathBuf, Reason> {
 fn npm_program(folder: &Path, package: &str) -> Result<String, Reason> {
     #[derive(Deserialize)]
     struct Package {
-        #[serde(default)]
         bin: Option<Programs>,
     }
     #[derive(Deserialize)]

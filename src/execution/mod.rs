@@ -44,7 +44,6 @@ pub use journaled::Wanted;
 pub(crate) use render::waiting;
 pub use replayed::{Played, Script};
 pub use verdict::Verdict;
-pub(crate) use verdict::counted;
 
 /// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \

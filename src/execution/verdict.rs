@@ -3,6 +3,7 @@
 use super::Played;
 use crate::journal::End;
 use crate::replay::{Parting, shown};
+use crate::text::counted;
 
 /// What a replay ended with.
 #[derive(Debug)]
@@ -15,16 +16,11 @@ pub struct Verdict {
     pub parted: Option<String>,
 }
 
-/// A number of operations in words.
-pub(crate) fn counted(operations: usize) -> String {
-    format!("{operations} operation{}", if operations == 1 { "" } else { "s" })
-}
-
 impl Played {
     /// Compares a replay of the same code with the journal that it was played from: where it parted, and the recorded end.
     #[must_use]
     pub fn verdict(&self, parting: Option<Parting>, end: Option<&End>, is_cut: bool, operations: usize) -> Verdict {
-        let counted = counted(operations);
+        let counted = counted(operations, "operation");
         let stopped = match end {
             None => "died".to_owned(),
             Some(end) => format!("was stopped ({})", end.outcome),

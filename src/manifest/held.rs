@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::text::counted;
+
 /// Offers and instructions of one server that differ from their review, by identifier.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Held {
@@ -27,19 +29,13 @@ impl Held {
     /// Number of each, in words: nothing of the server's is in them.
     #[must_use]
     pub fn note(&self) -> Option<String> {
-        let counted = |count: usize, what: &str| match count {
-            0 => None,
-            1 => Some(format!("1 {what}")),
-            count => Some(format!("{count} {what}s")),
-        };
-        let mut parts: Vec<String> = [
-            counted(self.prompts.len(), "prompt"),
-            counted(self.resources.len(), "resource"),
-            counted(self.templates.len(), "resource template"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let held = [
+            (self.prompts.len(), "prompt"),
+            (self.resources.len(), "resource"),
+            (self.templates.len(), "resource template"),
+        ];
+        let held = held.into_iter().filter(|(count, _)| *count > 0);
+        let mut parts: Vec<String> = held.map(|(count, what)| counted(count, what)).collect();
         parts.extend(self.instructions.then(|| "the server's instructions".to_owned()));
         (!parts.is_empty()).then(|| format!("QUARANTINED, not shown: {}; not as reviewed", parts.join(", ")))
     }

@@ -18,7 +18,7 @@ use crate::parts::Part;
 use crate::redact::{self, PlaceholderTable, Surface};
 use crate::session::Session;
 use crate::task;
-use crate::text::brief;
+use crate::text::{brief, counted};
 
 pub use live::{Live, Watched};
 pub use run::{Run, RunState};
@@ -201,7 +201,7 @@ impl Runs {
         let lines = self.list(sees).await?.into_iter().map(|run| {
             let mut line = format!("/runs/{}  {}, {}, began {}", run.id, run.state, run.language.as_str(), run.began);
             if let Some(calls) = run.calls {
-                line.push_str(&format!(", {}", counted(calls)));
+                line.push_str(&format!(", {}", counted(calls, "call")));
             }
             line + &run.progress.map(|progress| format!(": {progress}")).unwrap_or_default()
         });
@@ -274,10 +274,6 @@ pub fn path(path: &str) -> Option<Option<&str>> {
         Some(id) => Some(Some(id)),
         None => rest.is_empty().then_some(None),
     }
-}
-
-fn counted(calls: usize) -> String {
-    format!("{calls} call{}", if calls == 1 { "" } else { "s" })
 }
 
 fn rfc3339(at_ms: u64) -> String {

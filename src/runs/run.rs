@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wire::{Json, Language};
 
-use super::{counted, rfc3339, since};
+use super::{rfc3339, since};
 use crate::error::{ErrorCode, Result, code_name};
 use crate::journal::{self, Line, Reader};
 use crate::labels::Labels;
@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::parts::{Part, clean, fit_text, fit_value};
 use crate::redact::{self, Redaction};
 use crate::task;
-use crate::text::BYTES_PER_TOKEN;
+use crate::text::{BYTES_PER_TOKEN, counted};
 
 /// State of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Run {
             RunState::Died => "died: its gateway ended before it did".to_owned(),
         };
         let progress = self.progress.as_ref().map(|progress| format!("\nprogress: {progress}")).unwrap_or_default();
-        format!("run {id}: {state}, {}, began {}{progress}", counted(*calls), rfc3339(*at_ms))
+        format!("run {id}: {state}, {}, began {}{progress}", counted(*calls, "call"), rfc3339(*at_ms))
     }
 
     /// The next step, if there is one.

@@ -8,13 +8,13 @@ mod front_matter;
 mod of_scripts;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::findings::{Finding, Findings, Item};
+use crate::random;
 pub use folder::{Trace, read};
 pub(crate) use of_scripts::with_scripts;
 
@@ -188,10 +188,7 @@ impl Skill {
 
 /// SHA-256 of a content, in hex.
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    random::hex(&Sha256::digest(bytes))
 }
 
 /// Most characters of a description, by the format.
