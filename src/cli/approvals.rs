@@ -59,17 +59,6 @@ struct Which {
     format: Format,
 }
 
-impl ApprovalsArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        let (Command::List { format, .. }
-        | Command::Show(Which { format, .. })
-        | Command::Allow { which: Which { format, .. }, .. }
-        | Command::Deny { which: Which { format, .. }, .. }) = &self.command;
-        format.json
-    }
-}
-
 pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;

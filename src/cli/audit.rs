@@ -52,13 +52,6 @@ enum Command {
     },
 }
 
-impl AuditArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        matches!(self.command, Command::List { json: true, .. } | Command::Show { json: true, .. })
-    }
-}
-
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let Some(path) = config.audit.path.filter(|_| config.audit.to == crate::config::AuditTo::File) else {

@@ -140,13 +140,6 @@ async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-impl AuthArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        matches!(&self.command, AuthCommand::Status { format, .. } if format.json)
-    }
-}
-
 /// State of a login as JSON.
 async fn shape(config: &Config, name: &str) -> Value {
     let (detail, usable) = standing(config, name).await;

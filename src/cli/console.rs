@@ -57,16 +57,6 @@ enum ConsoleCommand {
     },
 }
 
-impl ConsoleArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        match &self.command {
-            Some(ConsoleCommand::Add { format, .. } | ConsoleCommand::Remove { format, .. }) => format.json,
-            None => false,
-        }
-    }
-}
-
 pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match &args.command {
         Some(ConsoleCommand::Add { name, read_only, format }) => {

@@ -75,11 +75,6 @@ struct DaemonRunArgs {
 }
 
 impl DaemonArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        matches!(&self.command, DaemonCommand::Status(args) if args.format.json)
-    }
-
     /// True if the process is a gateway.
     pub(super) fn serves(&self) -> bool {
         matches!(self.command, DaemonCommand::Run(_))

@@ -53,7 +53,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 use crate::broker::Approver;
@@ -221,17 +221,16 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     let args: Vec<_> = args.collect();
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let matches = Cli::command().long_version(about::long_version()).try_get_matches_from(args);
+    let format = matches.as_ref().map_or(reports::Format::Text, format);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if wants_json && error.use_stderr() => return shapes::failure(&Failure::mistyped(&error), ui),
         Err(error) => return ui.usage(&error),
     };
-    let json = cli.command.as_ref().is_some_and(Command::prints_json);
-    let annotates = cli.command.as_ref().is_some_and(Command::annotates);
-    let fail = |failure: &Failure| match (json, annotates) {
-        (true, _) => shapes::failure(failure, ui),
-        (false, true) => reports::failure(failure, ui),
-        (false, false) => ui.failure(failure),
+    let fail = |failure: &Failure| match format {
+        reports::Format::Json => shapes::failure(failure, ui),
+        reports::Format::Github => reports::failure(failure, ui),
+        reports::Format::Text | reports::Format::Sarif => ui.failure(failure),
     };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
@@ -267,47 +266,14 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     }
 }
 
-impl Command {
-    /// True if it prints JSON: its errors are JSON too then.
-    fn prints_json(&self) -> bool {
-        match self {
-            Self::Ls(args) => args.format.json,
-            Self::Cat(args) => args.format.json,
-            Self::Search(args) => args.format.json,
-            Self::List(args) => args.format.json,
-            Self::Doctor(args) => args.format.json,
-            Self::Auth(args) => args.json(),
-            Self::Clients(args) => args.json(),
-            Self::Console(args) => args.json(),
-            Self::Secrets(args) => args.json(),
-            Self::Approvals(args) => args.json(),
-            Self::Audit(args) => args.json(),
-            Self::Run(args) => args.json,
-            Self::Runs(args) => args.json(),
-            Self::Replay(args) => args.format.json,
-            Self::Test(args) => args.report.json(),
-            Self::Check(args) => args.report.json(),
-            Self::Scripts(args) => args.json(),
-            Self::Call(args) => args.format.json,
-            Self::Connect(args) => args.format.json,
-            Self::Add(args) => args.how.format.json,
-            Self::Registry(args) => args.json(),
-            Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
-            #[cfg(unix)]
-            Self::Daemon(args) => args.json(),
-            _ => false,
-        }
+/// Format of a command's output: its errors have it too.
+fn format(mut matches: &ArgMatches) -> reports::Format {
+    while let Some((_, of_subcommand)) = matches.subcommand() {
+        matches = of_subcommand;
     }
-
-    /// True if it prints annotations of GitHub workflows: its errors are such too then.
-    fn annotates(&self) -> bool {
-        match self {
-            Self::Check(args) => args.report.annotates(),
-            Self::Scripts(args) => args.annotates(),
-            Self::Stubs(args) => args.annotates(),
-            Self::Test(args) => args.report.annotates(),
-            _ => false,
-        }
+    match matches.try_get_one::<bool>("json") {
+        Ok(Some(true)) => reports::Format::Json,
+        _ => matches.try_get_one("format").ok().flatten().copied().unwrap_or(reports::Format::Text),
     }
 }
 

@@ -59,16 +59,6 @@ impl ReportArgs {
     pub(super) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
-
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        self.format() == Format::Json
-    }
-
-    /// True if it prints annotations.
-    pub(super) fn annotates(&self) -> bool {
-        self.format() == Format::Github
-    }
 }
 
 /// Severity of a problem.

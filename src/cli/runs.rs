@@ -17,6 +17,7 @@ use crate::people;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Asked, shown};
 use crate::state;
+use crate::text::counted;
 
 #[derive(Args)]
 pub(super) struct RunsArgs {
@@ -47,15 +48,6 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
-}
-
-impl RunsArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        let (Command::List { format, .. } | Command::Show { format, .. } | Command::Delete { format, .. }) =
-            &self.command;
-        format.json
-    }
 }
 
 pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -156,10 +148,6 @@ fn is_unknown(run: &Run, operation: &Operation) -> bool {
 
 fn time(ms: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms.min(253_402_300_799_000))).to_string()
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// One run in a line.

@@ -51,15 +51,6 @@ enum SecretsCommand {
     },
 }
 
-impl SecretsArgs {
-    pub(super) fn json(&self) -> bool {
-        match &self.command {
-            SecretsCommand::Rotate { format, .. } | SecretsCommand::List { format } => format.json,
-            SecretsCommand::Set { .. } | SecretsCommand::Remove { .. } => false,
-        }
-    }
-}
-
 pub(super) async fn secrets(global: &Global, args: SecretsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
         SecretsCommand::Set { name } => {

@@ -88,13 +88,6 @@ enum StubsCommand {
     },
 }
 
-impl StubsArgs {
-    /// True if it prints annotations.
-    pub(super) fn annotates(&self) -> bool {
-        matches!(&self.command, StubsCommand::Check { report, .. } if report.annotates())
-    }
-}
-
 pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
         StubsCommand::Generate { out, from, observed } => {

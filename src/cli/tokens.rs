@@ -56,17 +56,6 @@ enum Command {
     },
 }
 
-impl ClientsArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        let (Command::Add { format, .. }
-        | Command::List { format }
-        | Command::Revoke { format, .. }
-        | Command::Rotate { format, .. }) = &self.command;
-        format.json
-    }
-}
-
 pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,

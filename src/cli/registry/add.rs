@@ -39,13 +39,6 @@ pub(super) struct AddArgs {
     args: Vec<String>,
 }
 
-impl AddArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        self.how.format.json
-    }
-}
-
 pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
     if !is_name(&args.name) {
         let message = format!("{} is not a name of the registry", people::quoted(head(&args.name, TEXT)));

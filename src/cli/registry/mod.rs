@@ -14,6 +14,7 @@ use crate::config::{Config, cache_folder, process_env};
 use crate::fetch::Fault;
 use crate::people;
 use crate::registry::{OFFICIAL, Registry};
+use crate::text::counted;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,16 +59,6 @@ impl Place {
     }
 }
 
-impl RegistryArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        match &self.command {
-            Command::Search(args) => args.json(),
-            Command::Add(args) => args.json(),
-        }
-    }
-}
-
 pub(super) async fn registry(global: &Global, args: RegistryArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Search(args) => search::search(global, &args, ui).await,
@@ -82,11 +73,10 @@ fn failed(fault: Fault) -> Failure {
 
 /// `3 hours`.
 fn in_words(age: Duration) -> String {
-    let minutes = age.as_secs() / 60;
-    let (count, unit) = match minutes {
-        0..60 => (minutes, "minute"),
-        60..1440 => (minutes / 60, "hour"),
-        _ => (minutes / 1440, "day"),
-    };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    let minutes = usize::try_from(age.as_secs() / 60).unwrap_or(usize::MAX);
+    match minutes {
+        0..60 => counted(minutes, "minute"),
+        60..1440 => counted(minutes / 60, "hour"),
+        _ => counted(minutes / 1440, "day"),
+    }
 }

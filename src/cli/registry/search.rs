@@ -30,13 +30,6 @@ pub(super) struct SearchArgs {
     format: Format,
 }
 
-impl SearchArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        self.format.json
-    }
-}
-
 pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
     limits::QUERY.check(args.query.len()).map_err(|error| Failure { exit: 2, ..error.into() })?;
     let registry = args.place.open(global)?;

@@ -20,6 +20,7 @@ use super::{Failure, Global, test};
 use crate::config::{self, Config};
 use crate::people;
 use crate::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
+use crate::text::counted;
 use examine::Examined;
 
 #[derive(Args)]
@@ -53,30 +54,6 @@ enum Command {
         #[command(flatten)]
         report: ReportArgs,
     },
-}
-
-impl ScriptsArgs {
-    /// True if it prints JSON.
-    pub(super) fn json(&self) -> bool {
-        if let Command::Check { report } = &self.command {
-            return report.json();
-        }
-        let (Command::List { format }
-        | Command::Lock { format }
-        | Command::Proposals(proposals::ProposalsArgs { format, .. })
-        | Command::Accept(accept::AcceptArgs { format, .. })
-        | Command::Reject(accept::RejectArgs { format, .. })
-        | Command::Save(save::SaveArgs { format, .. })) = &self.command
-        else {
-            return false;
-        };
-        format.json
-    }
-
-    /// True if it prints annotations.
-    pub(super) fn annotates(&self) -> bool {
-        matches!(&self.command, Command::Check { report } if report.annotates())
-    }
 }
 
 impl From<FolderError> for Failure {
@@ -183,7 +160,7 @@ async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<E
     } else {
         examined.iter().for_each(|examined| told::findings(&place.path, examined, false, ui));
         told::changes(&changed, ui);
-        let count = told::counted(examined.len(), "script");
+        let count = counted(examined.len(), "script");
         ui.out(&match (refused, is_written) {
             (0, true) => format!("wrote {FILE}: {count}"),
             (0, false) => format!("{FILE} is up to date: {count}"),
@@ -225,7 +202,7 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
                 Some(tests) => tests.tell(ui),
                 None => ui.note("no tests: no NAME.cassette.json is beside a script"),
             }
-            let count = told::counted(examined.len(), "script");
+            let count = counted(examined.len(), "script");
             ui.out(&match code {
                 0 => format!("{count}: as {FILE} says"),
                 3 => format!("{count}: not all was compared"),

@@ -19,6 +19,7 @@ use crate::people;
 use crate::proposals::{Extension, Kept, Proposals};
 use crate::replay::Difference;
 use crate::scripts::{Folder, Source};
+use crate::text::counted;
 
 /// Longest search for a short difference of two texts.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -247,7 +248,7 @@ fn plan(examined: &Examined) -> Value {
 
 fn tell_plan(desk: &Desk, examined: &Examined, ui: Ui) {
     let locked = &examined.locked;
-    let most = locked.most_calls.map(|most| format!("{} at most", told::counted(most as usize, "call")));
+    let most = locked.most_calls.map(|most| format!("{} at most", counted(most as usize, "call")));
     ui.out(&format!("plan    {}", most.unwrap_or_else(|| "any number of calls".to_owned())));
     for call in &locked.calls {
         let writes = if call.writes { "  writes" } else { "  reads" };

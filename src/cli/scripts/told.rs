@@ -103,8 +103,3 @@ pub(super) fn as_json(folder: &Path, examined: &[Examined], changed: &BTreeMap<S
     );
     there.chain(gone).collect()
 }
-
-/// `1 script`, `2 scripts`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
