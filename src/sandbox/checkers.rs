@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use wire::{Check, Facts, Language, Outline, Parts, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
 
 use super::Failure;
+use super::metrics::Counter;
 use super::process::{Spec, Worker};
 use super::script::{self, Script};
 use super::signature;
@@ -135,8 +136,8 @@ impl Checkers {
             let answer = worker.check(check, limit).await?;
             judge(answer, asked, code)
         };
-        let killed = &self.warm.counters.killed;
-        self.warm.work(worker, work, |answer| answer.is_err().then_some(killed)).await
+        let unfit = |answer: &Result<_, _>| answer.is_err().then_some::<Counter>(|all| &mut all.killed);
+        self.warm.work(worker, work, unfit).await
     }
 }
 

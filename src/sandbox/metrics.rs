@@ -1,7 +1,6 @@
 //! Metrics of a worker pool.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// Counters of a pool, and its current state.
@@ -38,48 +37,20 @@ pub struct Metrics {
     pub waiting: u64,
 }
 
-/// Counters behind [`Metrics`].
+/// The counters of [`Metrics`].
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) runs: Counter,
-    pub(super) waited: Counter,
-    pub(super) refused: Counter,
-    pub(super) started: Counter,
-    pub(super) failed_starts: Counter,
-    pub(super) recycled: Counter,
-    pub(super) discarded: Counter,
-    pub(super) killed: Counter,
-    pub(super) cancelled: Counter,
-}
+pub(super) struct Counters(Mutex<Metrics>);
+
+/// One of the counters.
+pub(super) type Counter = fn(&mut Metrics) -> &mut u64;
 
 impl Counters {
+    pub(super) fn add(&self, counter: Counter) {
+        *counter(&mut self.0.lock()) += 1;
+    }
+
     /// Reads the counters, without the pool's current state.
     pub(super) fn read(&self) -> Metrics {
-        Metrics {
-            runs: self.runs.get(),
-            waited: self.waited.get(),
-            refused: self.refused.get(),
-            started: self.started.get(),
-            failed_starts: self.failed_starts.get(),
-            recycled: self.recycled.get(),
-            discarded: self.discarded.get(),
-            killed: self.killed.get(),
-            cancelled: self.cancelled.get(),
-            ..Metrics::default()
-        }
-    }
-}
-
-/// A monotonic counter.
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        *self.0.lock()
     }
 }

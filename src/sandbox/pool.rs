@@ -107,7 +107,7 @@ impl Pool {
             idle: count(self.workers.idle()),
             busy: count(self.places.busy()),
             idle_checkers: count(self.checkers.warm.idle()),
-            killed_checkers: self.checkers.warm.counters.killed.get(),
+            killed_checkers: self.checkers.warm.counters.read().killed,
             waiting: count(self.places.waiting()),
             ..self.workers.counters.read()
         }
@@ -163,14 +163,14 @@ impl Pool {
             let _ = tell.send(place);
             return Ok(Entry(told));
         }
-        self.workers.counters.waited.add();
+        self.workers.counters.add(|all| &mut all.waited);
         let told = self.places.enter(turn, self.queue).ok_or_else(|| self.is_full())?;
         self.places.grant();
         Ok(Entry(told))
     }
 
     fn is_full(&self) -> Error {
-        self.workers.counters.refused.add();
+        self.workers.counters.add(|all| &mut all.refused);
         let (runs, queue) = (self.runs, self.queue);
         Error::new(ErrorCode::Busy, format!("all {runs} places for scripts are taken and {queue} wait already"))
     }
@@ -189,7 +189,7 @@ impl Pool {
         let place = match tokio::time::timeout(wait, told).await {
             Ok(place) => place.map_err(|_| self.is_full())?,
             Err(_) => {
-                self.workers.counters.refused.add();
+                self.workers.counters.add(|all| &mut all.refused);
                 let what = format!("no place for a script became free within {wait:?}");
                 return Err(Error::new(ErrorCode::Busy, what));
             }
@@ -210,7 +210,7 @@ impl Pool {
 
     /// Runs a script in a place that is taken, or for one that runs already, and waits for it in a place of its own.
     pub async fn run_nested(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
-        self.workers.counters.runs.add();
+        self.workers.counters.add(|all| &mut all.runs);
         self.attempts(run, host, wall).await
     }
 
@@ -244,21 +244,20 @@ impl Pool {
             Err(error) => return not_run(error),
         };
         let work = async |worker: &mut Worker| worker.run(run.clone(), host, wall).await;
-        self.workers.work(worker, work, |report| self.why_unfit(report)).await
+        self.workers.work(worker, work, why_unfit).await
     }
+}
 
-    /// The counter of the reason for which a worker may not run another script.
-    fn why_unfit(&self, report: &Report) -> Option<&Counter> {
-        let counters = &self.workers.counters;
-        match &report.result {
-            Ok(_) => None,
-            Err(Failure::Script(error)) => match error.kind {
-                // It has told so, but may have had to give itself up for it.
-                ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal => Some(&counters.discarded),
-                _ => None,
-            },
-            Err(_) => Some(&counters.killed),
-        }
+/// The counter of the reason for which a worker may not run another script.
+fn why_unfit(report: &Report) -> Option<Counter> {
+    match &report.result {
+        Ok(_) => None,
+        Err(Failure::Script(error)) => match error.kind {
+            // It has told so, but may have had to give itself up for it.
+            ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal => Some(|all| &mut all.discarded),
+            _ => None,
+        },
+        Err(_) => Some(|all| &mut all.killed),
     }
 }
 

@@ -94,7 +94,7 @@ impl Warm {
                 worker.is_warm = true;
                 return Some(worker);
             }
-            self.counters.discarded.add();
+            self.counters.add(|all| &mut all.discarded);
         }
     }
 
@@ -115,8 +115,7 @@ impl Warm {
 
     async fn start(&self) -> Result<Worker> {
         let started = Worker::start(&self.spec).await;
-        let counter = if started.is_ok() { &self.counters.started } else { &self.counters.failed_starts };
-        counter.add();
+        self.counters.add(if started.is_ok() { |all| &mut all.started } else { |all| &mut all.failed_starts });
         started
     }
 
@@ -129,20 +128,20 @@ impl Warm {
 
     /// Works with a process and takes it back; `unfit` counts a reason for which it is ended in place of that. Dropping
     /// the future ends it in the middle of its work.
-    pub(super) async fn work<'a, T>(
-        self: &'a Arc<Self>,
+    pub(super) async fn work<T>(
+        self: &Arc<Self>,
         mut worker: Worker,
         work: impl AsyncFnOnce(&mut Worker) -> T,
-        unfit: impl FnOnce(&T) -> Option<&'a Counter>,
+        unfit: impl FnOnce(&T) -> Option<Counter>,
     ) -> T {
         let mut unfinished = Unfinished { warm: self, is_done: false };
         let done = work(&mut worker).await;
         unfinished.is_done = true;
         let is_worn = self.is_old(&worker) || (worker.uses.is_multiple_of(WEIGHED) && self.is_fat(&worker));
-        match unfit(&done).or_else(|| is_worn.then_some(&self.counters.recycled)) {
+        match unfit(&done).or_else(|| is_worn.then_some::<Counter>(|all| &mut all.recycled)) {
             None => self.put_back(worker),
             Some(counter) => {
-                counter.add();
+                self.counters.add(counter);
                 drop(worker);
                 self.replace();
             }
@@ -158,9 +157,9 @@ impl Warm {
         for _ in 0..self.wanted {
             let Some(mut worker) = self.idle.lock().pop_front() else { return };
             if self.is_old(&worker) || self.is_fat(&worker) {
-                self.counters.recycled.add();
+                self.counters.add(|all| &mut all.recycled);
             } else if !worker.is_sound() || !worker.answers(PULSE).await {
-                self.counters.discarded.add();
+                self.counters.add(|all| &mut all.discarded);
             } else {
                 self.put_back(worker);
             }
@@ -197,7 +196,7 @@ struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.warm.counters.cancelled.add();
+            self.warm.counters.add(|all| &mut all.cancelled);
             self.warm.replace();
         }
     }
