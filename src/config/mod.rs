@@ -94,7 +94,7 @@ pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use values::Values;
 
 /// Configuration of one gateway.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     /// Files with variables for references.
     pub env_files: Vec<PathBuf>,
@@ -220,34 +220,7 @@ impl Config {
     /// Defaults, without servers.
     #[must_use]
     pub fn empty() -> Self {
-        Self {
-            env_files: Vec::new(),
-            servers: BTreeMap::new(),
-            sandbox: Sandbox::default(),
-            memory: Memory::default(),
-            manifest: Manifest::default(),
-            skills: None,
-            audit: Audit::default(),
-            journal: Journal::default(),
-            approvals: Approvals::default(),
-            state: None,
-            redaction: Results::default(),
-            placeholders: false,
-            answer_findings: false,
-            budgets: Budgets::default(),
-            metrics: None,
-            telemetry: None,
-            policy: Policy::default(),
-            scripts: Scripts::default(),
-            http: Http::default(),
-            profiles: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            console: BTreeMap::new(),
-            needs_token: false,
-            references: References::default(),
-            daemon: Daemon::default(),
-            path: None,
-        }
+        Self::default()
     }
 
     /// This configuration without the clients and people that `next` lacks or gives another token, and without the access

@@ -11,53 +11,32 @@ use super::credential::RawCredential;
 use super::schema;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table")]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct Raw {
     pub(super) env_files: Option<Vec<String>>,
-    #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawServer>")]
     pub(super) servers: BTreeMap<String, RawServer>,
-    #[serde(default)]
     pub(super) sandbox: RawSandbox,
-    #[serde(default)]
     pub(super) memory: RawMemory,
-    #[serde(default)]
     pub(super) manifest: RawManifest,
-    #[serde(default)]
     pub(super) skills: RawSkills,
-    #[serde(default)]
     pub(super) audit: RawAudit,
-    #[serde(default)]
     pub(super) journal: RawJournal,
-    #[serde(default)]
     pub(super) approvals: RawApprovals,
-    #[serde(default)]
     pub(super) state: RawState,
-    #[serde(default)]
     pub(super) redaction: RawRedaction,
-    #[serde(default)]
     pub(super) budgets: RawBudgets,
-    #[serde(default)]
     pub(super) metrics: RawMetrics,
-    #[serde(default)]
     pub(super) telemetry: RawTelemetry,
-    #[serde(default)]
     pub(super) daemon: RawDaemon,
-    #[serde(default)]
     pub(super) groups: BTreeMap<String, RawGroup>,
-    #[serde(default)]
     pub(super) flows: Vec<RawFlow>,
-    #[serde(default)]
     pub(super) scripts: RawScripts,
-    #[serde(default)]
     pub(super) http: RawHttp,
-    #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawProfile>")]
     pub(super) profiles: BTreeMap<String, RawProfile>,
-    #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawClient>")]
     pub(super) clients: BTreeMap<String, RawClient>,
-    #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawConsole>")]
     pub(super) console: BTreeMap<String, RawConsole>,
 }

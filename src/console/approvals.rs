@@ -25,10 +25,8 @@ pub(super) struct Decide {
     allow: bool,
     #[serde(default)]
     scope: Scope,
-    #[serde(default)]
     reason: Option<String>,
     /// Digest of the plan as it was shown.
-    #[serde(default)]
     plan: Option<String>,
 }
 

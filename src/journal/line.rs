@@ -68,7 +68,6 @@ pub struct Head {
     #[serde(default)]
     pub servers: Vec<Server>,
     /// Limits of its engine.
-    #[serde(default)]
     pub limits: Option<Limits>,
 }
 

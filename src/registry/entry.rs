@@ -93,20 +93,15 @@ struct Detail {
     version: String,
     #[serde(default)]
     description: String,
-    #[serde(default)]
     repository: Option<Repository>,
-    #[serde(default)]
     packages: Option<Vec<Package>>,
-    #[serde(default)]
     remotes: Option<Vec<Remote>>,
     /// Where registries had it before they had metadata.
-    #[serde(default)]
     status: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Repository {
-    #[serde(default)]
     url: Option<String>,
 }
 
@@ -114,18 +109,12 @@ struct Repository {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Package {
     pub(super) registry_type: String,
-    #[serde(default)]
     pub(super) registry_base_url: Option<String>,
     pub(super) identifier: String,
-    #[serde(default)]
     pub(super) version: Option<String>,
-    #[serde(default)]
     pub(super) transport: Option<Transport>,
-    #[serde(default)]
     pub(super) runtime_arguments: Option<Vec<Argument>>,
-    #[serde(default)]
     pub(super) package_arguments: Option<Vec<Argument>>,
-    #[serde(default)]
     pub(super) environment_variables: Option<Vec<Input>>,
 }
 
@@ -147,9 +136,7 @@ pub(super) struct Remote {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) url: String,
-    #[serde(default)]
     pub(super) headers: Option<Vec<Input>>,
-    #[serde(default)]
     pub(super) variables: Option<BTreeMap<String, Variable>>,
 }
 
@@ -162,11 +149,8 @@ pub(super) struct Input {
     pub(super) is_required: bool,
     #[serde(default)]
     pub(super) is_secret: bool,
-    #[serde(default)]
     pub(super) value: Option<String>,
-    #[serde(default)]
     pub(super) default: Option<String>,
-    #[serde(default)]
     pub(super) variables: Option<BTreeMap<String, Variable>>,
 }
 
@@ -175,26 +159,19 @@ pub(super) struct Input {
 pub(super) struct Argument {
     #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(default)]
     pub(super) name: Option<String>,
-    #[serde(default)]
     pub(super) value_hint: Option<String>,
     #[serde(default)]
     pub(super) is_required: bool,
-    #[serde(default)]
     pub(super) value: Option<String>,
-    #[serde(default)]
     pub(super) default: Option<String>,
-    #[serde(default)]
     pub(super) variables: Option<BTreeMap<String, Variable>>,
 }
 
 /// A part of a value in braces.
 #[derive(Deserialize)]
 pub(super) struct Variable {
-    #[serde(default)]
     pub(super) value: Option<String>,
-    #[serde(default)]
     pub(super) default: Option<String>,
 }
 

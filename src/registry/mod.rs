@@ -50,7 +50,6 @@ pub(crate) struct Search {
 #[derive(Deserialize)]
 struct Page {
     servers: Vec<Value>,
-    #[serde(default)]
     metadata: Option<Metadata>,
 }
 
