@@ -155,7 +155,10 @@ impl Index {
         let Ok(text) = std::str::from_utf8(line) else { return };
         let Ok(record) = serde_json::from_str::<Record<'_>>(text) else { return };
         match (&record.event, &record.run) {
-            (Some(_), Some(run)) => self.sent(run, &record),
+            (Some(_), Some(run)) => {
+                let Ok(call) = serde_json::from_str::<RawCall<'_>>(text) else { return };
+                self.sent(run, &record, &call);
+            }
             _ => self.ended(record),
         }
         if self.open.len() > OPEN || self.open_bytes > limits::CONSOLE_INDEX.max / 2 {
@@ -173,21 +176,11 @@ impl Index {
         }
     }
 
-    fn sent(&mut self, run: &str, record: &Record<'_>) {
+    fn sent(&mut self, run: &str, record: &Record<'_>, call: &RawCall<'_>) {
         if self.known.contains(run) {
             return;
         }
-        let call = RawCall {
-            time: record.time.clone(),
-            server: record.server.clone().unwrap_or_default(),
-            tool: record.tool.clone().unwrap_or_default(),
-            verdict: record.verdict.clone().unwrap_or_default(),
-            outcome: "running".into(),
-            ms: 0.0,
-            cost: 0.0,
-            labels: Vec::new(),
-        };
-        let call = self.call(&call);
+        let call = Call { outcome: self.word("running"), ..self.call(call) };
         if let Some(begun) = self.open.get_mut(run) {
             if begun.calls.len() < CALLS {
                 begun.calls.push(call);
@@ -263,67 +256,57 @@ impl Index {
     }
 }
 
-/// A line of the log: what lists show of it.
-#[derive(Deserialize)]
+/// A line of the log: what lists show of it. The line of a call that was sent is a [`RawCall`] too.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Record<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     event: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     run: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     id: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     time: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     session: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     client: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     principal: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     language: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     request: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     outcome: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     error: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     code: Option<Cow<'a, str>>,
-    #[serde(default)]
     dry_run: bool,
-    #[serde(default)]
     ms: Option<f64>,
-    #[serde(default)]
     cost: Option<f64>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     calls: Vec<RawCall<'a>>,
-    /// Of a call that was sent.
-    #[serde(default, borrow)]
-    server: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    tool: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
-    verdict: Option<Cow<'a, str>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct RawCall<'a> {
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     time: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     server: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     tool: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     verdict: Cow<'a, str>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     outcome: Cow<'a, str>,
-    #[serde(default)]
     ms: f64,
-    #[serde(default)]
     cost: f64,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     labels: Vec<Cow<'a, str>>,
 }
 

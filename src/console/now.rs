@@ -1,15 +1,12 @@
 //! What runs now: a snapshot, and a stream of snapshots. The stream looks a few times a second while somebody reads it; a
 //! reader who is slow gets fewer, and no script waits for one.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http_body::{Body, Frame};
-use http_body_util::BodyExt as _;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -43,7 +40,7 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, what, "close one of them"));
     };
     // One event waits: whoever reads slowly gets the next state, not every one.
-    let (tell, told) = mpsc::channel(1);
+    let (tell, mut told) = mpsc::channel(1);
     let (console, by) = (Arc::clone(console), asked.by.clone());
     let looking = Task::spawn(async move {
         let _place = place;
@@ -73,8 +70,11 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
             }
         }
     });
-    let body = Events { told, _looking: looking };
-    Ok(reply::with_headers(body.boxed(), "text/event-stream"))
+    let events = futures::stream::poll_fn(move |context| {
+        let _looking = &looking;
+        told.poll_recv(context).map(|event| Some(Ok(Frame::data(event?))))
+    });
+    Ok(reply::with_headers(StreamBody::new(events).boxed(), "text/event-stream"))
 }
 
 /// What the pages saw last.
@@ -192,22 +192,4 @@ fn call(call: &CallRecord) -> Value {
         "verdict": call.verdict.to_string(),
         "error": call.error,
     })
-}
-
-/// A body of events, as they come.
-struct Events {
-    told: mpsc::Receiver<Bytes>,
-    _looking: Task,
-}
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.told.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
 }

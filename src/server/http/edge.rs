@@ -257,8 +257,8 @@ impl Edge {
     /// Answers a request of a client.
     async fn answered(&self, config: &Config, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
         match *request.method() {
-            Method::POST => self.post(config, request, client).await,
-            Method::GET => self.stream(request, client).await,
+            Method::POST => self.post(config, request, client).await.unwrap_or_else(|refused| refused),
+            Method::GET => self.stream(request, client).await.unwrap_or_else(|refused| refused),
             Method::DELETE => self.end(request, &client).await,
             _ => self.pass(request.map(|_| Full::default()), &client).await,
         }
@@ -295,38 +295,30 @@ impl Edge {
         }
     }
 
-    /// A message of a client.
-    async fn post(&self, config: &Config, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
+    /// A message of a client; `Err` has a refusal, as in the functions that it calls.
+    async fn post(&self, config: &Config, request: Request<Incoming>, client: Arc<HttpClient>) -> Result<Reply, Reply> {
         let session_id =
             request.headers().get(SESSION_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
         let (parts, body) = request.into_parts();
         // All sessions of a client share its bytes.
-        let (body, held) = match received(body, &client.admission).await {
-            Ok(received) => received,
-            Err(refused) => return refused,
-        };
-        let (read, body) = match parsed(body, held).await {
-            Ok(parsed) => parsed,
-            Err(refused) => return refused,
-        };
+        let (body, held) = received(body, &client.admission).await?;
+        let (read, body) = parsed(body, held).await?;
         let (message, held) = match read {
             Read::Message(message, held) => (message, held),
-            Read::Refused(id, error) => return reply::error(StatusCode::BAD_REQUEST, id, error),
+            Read::Refused(id, error) => return Err(reply::error(StatusCode::BAD_REQUEST, id, error)),
             Read::Nothing => {
-                return reply::refused(StatusCode::BAD_REQUEST, None, "not a JSON-RPC message", "send one, as JSON");
+                let (what, fix) = ("not a JSON-RPC message", "send one, as JSON");
+                return Err(reply::refused(StatusCode::BAD_REQUEST, None, what, fix));
             }
         };
         let begins = initialized_revision(&message).is_some();
         // Sessions are of the older revisions: rmcp looks for none, whatever the header says.
         let of = session_id.as_deref().filter(|_| !begins && !is_modern(&message, &parts.headers));
-        let session = match self.session(of, &client, request_id(&message).as_ref()).await {
-            Ok(session) => session,
-            Err(refused) => return refused,
-        };
+        let session = self.session(of, &client, request_id(&message).as_ref()).await?;
         let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
         let (size, asked) = (body.len(), request_id(&message));
         let request = Request::from_parts(parts, Full::new(body));
-        match (begins, session) {
+        Ok(match (begins, session) {
             (true, _) if session_id.is_some() => {
                 let what = "this session is initialized already";
                 let fix = "end it by DELETE, or send `initialize` without Mcp-Session-Id for another session";
@@ -364,7 +356,7 @@ impl Edge {
                 }
                 Err(error) => not_admitted(&error, asked),
             },
-        }
+        })
     }
 
     /// An admitted message of a session. It reaches the session even if the connection breaks meanwhile: it is in flight
@@ -401,27 +393,21 @@ impl Edge {
     }
 
     /// A stream of a session's notifications.
-    async fn stream(&self, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
+    async fn stream(&self, request: Request<Incoming>, client: Arc<HttpClient>) -> Result<Reply, Reply> {
         let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let session = match self.session(id, &client, None).await {
-            Ok(session) => session,
-            Err(refused) => return refused,
-        };
-        let Some(session) = session else {
-            return self.pass(request.map(|_| Full::default()), &client).await;
+        let Some(session) = self.session(id, &client, None).await? else {
+            return Ok(self.pass(request.map(|_| Full::default()), &client).await);
         };
         let last = request.headers().get(LAST_EVENT).map(|last| String::from_utf8_lossy(last.as_bytes()));
         if let Some(Err(why)) = last.map(|last| session.can_resume(&last)) {
             let fix = "repeat the request whose answer was not read, or open a stream without Last-Event-ID";
-            return reply::refused(StatusCode::BAD_REQUEST, None, &format!("the stream cannot be resumed: {why}"), fix);
+            let what = format!("the stream cannot be resumed: {why}");
+            return Err(reply::refused(StatusCode::BAD_REQUEST, None, &what, fix));
         }
-        let open = match session.open_stream() {
-            Ok(open) => open,
-            Err(error) => return not_admitted(&error, None),
-        };
+        let open = session.open_stream().map_err(|error| not_admitted(&error, None))?;
         let service = self.service(self.own(&client, None, Some(RETRY), session.ended.child_token()));
         let answered = handled(&service, request.map(|_| Full::default())).await;
-        reply::holding(of_session(answered, &session), (open, session.hold()))
+        Ok(reply::holding(of_session(answered, &session), (open, session.hold())))
     }
 
     /// Begins a session.

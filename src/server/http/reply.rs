@@ -123,7 +123,12 @@ pub(super) fn readable_by(mut reply: Reply, origin: HeaderValue) -> Reply {
 
 /// Keeps `held` until the answer was read or its reader is gone.
 pub(super) fn holding<H: Send + Sync + 'static>(reply: Reply, held: H) -> Reply {
-    reply.map(|body| Holding { body, _held: Unpinned(held) }.boxed())
+    // There are no errors: the closure is there for what it owns.
+    let holding = move |never| {
+        let _held = &held;
+        never
+    };
+    reply.map(|body| body.map_err(holding).boxed())
 }
 
 /// Counts what is not written of an answer among what the client has not read. A stream waits for no reader: it is taken
@@ -191,36 +196,6 @@ impl Body for Ending {
             Poll::Ready(()) if !self.body.is_end_stream() => Poll::Ready(None),
             _ => Pin::new(&mut self.body).poll_frame(context),
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// Held, and never looked at.
-struct Unpinned<H>(H);
-
-impl<H> Unpin for Unpinned<H> {}
-
-struct Holding<H> {
-    body: BoxBody<Bytes, Infallible>,
-    _held: Unpinned<H>,
-}
-
-impl<H> Body for Holding<H> {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
