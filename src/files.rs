@@ -1,10 +1,10 @@
 //! Files on disk: bounded reads of foreign files; edits of people's files; private files of the gateway, replaced
 //! atomically; versions of files.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 mod edited;
 mod layout;
@@ -18,6 +18,8 @@ pub(crate) use private::{check_file, check_folder, open_private, read_private};
 const RESTLESS: Duration = Duration::from_secs(10);
 /// Most attempts of [`read_regular`] on a file that changes meanwhile.
 const READINGS: usize = 3;
+/// Interval of attempts to get a lock.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Reads a regular file of at most `max` bytes.
 ///
@@ -169,6 +171,24 @@ pub(crate) fn at_rest<T>(path: &Path, rest: Duration, read: impl Fn() -> T) -> i
     }
     let what = format!("it was not at rest for {} ms within {} s", rest.as_millis(), RESTLESS.as_secs());
     Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
+}
+
+/// Locks a file that other processes may hold for up to `patience`. Blocks as long.
+///
+/// # Errors
+/// `WouldBlock` when one holds it for longer; any other when it cannot be locked.
+pub(crate) fn lock(file: &File, patience: Duration) -> io::Result<()> {
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds its lock"));
+            }
+        }
+    }
 }
 
 /// Creates the folder and missing parents, private to their owner.

@@ -1,10 +1,10 @@
 //! Scripts that agents propose, one private file each in a folder of which nothing is called or served. A lock on the
 //! folder orders the changes of all processes, and a file is replaced as a whole.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,6 @@ const LOCK: &str = ".lock";
 const ENTRIES: usize = 8 * limits::PROPOSALS.max;
 /// Longest wait for another process that changes the folder.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval of looking whether it has ended.
-const PAUSE: Duration = Duration::from_millis(20);
 /// Most memory of the values of a proposal.
 const VALUES: usize = 8 * limits::PROPOSAL.max;
 /// Suggested fix where there is no room.
@@ -200,17 +198,13 @@ impl Proposals {
         let options = &mut files::private();
         options.create(true).truncate(false).write(true);
         let lock = files::open_private(&self.folder.join(LOCK), options).map_err(unfit)?;
-        let begun = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Alone(lock)),
-                Err(TryLockError::Error(error)) => return Err(unfit(error)),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => {
-                    let what = format!("another process changes the proposals, for over {} s", PATIENCE.as_secs());
-                    return Err(Error::new(ErrorCode::Busy, what).hint("try again when it has ended"));
-                }
+        match files::lock(&lock, PATIENCE) {
+            Ok(()) => Ok(Alone(lock)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let what = format!("another process changes the proposals, for over {} s", PATIENCE.as_secs());
+                Err(Error::new(ErrorCode::Busy, what).hint("try again when it has ended"))
             }
+            Err(error) => Err(unfit(error)),
         }
     }
 

@@ -4,7 +4,7 @@
 //! path, never through a link, never a pipe or a device, and never one that another user owns or may change. A rotation
 //! that fails is postponed.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,8 +16,6 @@ use crate::files::{self, Keep};
 
 /// Longest wait of a rotation for another process's lock on the file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Interval of attempts to get that lock.
-const LOOK: Duration = Duration::from_millis(2);
 /// Delay after a failed rotation.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -154,7 +152,7 @@ impl Lines {
     /// Shifts the files by one number, drops the oldest, and starts a new one. If that fails, the file stays in use.
     fn rotate(&self, file: File, open: &mut Open) -> io::Result<File> {
         // One process at a time; a second one finds a file with room.
-        let moved = lock(&file).and_then(|()| match length_at(&file, &self.path) {
+        let moved = files::lock(&file, PATIENCE).and_then(|()| match length_at(&file, &self.path) {
             Some(_) => self.move_on(),
             None => Ok(()),
         });
@@ -194,21 +192,6 @@ impl Lines {
 impl Open {
     fn is_put_off(&self) -> bool {
         self.put_off.is_some_and(|until| Instant::now() < until)
-    }
-}
-
-/// Locks a file that other processes may hold for a moment.
-fn lock(file: &File) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                return Err(io::Error::new(ErrorKind::WouldBlock, "another process holds its lock"));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
-        }
     }
 }
 

@@ -4,10 +4,10 @@
 mod attributes;
 mod backups;
 
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -16,8 +16,6 @@ use backups::Kind;
 
 /// Timeout for another edit in the same folder.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
-/// Interval of attempts to get the lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(25);
 /// Most attempts to put back what another program wrote in the last moment.
 const EXCHANGES: usize = 100;
 /// Start of the names of temporary files.
@@ -282,17 +280,13 @@ fn changed() -> io::Error {
 /// compared in any case.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     let Ok(file) = File::open(folder) else { return Ok(None) };
-    let deadline = Instant::now() + LOCK_LIMIT;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::Error(_)) => return Ok(None),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                let what = format!("another process locks {} for over 10 s", folder.display());
-                return Err(io::Error::new(ErrorKind::TimedOut, what));
-            }
+    match super::lock(&file, LOCK_LIMIT) {
+        Ok(()) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            let what = format!("another process locks {} for over 10 s", folder.display());
+            Err(io::Error::new(ErrorKind::TimedOut, what))
         }
+        Err(_) => Ok(None),
     }
 }
 
