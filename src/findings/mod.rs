@@ -106,16 +106,6 @@ impl Findings {
         self.list.iter().filter(move |finding| finding.severity >= least)
     }
 
-    /// A finding of this at a place where `before` has none of its rule as severe. Notes count: words that are usual in
-    /// a tool's field are new in a reviewed text.
-    #[must_use]
-    pub fn adds_to(&self, before: &Self) -> Option<&Finding> {
-        let is_known = |finding: &Finding| {
-            before.from(finding.severity).any(|known| known.rule == finding.rule && known.place == finding.place)
-        };
-        self.list.iter().find(|finding| !is_known(finding))
-    }
-
     /// The part about tools that `has` keeps, by wire name, and about everything that is no tool.
     #[must_use]
     pub fn keeping(&self, has: impl Fn(&str) -> bool) -> Self {
