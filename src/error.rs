@@ -119,126 +119,74 @@ pub struct Behaviour {
     pub exit: u8,
 }
 
-impl Behaviour {
-    /// The row of `code`.
-    #[must_use]
-    pub fn of(code: ErrorCode) -> Self {
-        let row = |retryable, fault, exit, means, fix| Self { retryable, fault, fix, means, exit };
-        match code {
-            ErrorCode::ServerNotFound => row(false, false, 1, "no such server", "`ls /` lists the servers"),
-            ErrorCode::ToolNotFound => {
-                row(false, false, 1, "no such tool", "`search` finds tools, `ls /<server>` lists them")
-            }
-            ErrorCode::InvalidArgs => {
-                let means = "arguments do not fit the schema, or a path, URI or name is wrong";
-                row(false, false, 1, means, "`cat` the tool's stub and fit the arguments to it")
-            }
-            ErrorCode::ToolDenied => {
-                let means = "the configuration denies the tool, or it is not as reviewed";
-                row(false, false, 1, means, "the configuration denies this tool; use another one")
-            }
-            ErrorCode::ToolChanged => {
-                let means =
-                    "the definition of the tool, resource or prompt has changed since it was listed; nothing was sent";
-                row(true, false, 1, means, "`cat` its stub again, and call it as it is now")
-            }
-            ErrorCode::GroupPolicyDenied => {
-                let means = "a group or a flow of the configuration forbids the call in this script";
-                row(false, false, 1, means, "do this part in a separate `execute`")
-            }
-            ErrorCode::ApprovalDenied => {
-                row(false, false, 1, "the user said no, or could not be asked", "ask the user before trying again")
-            }
-            ErrorCode::ApprovalWaits => {
-                let means =
-                    "no user could be asked; the call waits for `forgefs approvals allow`, with the id in `data`";
-                row(false, false, 1, means, "let the script end; once it is allowed, resume the run")
-            }
-            ErrorCode::RateLimit => {
-                let means =
-                    "the rate limit of the server or tool is used up; `data.retry_after_secs` says how long to wait";
-                row(true, false, 1, means, "wait before calling again, or make fewer calls")
-            }
-            ErrorCode::BudgetExceeded => {
-                let means = "a limit of the run or a budget is used up, or an answer is too large";
-                row(false, false, 1, means, "make fewer or smaller calls in one script")
-            }
-            ErrorCode::CircuitOpen => {
-                let means = "the server failed repeatedly, and its circuit breaker is open; `data.retry_after_secs` says how long";
-                row(true, false, 3, means, "the server keeps failing; try again later")
-            }
-            ErrorCode::Timeout => {
-                let means = "a call or the run took longer than its timeout";
-                row(true, true, 3, means, "ask for less, or raise `timeout` in the configuration")
-            }
-            ErrorCode::AuthRequired => {
-                let means = "the server requires a login, or one with more scopes";
-                row(false, false, 3, means, "ask the user to run `forgefs auth login <server>`")
-            }
-            ErrorCode::TransportDead => {
-                row(true, true, 3, "the server cannot be reached", "the server is started again on the next call")
-            }
-            // It answered, so it is alive: a circuit breaker would not help.
-            ErrorCode::UpstreamError => {
-                let means = "the server answered with a protocol error";
-                row(false, false, 3, means, "the server refused the request; read what it said")
-            }
-            ErrorCode::ToolError => {
-                row(false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said")
-            }
-            ErrorCode::MaybeDone => {
-                let means = "an earlier run sent this call, and it is not known whether it was done";
-                row(false, false, 1, means, "find out with a call that only reads; calling again makes the call")
-            }
-            ErrorCode::Cancelled => row(true, false, 1, "the run was cancelled", "run it again"),
-            ErrorCode::SyntaxError => {
-                let fix = "change the marked place and run it again: nothing of it ran";
-                row(false, false, 1, "the script is not valid in its language", fix)
-            }
-            ErrorCode::ScriptError => row(false, false, 1, "the script itself failed", "change the marked line"),
-            ErrorCode::LimitExceeded => {
-                let means =
-                    "the script met a limit of the sandbox, or an input takes more work or memory than its limit";
-                row(false, false, 1, means, "do less in one script, or filter data earlier")
-            }
-            ErrorCode::Busy => {
-                let means = "the maximum of concurrent scripts is running, and the queue is full";
-                row(true, false, 1, means, "wait for a running script to end")
-            }
-            ErrorCode::Internal => {
-                let means = "a defect of ForgeFS, or a file of the gateway that cannot be read or written";
-                row(false, true, 4, means, "this is a defect of ForgeFS; please report it")
+/// Declares the behaviour of each code, and all codes in the order of the documentation: retryable, fault, exit code,
+/// meaning, usual fix.
+macro_rules! behaviours {
+    ($($code:ident: $retryable:literal, $fault:literal, $exit:literal, $means:literal, $fix:literal;)*) => {
+        impl Behaviour {
+            /// The row of `code`.
+            #[must_use]
+            pub fn of(code: ErrorCode) -> Self {
+                match code {
+                    $(ErrorCode::$code => {
+                        Self { retryable: $retryable, fault: $fault, fix: $fix, means: $means, exit: $exit }
+                    })*
+                }
             }
         }
-    }
+
+        /// Every code, in the order of the documentation.
+        pub const CODES: [ErrorCode; 23] = [$(ErrorCode::$code),*];
+    };
 }
 
-/// Every code, in the order of the documentation.
-pub const CODES: [ErrorCode; 23] = [
-    ErrorCode::ServerNotFound,
-    ErrorCode::ToolNotFound,
-    ErrorCode::InvalidArgs,
-    ErrorCode::ToolDenied,
-    ErrorCode::ToolChanged,
-    ErrorCode::GroupPolicyDenied,
-    ErrorCode::ApprovalDenied,
-    ErrorCode::ApprovalWaits,
-    ErrorCode::RateLimit,
-    ErrorCode::BudgetExceeded,
-    ErrorCode::CircuitOpen,
-    ErrorCode::Timeout,
-    ErrorCode::AuthRequired,
-    ErrorCode::TransportDead,
-    ErrorCode::UpstreamError,
-    ErrorCode::ToolError,
-    ErrorCode::MaybeDone,
-    ErrorCode::Cancelled,
-    ErrorCode::SyntaxError,
-    ErrorCode::ScriptError,
-    ErrorCode::LimitExceeded,
-    ErrorCode::Busy,
-    ErrorCode::Internal,
-];
+behaviours! {
+    ServerNotFound: false, false, 1, "no such server", "`ls /` lists the servers";
+    ToolNotFound: false, false, 1, "no such tool", "`search` finds tools, `ls /<server>` lists them";
+    InvalidArgs: false, false, 1, "arguments do not fit the schema, or a path, URI or name is wrong",
+        "`cat` the tool's stub and fit the arguments to it";
+    ToolDenied: false, false, 1, "the configuration denies the tool, or it is not as reviewed",
+        "the configuration denies this tool; use another one";
+    ToolChanged: true, false, 1,
+        "the definition of the tool, resource or prompt has changed since it was listed; nothing was sent",
+        "`cat` its stub again, and call it as it is now";
+    GroupPolicyDenied: false, false, 1, "a group or a flow of the configuration forbids the call in this script",
+        "do this part in a separate `execute`";
+    ApprovalDenied: false, false, 1, "the user said no, or could not be asked", "ask the user before trying again";
+    ApprovalWaits: false, false, 1,
+        "no user could be asked; the call waits for `forgefs approvals allow`, with the id in `data`",
+        "let the script end; once it is allowed, resume the run";
+    RateLimit: true, false, 1,
+        "the rate limit of the server or tool is used up; `data.retry_after_secs` says how long to wait",
+        "wait before calling again, or make fewer calls";
+    BudgetExceeded: false, false, 1, "a limit of the run or a budget is used up, or an answer is too large",
+        "make fewer or smaller calls in one script";
+    CircuitOpen: true, false, 3,
+        "the server failed repeatedly, and its circuit breaker is open; `data.retry_after_secs` says how long",
+        "the server keeps failing; try again later";
+    Timeout: true, true, 3, "a call or the run took longer than its timeout",
+        "ask for less, or raise `timeout` in the configuration";
+    AuthRequired: false, false, 3, "the server requires a login, or one with more scopes",
+        "ask the user to run `forgefs auth login <server>`";
+    TransportDead: true, true, 3, "the server cannot be reached", "the server is started again on the next call";
+    // It answered, so it is alive: a circuit breaker would not help.
+    UpstreamError: false, false, 3, "the server answered with a protocol error",
+        "the server refused the request; read what it said";
+    ToolError: false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said";
+    MaybeDone: false, false, 1, "an earlier run sent this call, and it is not known whether it was done",
+        "find out with a call that only reads; calling again makes the call";
+    Cancelled: true, false, 1, "the run was cancelled", "run it again";
+    SyntaxError: false, false, 1, "the script is not valid in its language",
+        "change the marked place and run it again: nothing of it ran";
+    ScriptError: false, false, 1, "the script itself failed", "change the marked line";
+    LimitExceeded: false, false, 1,
+        "the script met a limit of the sandbox, or an input takes more work or memory than its limit",
+        "do less in one script, or filter data earlier";
+    Busy: true, false, 1, "the maximum of concurrent scripts is running, and the queue is full",
+        "wait for a running script to end";
+    Internal: false, true, 4, "a defect of ForgeFS, or a file of the gateway that cannot be read or written",
+        "this is a defect of ForgeFS; please report it";
+}
 
 /// The table as a page of the documentation.
 #[must_use]
