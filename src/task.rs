@@ -6,6 +6,8 @@ use std::num::NonZeroUsize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
+use crate::error::{Error, ErrorCode, Result};
+
 /// Bytes of input from which work on it is long: about a millisecond of parsing and redacting.
 pub(crate) const LONG: usize = 128 << 10;
 
@@ -24,6 +26,15 @@ pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
         }
         _ => work(),
     }
+}
+
+/// Does work that blocks on the disk, or takes long, on a thread that serves nobody.
+///
+/// # Errors
+/// Those of the work, and `INTERNAL` when it panics.
+pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, error.to_string())))
 }
 
 /// A task that is aborted on drop.

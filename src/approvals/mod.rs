@@ -20,7 +20,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::unix_ms;
 use crate::limits;
-use crate::state::{State, kept_folder};
+use crate::state::{RecordKind, State, kept_folder};
 
 pub use approval::{Approval, Asker, Call, Decision, Scope, Standing, Told, Used, VERSION, rfc3339};
 pub use further::Further;
@@ -239,7 +239,7 @@ impl Approvals {
     /// # Errors
     /// `INTERNAL` when it cannot be read, or is damaged.
     pub async fn find(&self, id: &str) -> Result<Option<Approval>> {
-        let Some(bytes) = self.state.approval(&self.folder, id).await? else { return Ok(None) };
+        let Some(bytes) = self.state.record(RecordKind::Approval, &self.folder, id).await? else { return Ok(None) };
         parse(id, &bytes).map(Some)
     }
 
@@ -269,7 +269,7 @@ impl Approvals {
             serde_json::to_vec(approval).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
         };
         let (before, after) = (before.map(bytes).transpose()?, after.map(bytes).transpose()?);
-        self.state.keep_approval(&self.folder, id, before, after).await
+        self.state.keep_record(RecordKind::Approval, &self.folder, id, before, after).await
     }
 
     /// Removes what is over, and checks that one more of a client may wait.

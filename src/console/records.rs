@@ -12,6 +12,7 @@ use crate::execution::{Called, Script, stall};
 use crate::journal::Recorded;
 use crate::replay::{Matching, Player, Tape};
 use crate::scripts::{self, Wanted, is_script_name};
+use crate::task;
 
 /// Name under which a run is saved.
 #[derive(Debug, Deserialize)]
@@ -73,8 +74,7 @@ impl Console {
         let wish = Wanted { doc, keep: false, only: Vec::new(), returns: None };
         let (saved, cassette) = self.context(by).saved(recorded, tools, wish).await?;
         let (name, code) = (wanted.name.clone(), saved.code.clone());
-        let written = tokio::task::spawn_blocking(move || scripts::write(&folder, &name, &saved, &cassette.text()));
-        let [script, _] = written.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;
+        let [script, _] = task::apart(move || scripts::write(&folder, &name, &saved, &cassette.text())).await?;
         Ok(json!({
             "file": script.display().to_string(),
             "code": code,

@@ -59,12 +59,12 @@ impl Console {
     pub(super) async fn record(&self, id: &str) -> Result<Option<Value>> {
         let Ok(path) = log(&self.gateway.config()) else { return Ok(None) };
         let id = id.to_owned();
-        let found = tokio::task::spawn_blocking(move || match audit::record(&path, &id) {
+        let found = task::apart(move || match audit::record(&path, &id) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            found => found,
+            Err(error) => Err(Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))),
+            found => Ok(found.unwrap_or_default()),
         });
-        let found = found.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
-        found.map_err(|error| Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}")))
+        found.await
     }
 
     /// What the journals have of a run; `None` if they have nothing.
@@ -142,9 +142,7 @@ impl Console {
         let (Some(record), Ok(path)) = (record, log(&self.gateway.config())) else {
             return Ok(Map::from_iter([("read".to_owned(), json!([])), ("read_missing".to_owned(), 0.into())]));
         };
-        let (read, missing) = tokio::task::spawn_blocking(move || audit::had_read(&path, &record))
-            .await
-            .map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+        let (read, missing) = task::apart(move || Ok(audit::had_read(&path, &record))).await?;
         let listed: Vec<Value> =
             read.iter().map(|(path, seen)| json!({ "path": path, "digest": seen["digest"] })).collect();
         Ok(Map::from_iter([("read".to_owned(), listed.into()), ("read_missing".to_owned(), missing.into())]))
@@ -159,14 +157,14 @@ impl Console {
             || Error::new(ErrorCode::InvalidArgs, format!("`{}` had not been read before this run", cut(wanted)));
         let Some(record) = self.record(id).await? else { return Err(unread().hint("the record of the run is gone")) };
         let (path, wanted_path) = (log(&self.gateway.config())?, wanted.to_owned());
-        let text = tokio::task::spawn_blocking(move || {
+        let text = task::apart(move || {
             let (read, _) = audit::had_read(&path, &record);
-            let object = PathBuf::from(read.get(&wanted_path)?.get("object")?.as_str()?);
-            let name = object.file_name()?.to_string_lossy().into_owned();
-            Some(audit::kept(&path, &name).map_err(|error| Error::new(ErrorCode::Internal, error.to_string())))
+            let object = || Some(PathBuf::from(read.get(&wanted_path)?.get("object")?.as_str()?));
+            let name = object().and_then(|object| Some(object.file_name()?.to_string_lossy().into_owned()));
+            let kept = name.map(|name| audit::kept(&path, &name)).transpose();
+            kept.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
         });
-        let text = text.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
-        let text = text.ok_or_else(|| unread().hint("the list of the run has what had been read"))??;
+        let text = text.await?.ok_or_else(|| unread().hint("the list of the run has what had been read"))?;
         Ok(json!({ "path": wanted, "text": text }))
     }
 

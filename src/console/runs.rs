@@ -11,6 +11,7 @@ use super::{Asked, Console};
 use crate::audit::UNFINISHED;
 use crate::config::{AuditTo, Config};
 use crate::error::{Error, ErrorCode, Result};
+use crate::task;
 use crate::text::head;
 
 /// Runs of a page, by default and at most.
@@ -87,12 +88,12 @@ impl Console {
     /// Runs of the audit log, newest first. Those that run now have the outcome `running`.
     pub(super) async fn entries(self: &Arc<Self>) -> Result<Vec<Arc<Entry>>> {
         let (console, path) = (Arc::clone(self), log(&self.gateway.config())?);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = task::apart(move || {
             let mut all = console.index.all(&path)?;
             all.sort_by(|one, other| (other.at_ms, &other.id).cmp(&(one.at_ms, &one.id)));
             Ok(all)
         });
-        read.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?
+        read.await
     }
 
     /// A page of the runs that match a filter.
@@ -113,9 +114,7 @@ impl Console {
         let limit = asked.number("limit")?.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
         let before = cursor(asked.text("cursor"))?;
         let running: BTreeSet<String> = self.gateway.board().look(0).into_iter().map(|run| run.id).collect();
-        tokio::task::spawn_blocking(move || page(&all, &filter, before, limit, &running))
-            .await
-            .map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+        task::apart(move || Ok(page(&all, &filter, before, limit, &running))).await
     }
 }
 

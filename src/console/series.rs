@@ -10,6 +10,7 @@ use super::index::{Call, Entry, quantile};
 use super::{Asked, Console};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::unix_ms;
+use crate::task;
 
 /// Steps of a series.
 const STEPS: usize = 60;
@@ -83,9 +84,7 @@ impl Console {
         let hours = asked.number("hours")?.unwrap_or(24).clamp(1, MOST);
         let by = By::named(asked.text("by"))?;
         let (all, now) = (self.entries().await?, unix_ms(SystemTime::now()));
-        tokio::task::spawn_blocking(move || summed(&all, by, now.saturating_sub(hours * HOUR_MS), now))
-            .await
-            .map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+        task::apart(move || Ok(summed(&all, by, now.saturating_sub(hours * HOUR_MS), now))).await
     }
 }
 

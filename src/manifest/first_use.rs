@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::findings::Item;
 use crate::json;
 use crate::limits;
-use crate::state::{State, kept_folder};
+use crate::state::{RecordKind, State, kept_folder};
 use crate::upstream::offer_bare;
 
 /// Changes with the format of a record.
@@ -104,7 +104,7 @@ impl FirstUse {
         }
         let record = Record::of(entry).await?;
         let text = record.text()?;
-        if self.state.keep_first_use(&self.folder, &id(&entry.name), None, text).await? {
+        if self.keep(&entry.name, None, text).await? {
             tracing::info!(server = entry.name, tools = record.tools.len(), "pinned as it was listed first");
             return Ok(record);
         }
@@ -114,7 +114,11 @@ impl FirstUse {
     }
 
     async fn text(&self, server: &str) -> Result<Option<Vec<u8>>> {
-        self.state.first_use(&self.folder, &id(server)).await
+        self.state.record(RecordKind::FirstUse, &self.folder, &id(server)).await
+    }
+
+    async fn keep(&self, server: &str, before: Option<Vec<u8>>, text: Vec<u8>) -> Result<bool> {
+        self.state.keep_record(RecordKind::FirstUse, &self.folder, &id(server), before, Some(text)).await
     }
 
     /// What an acceptance of what a server lists now would do. A record that cannot be read counts as none.
@@ -140,7 +144,7 @@ impl FirstUse {
                 Some(item) => known.with(item, &record),
                 None => record.clone(),
             };
-            if self.state.keep_first_use(&self.folder, &id(&entry.name), before, next.text()?).await? {
+            if self.keep(&entry.name, before, next.text()?).await? {
                 return Ok(());
             }
         }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use super::RecordKind;
 use super::folders::{self, is_id};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files::{self, Keep};
@@ -16,8 +17,8 @@ const LOCK: &str = ".lock";
 /// Most bytes of a file: an approval as it was asked for, and what became of it.
 const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
 
-/// Reads an approval, or another record called `what`; `None` without one.
-pub(super) fn find(folder: &Path, id: &str, what: &str) -> Result<Option<Vec<u8>>> {
+/// Reads a record; `None` without one.
+pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<Vec<u8>>> {
     if !is_id(id) {
         return Ok(None);
     }
@@ -25,27 +26,33 @@ pub(super) fn find(folder: &Path, id: &str, what: &str) -> Result<Option<Vec<u8>
     match files::read_private(&path, LARGEST) {
         Ok(approval) => Ok(Some(approval)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&path, what, "is not used", &error)),
+        Err(error) => Err(failed(&path, kind, "is not used", &error)),
     }
 }
 
 /// Ids of the approvals in a folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
-    let found =
-        folders::files(folder, APPROVAL).map_err(|error| failed(folder, "approval", "cannot be read", &error))?;
+    let found = folders::files(folder, APPROVAL)
+        .map_err(|error| failed(folder, RecordKind::Approval, "cannot be read", &error))?;
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
-/// Replaces an approval, see [`super::State::keep_approval`].
-pub(super) fn keep(folder: &Path, id: &str, what: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<bool> {
+/// Replaces a record, see [`super::State::keep_record`].
+pub(super) fn keep(
+    folder: &Path,
+    id: &str,
+    kind: RecordKind,
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) -> Result<bool> {
     let path = folder.join(id).with_extension(APPROVAL);
-    let written = |error: io::Error| failed(&path, what, "cannot be written", &error);
+    let written = |error: io::Error| failed(&path, kind, "cannot be written", &error);
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
     }
     files::make_own_folder(folder).map_err(written)?;
     let _alone = lock(folder).map_err(written)?;
-    if find(folder, id, what)?.as_deref() != before {
+    if find(folder, id, kind)?.as_deref() != before {
         return Ok(false);
     }
     match after {
@@ -64,8 +71,12 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The error of an approval, by its id: its path is for the log.
-fn failed(file: &Path, record: &str, what: &str, error: &io::Error) -> Error {
+/// The error of a record, by its id: its path is for the log.
+fn failed(file: &Path, kind: RecordKind, what: &str, error: &io::Error) -> Error {
+    let record = match kind {
+        RecordKind::Approval => "approval",
+        RecordKind::FirstUse => "first list",
+    };
     tracing::error!(path = %file.display(), %error, "the {record} {what}");
     let id = file.file_stem().unwrap_or_default().display();
     Error::new(ErrorCode::Internal, format!("the {record} {id} {what}: {error}"))

@@ -14,13 +14,14 @@ use super::entries::Entries;
 use super::rates::Bucket;
 use super::{
     BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
-    Revoked, Spent, State, Version, approvals, journals, logins, observed,
+    RecordKind, Revoked, Spent, State, Version, approvals, journals, logins, observed,
 };
 use crate::config::{Amount, Rate};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::Result;
 use crate::files;
 use crate::labels::Labels;
 use crate::shapes::Shapes;
+use crate::task;
 
 /// Time of a disk that is slow.
 const SLOW: Duration = Duration::from_millis(2);
@@ -140,8 +141,7 @@ impl State for Embedded {
     }
 
     async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
-        let file = file.to_owned();
-        blocking(move || logins::read(&file)).await
+        on_disk(file, "", |file, _| logins::read(file)).await
     }
 
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
@@ -149,8 +149,7 @@ impl State for Embedded {
     }
 
     async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
-        let file = file.to_owned();
-        blocking(move || logins::keep(&file, login.as_deref())).await
+        on_disk(file, "", move |file, _| logins::keep(file, login.as_deref())).await
     }
 
     async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
@@ -164,82 +163,64 @@ impl State for Embedded {
             (journals::begin(&begin), started.elapsed() > SLOW)
         };
         // A run waits for it, and another thread would have to be woken: that takes longer than a quick disk.
-        let (begun, is_slow) = if is_slow { blocking(move || Ok(work())).await? } else { work() };
+        let (begun, is_slow) = if is_slow { task::apart(move || Ok(work())).await? } else { work() };
         self.is_slow.store(is_slow, Ordering::Relaxed);
         begun
     }
 
     async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
-        let folder = folder.to_owned();
-        blocking(move || journals::subfolders(&folder)).await
+        on_disk(folder, "", |folder, _| journals::subfolders(folder)).await
     }
 
     async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
-        let folder = folder.to_owned();
-        let found = blocking(move || journals::list(&folder)).await?;
+        let found = on_disk(folder, "", |folder, _| journals::list(folder)).await?;
         Ok(found.into_iter().map(|(_, id, bytes)| (id, bytes)).collect())
     }
 
     async fn journal_key(&self, folder: &Path) -> Result<String> {
-        let folder = folder.to_owned();
-        blocking(move || journals::key(&folder)).await
+        on_disk(folder, "", |folder, _| journals::key(folder)).await
     }
 
     async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || journals::find(&folder, &id)).await
+        on_disk(folder, id, journals::find).await
     }
 
     async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || journals::lines(&folder, &id, max)).await
+        on_disk(folder, id, move |folder, id| journals::lines(folder, id, max)).await
     }
 
     async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || journals::end(&folder, &id, max)).await
+        on_disk(folder, id, move |folder, id| journals::end(folder, id, max)).await
     }
 
     async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || journals::remove(&folder, &id)).await
+        on_disk(folder, id, journals::remove).await
     }
 
     async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
-        let folder = folder.to_owned();
-        let pruned = blocking(move || journals::prune(&folder, keep, max_bytes)).await;
+        let pruned = on_disk(folder, "", move |folder, _| journals::prune(folder, keep, max_bytes)).await;
         pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
     }
 
-    async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::find(&folder, &id, "approval")).await
+    async fn record(&self, kind: RecordKind, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        on_disk(folder, id, move |folder, id| approvals::find(folder, id, kind)).await
     }
 
     async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
-        let folder = folder.to_owned();
-        blocking(move || approvals::list(&folder)).await
+        on_disk(folder, "", |folder, _| approvals::list(folder)).await
     }
 
-    async fn keep_approval(
+    async fn keep_record(
         &self,
+        kind: RecordKind,
         folder: &Path,
         id: &str,
         before: Option<Vec<u8>>,
         after: Option<Vec<u8>>,
     ) -> Result<bool> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::keep(&folder, &id, "approval", before.as_deref(), after.as_deref())).await
-    }
-
-    async fn first_use(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::find(&folder, &id, "first list")).await
-    }
-
-    async fn keep_first_use(&self, folder: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool> {
-        let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::keep(&folder, &id, "first list", before.as_deref(), Some(&after))).await
+        let keep =
+            move |folder: &Path, id: &str| approvals::keep(folder, id, kind, before.as_deref(), after.as_deref());
+        on_disk(folder, id, keep).await
     }
 
     async fn want(&self, _: &str) -> Result<bool> {
@@ -267,9 +248,13 @@ impl State for Embedded {
 }
 
 /// Reads or writes files off the async threads.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, error.to_string())))
+async fn on_disk<T: Send + 'static>(
+    path: &Path,
+    id: &str,
+    work: impl FnOnce(&Path, &str) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (path, id) = (path.to_owned(), id.to_owned());
+    task::apart(move || work(&path, &id)).await
 }
 
 #[cfg(test)]

@@ -178,11 +178,11 @@ pub trait State: Collections {
     /// being written.
     async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64);
 
-    /// One approval of a folder, as it was stored; `None` if there is none with this id.
+    /// A record of a folder, as it was stored; `None` if there is none with this id.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be read, or others can change it.
-    async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
+    async fn record(&self, kind: RecordKind, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
 
     /// Ids of the approvals of a folder, in any order.
     ///
@@ -190,31 +190,19 @@ pub trait State: Collections {
     /// `INTERNAL` when the folder cannot be read.
     async fn approvals(&self, folder: &Path) -> Result<Vec<String>>;
 
-    /// Replaces the approval `before` by `after`; `None` stands for no approval. False, without effect, when another
-    /// one is there. Atomic, and durable when it returns.
+    /// Replaces the record `before` by `after`; `None` stands for no record. False, without effect, when another one is
+    /// there. Atomic, and durable when it returns.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written: the old one stays.
-    async fn keep_approval(
+    async fn keep_record(
         &self,
+        kind: RecordKind,
         folder: &Path,
         id: &str,
         before: Option<Vec<u8>>,
         after: Option<Vec<u8>>,
     ) -> Result<bool>;
-
-    /// The record of a folder of what a server listed first; `None` without one.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read, or others can change it.
-    async fn first_use(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
-
-    /// Replaces such a record if it is still `before`; `None` stands for no record. False, without effect, when another
-    /// one is there. Atomic, and durable when it returns.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be written: the old one stays.
-    async fn keep_first_use(&self, folder: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool>;
 
     /// True if several replicas use it.
     fn is_shared(&self) -> bool {
@@ -265,6 +253,15 @@ enum Version {
 
 /// Lock of a login, held until dropped.
 pub type LoginLock = Box<dyn Any + Send>;
+
+/// Kind of a record in a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// An approval.
+    Approval,
+    /// What a server listed first.
+    FirstUse,
+}
 
 /// Entries of one kind in one session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

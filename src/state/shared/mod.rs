@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use super::{
     BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion,
-    New, Revoked, Spent, State, Version, observed,
+    New, RecordKind, Revoked, Spent, State, Version, observed,
 };
 use crate::config::{Amount, Rate, Store};
 use crate::error::{Error, ErrorCode, Result};
@@ -287,21 +287,15 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-impl Shared {
-    /// Replaces a record of a kind, if it is still as it was read. `kinds`: of the record, and of the ids of all.
-    async fn swap(
-        &self,
-        [one, all]: [&str; 2],
-        id: &str,
-        before: Option<Vec<u8>>,
-        after: Option<Vec<u8>>,
-    ) -> Result<bool> {
-        let call = Call::of(&SWAP, vec![self.keys.of(one, id), self.keys.of(all, "")]).arg(id);
-        let part =
-            |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
-        Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
+/// Names of the keys of a record, and of the ids of all of its kind.
+fn names(kind: RecordKind) -> [&'static str; 2] {
+    match kind {
+        RecordKind::Approval => ["approval", "approvals"],
+        RecordKind::FirstUse => ["first-use", "first-uses"],
     }
+}
 
+impl Shared {
     /// True while the lease of a replica that serves does not say that it refuses all of these tokens.
     async fn is_let_in(&self, tokens: &[String]) -> Result<bool> {
         let mut replicas = redis::cmd("ZRANGE");
@@ -471,30 +465,34 @@ impl State for Shared {
         pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
     }
 
-    async fn approval(&self, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+    async fn record(&self, kind: RecordKind, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        let [one, _] = names(kind);
         let mut get = redis::cmd("GET");
-        get.arg(self.keys.of("approval", id));
+        get.arg(self.keys.of(one, id));
         self.link.command(get).await
     }
 
     async fn approvals(&self, _: &Path) -> Result<Vec<String>> {
+        let [_, all] = names(RecordKind::Approval);
         let mut members = redis::cmd("SMEMBERS");
-        members.arg(self.keys.of("approvals", ""));
+        members.arg(self.keys.of(all, ""));
         self.link.command(members).await
     }
 
-    async fn keep_approval(&self, _: &Path, id: &str, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Result<bool> {
-        self.swap(["approval", "approvals"], id, before, after).await
-    }
-
-    async fn first_use(&self, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
-        let mut get = redis::cmd("GET");
-        get.arg(self.keys.of("first-use", id));
-        self.link.command(get).await
-    }
-
-    async fn keep_first_use(&self, _: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool> {
-        self.swap(["first-use", "first-uses"], id, before, Some(after)).await
+    /// Replaces a record, if it is still as it was read.
+    async fn keep_record(
+        &self,
+        kind: RecordKind,
+        _: &Path,
+        id: &str,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let [one, all] = names(kind);
+        let call = Call::of(&SWAP, vec![self.keys.of(one, id), self.keys.of(all, "")]).arg(id);
+        let part =
+            |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
+        Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
     }
 
     fn is_shared(&self) -> bool {

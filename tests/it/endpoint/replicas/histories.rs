@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forgefs::config::{Amount, Config};
 use forgefs::error::{Error, ErrorCode};
-use forgefs::state::{self, BeginJournal, Charge, Counter, Spent, State};
+use forgefs::state::{self, BeginJournal, Charge, Counter, RecordKind, Spent, State};
 
 use super::linear::{History, Model};
 use super::store::Store;
@@ -263,7 +263,7 @@ async fn approvals_are_linearizable() {
             for step in 0..8 {
                 let after = (worker * 100 + step) as u64;
                 let reading = async {
-                    match state.approval(folder, "one").await {
+                    match state.record(RecordKind::Approval, folder, "one").await {
                         Ok(read) => {
                             let number =
                                 |read: Vec<u8>| String::from_utf8(read).ok().and_then(|text| text.parse().ok());
@@ -277,7 +277,8 @@ async fn approvals_are_linearizable() {
                 history.note(reading).await;
                 let before = known;
                 let swapping = async {
-                    match state.keep_approval(folder, "one", text(before), text(Some(after))).await {
+                    match state.keep_record(RecordKind::Approval, folder, "one", text(before), text(Some(after))).await
+                    {
                         Ok(true) => Approval::Swapped { before, after },
                         Ok(false) => Approval::Refused { before },
                         Err(error) if is_away(&error) => Approval::Lost { before, after },
