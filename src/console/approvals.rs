@@ -136,33 +136,18 @@ impl Console {
     }
 }
 
+/// The object of other programs, with its times as the page computes with them, and the plan.
 fn object(approval: &Approval, now: u64, plan: Option<&Planned>) -> Value {
-    let Approval { id, asker, call, label, reasons, labels, arguments, question, decision, used, .. } = approval;
-    json!({
-        "id": id,
-        "state": approval.standing(now),
-        "client": call.client,
-        "client_name": asker.client_name,
-        "session": asker.session,
-        "run": asker.run,
-        "server": call.server,
-        "tool": call.tool,
-        "call": label,
-        "reasons": reasons,
-        "labels": labels,
-        "arguments": arguments,
-        "question": question,
-        "asked_ms": approval.at_ms,
-        "until_ms": approval.ends_ms(),
-        "plan": plan.map(|plan| &plan.steps),
-        "plan_digest": plan.map(|plan| &plan.digest),
-        "decision": decision.as_ref().map(|decision| json!({
-            "allowed": decision.is_allowed,
-            "at_ms": decision.at_ms,
-            "by": decision.by,
-            "scope": decision.scope,
-            "reason": decision.reason,
-        })),
-        "used": used.as_ref().map(|used| json!({ "at_ms": used.at_ms, "run": used.run, "op": used.op })),
-    })
+    let mut object = approval.shape(now);
+    object["asked_ms"] = approval.at_ms.into();
+    object["until_ms"] = approval.ends_ms().into();
+    object["plan"] = plan.map_or(Value::Null, |plan| plan.steps.clone());
+    object["plan_digest"] = plan.map(|plan| plan.digest.as_str()).into();
+    if let Some(decision) = &approval.decision {
+        object["decision"]["at_ms"] = decision.at_ms.into();
+    }
+    if let Some(used) = &approval.used {
+        object["used"]["at_ms"] = used.at_ms.into();
+    }
+    object
 }
