@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Folder, Lock, Locked, LockedCall, SERVER, Source};
+use super::{Folder, Lock, Locked, LockedCall, SERVER, Source, in_file};
 
 /// A tool as its server lists it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,8 +101,8 @@ fn of_script(was: &Locked, now: &Locked) -> Vec<String> {
     );
     told.extend(now.flows.difference(&was.flows).map(|(from, to)| format!("data of {from} may reach {to}")));
     told.extend(was.flows.difference(&now.flows).map(|(from, to)| format!("data of {from} no longer reaches {to}")));
-    told.extend(now.uses.difference(&was.uses).map(|used| format!("uses {used}")));
-    told.extend(was.uses.difference(&now.uses).map(|used| format!("no longer uses {used}")));
+    told.extend(now.uses.difference(&was.uses).map(|used| format!("uses {}", in_file(used))));
+    told.extend(was.uses.difference(&now.uses).map(|used| format!("no longer uses {}", in_file(used))));
     if was.most_calls != now.most_calls {
         told.push(match now.most_calls {
             Some(most) => format!("at most {most} calls of tools"),

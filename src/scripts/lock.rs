@@ -8,6 +8,8 @@ use std::path::Path;
 mod parse;
 
 pub use parse::LockError;
+/// Part of the script API that a script uses, with servers by wire name. A locked script has no other.
+pub use wire::Used as Use;
 
 /// Name of the file, beside the configuration.
 pub use crate::config::SCRIPTS_LOCK as FILE;
@@ -53,53 +55,33 @@ pub struct LockedCall {
     pub writes: bool,
 }
 
-/// Part of the script API that a script uses. A locked script has no other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Use {
-    /// The stash.
-    Stash,
-    /// Stored results.
-    Results,
-    /// Runs of the client.
-    Runs,
-    /// `ls`, `cat`, `search` and the manifest.
-    Discovery,
-    /// Resources of a server, by wire name.
-    Resources(String),
-    /// Prompts of a server, by wire name.
-    Prompts(String),
-}
-
-/// In the file.
-impl fmt::Display for Use {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stash => f.write_str("stash"),
-            Self::Results => f.write_str("results"),
-            Self::Runs => f.write_str("runs"),
-            Self::Discovery => f.write_str("discovery"),
-            Self::Resources(server) => write!(f, "resources:{server}"),
-            Self::Prompts(server) => write!(f, "prompts:{server}"),
-        }
+/// A use as the file has it.
+#[must_use]
+pub fn in_file(used: &Use) -> String {
+    match used {
+        Use::Stash => "stash".to_owned(),
+        Use::Results => "results".to_owned(),
+        Use::Runs => "runs".to_owned(),
+        Use::Discovery => "discovery".to_owned(),
+        Use::Resources(server) => format!("resources:{server}"),
+        Use::Prompts(server) => format!("prompts:{server}"),
     }
 }
 
-impl Use {
-    /// The use that is written so in the file.
-    fn read(text: &str) -> Option<Self> {
-        Some(match text {
-            "stash" => Self::Stash,
-            "results" => Self::Results,
-            "runs" => Self::Runs,
-            "discovery" => Self::Discovery,
-            _ => match text.split_once(':')? {
-                (_, "") => return None,
-                ("resources", server) => Self::Resources(server.to_owned()),
-                ("prompts", server) => Self::Prompts(server.to_owned()),
-                _ => return None,
-            },
-        })
-    }
+/// The use that is written so in the file.
+fn read(text: &str) -> Option<Use> {
+    Some(match text {
+        "stash" => Use::Stash,
+        "results" => Use::Results,
+        "runs" => Use::Runs,
+        "discovery" => Use::Discovery,
+        _ => match text.split_once(':')? {
+            (_, "") => return None,
+            ("resources", server) => Use::Resources(server.to_owned()),
+            ("prompts", server) => Use::Prompts(server.to_owned()),
+            _ => return None,
+        },
+    })
 }
 
 impl fmt::Display for LockedCall {
@@ -156,7 +138,7 @@ impl fmt::Display for Locked {
             )
         })?;
         list(f, "flows", flows.iter(), |(from, to)| format!("{{ from = {}, to = {} }}", quoted(from), quoted(to)))?;
-        list(f, "uses", uses.iter(), |used| quoted(&used.to_string()))
+        list(f, "uses", uses.iter(), |used| quoted(&in_file(used)))
     }
 }
 

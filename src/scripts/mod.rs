@@ -17,7 +17,7 @@ pub use compare::{Listed, differences, reason};
 pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Refused, Source};
-pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
+pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use, in_file};
 pub use saved::{Saved, Wanted, function, is_script_name};
 pub use trace::Trace;
 pub use write::{CASSETTE, EXTENSIONS, write};

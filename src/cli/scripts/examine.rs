@@ -176,14 +176,11 @@ fn named(catalog: &Catalog, server: &str, tool: &str) -> Option<((String, String
     Some(((entry.name.clone(), stub.name.clone()), call))
 }
 
-fn of(used: wire::Used, wire: impl Fn(&String) -> String) -> Use {
+fn of(used: Use, wire: impl Fn(&String) -> String) -> Use {
     match used {
-        wire::Used::Stash => Use::Stash,
-        wire::Used::Results => Use::Results,
-        wire::Used::Runs => Use::Runs,
-        wire::Used::Discovery => Use::Discovery,
-        wire::Used::Resources(server) => Use::Resources(wire(&server)),
-        wire::Used::Prompts(server) => Use::Prompts(wire(&server)),
+        Use::Resources(server) => Use::Resources(wire(&server)),
+        Use::Prompts(server) => Use::Prompts(wire(&server)),
+        Use::Stash | Use::Results | Use::Runs | Use::Discovery => used,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::cli::{Failure, Global, test};
 use crate::people;
 use crate::proposals::{Extension, Kept, Proposals};
 use crate::replay::Difference;
-use crate::scripts::{Folder, Source};
+use crate::scripts::{Folder, Source, in_file};
 use crate::text::counted;
 
 /// Longest search for a short difference of two texts.
@@ -239,7 +239,7 @@ fn plan(examined: &Examined) -> Value {
     json!({
         "calls": calls.collect::<Vec<_>>(),
         "flows": flows.collect::<Vec<_>>(),
-        "uses": locked.uses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "uses": locked.uses.iter().map(in_file).collect::<Vec<_>>(),
         "most_calls": locked.most_calls,
         "mistakes": refused.collect::<Vec<_>>(),
         "warnings": examined.warnings,
@@ -257,6 +257,6 @@ fn tell_plan(desk: &Desk, examined: &Examined, ui: Ui) {
     for (from, to) in &locked.flows {
         ui.out(&people::line(&format!("  data of {from} may reach {to}")));
     }
-    locked.uses.iter().for_each(|used| ui.out(&people::line(&format!("  uses {used}"))));
+    locked.uses.iter().for_each(|used| ui.out(&people::line(&format!("  uses {}", in_file(used)))));
     told::findings(&desk.place.path, examined, true, ui);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{FILE, Lock, Locked, LockedCall, Use, VERSION};
+use super::{FILE, Lock, Locked, LockedCall, VERSION, read};
 use crate::files;
 use crate::limits;
 use crate::text::head;
@@ -151,7 +151,7 @@ impl Reader<'_> {
         }
         let mut used = BTreeSet::new();
         for text in uses {
-            let Some(one) = Use::read(text.get_ref()) else {
+            let Some(one) = read(text.get_ref()) else {
                 let known = "stash, results, runs, discovery, resources:SERVER and prompts:SERVER";
                 let what = format!("{:?} is no use; known are {known}", head(text.get_ref(), MAX_TOLD));
                 return Err(self.wrong(text.span().start, &what));
@@ -181,6 +181,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Use;
     use super::*;
 
     fn full() -> Lock {
