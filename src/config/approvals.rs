@@ -49,10 +49,7 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
         Err(values.document.at_key(&key.key(name), message).with_hint(hint.to_owned()))
     };
     let folder = values.own_folder("XDG_STATE_HOME", ".local/state");
-    let wait = match raw.wait {
-        None => None,
-        given => Some(values.duration(&key.key("wait"), given, LEAST, LEAST..=MOST)?),
-    };
+    let wait = raw.wait.map(|given| values.duration(&key.key("wait"), Some(given), LEAST, LEAST..=MOST)).transpose()?;
     if wait.is_some() && folder.is_some() && journal.folder.is_none() {
         return fault("wait", "nothing waits without journals", "remove `on = false` from [journal], or this key");
     }

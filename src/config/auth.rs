@@ -76,10 +76,7 @@ pub(super) fn auth(
 }
 
 fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
-    let kind = match raw.kind {
-        Some(word) => values.word(&key.key("type"), word, KINDS)?.unwrap_or(Kind::OAuth),
-        None => Kind::OAuth,
-    };
+    let kind = values.word(&key.key("type"), raw.kind, KINDS)?.unwrap_or(Kind::OAuth);
     let mut scopes = Vec::new();
     for (index, scope) in raw.scopes.unwrap_or_default().into_iter().enumerate() {
         let key = key.key("scopes").index(index);

@@ -49,10 +49,7 @@ pub(super) fn confinement(
         }
         RawConfinement::Table(table) => (*table, key.key("preset")),
     };
-    let preset = match raw.preset {
-        Some(word) => values.word(&preset_key, word, PRESETS)?.unwrap_or_default(),
-        None => Preset::default(),
-    };
+    let preset = values.word(&preset_key, raw.preset, PRESETS)?.unwrap_or_default();
     let network = match raw.network {
         Some(word) => values.word(&key.key("network"), word, NETWORKS)?.unwrap_or_default(),
         None => preset == Preset::Net,
@@ -62,10 +59,8 @@ pub(super) fn confinement(
         None => None,
         given => Some(values.size(&key.key("memory"), given, 0, 16 * MIB..=1024 * 1024 * MIB)? as u64),
     };
-    let processes = match raw.processes {
-        None => None,
-        given => Some(values.count(&key.key("processes"), given, 1, 1..=100_000)?),
-    };
+    let processes =
+        raw.processes.map(|given| values.count(&key.key("processes"), Some(given), 1, 1..=100_000)).transpose()?;
     let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
     for (layer, name, is_set) in
         [(LayerName::Memory, "memory", memory.is_some()), (LayerName::Processes, "processes", processes.is_some())]

@@ -30,10 +30,7 @@ pub(super) fn daemon(values: Values<'_>, raw: RawDaemon) -> Result<Daemon, Confi
     const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
     let key = KeyPath::root("daemon");
     let usual = Daemon::default();
-    let auto = match raw.start {
-        Some(word) => values.word(&key.key("start"), word, STARTS)?.unwrap_or(usual.auto),
-        None => usual.auto,
-    };
+    let auto = values.word(&key.key("start"), raw.start, STARTS)?.unwrap_or(usual.auto);
     let idle_exit = values.duration(&key.key("idle_exit"), raw.idle_exit, usual.idle_exit, LEAST..=MOST)?;
     Ok(Daemon { auto, idle_exit })
 }

@@ -69,9 +69,19 @@ impl<'t> Edit<'t> {
         Ok(Self { file, servers, mark, text: plain, sections: sections(plain), table })
     }
 
+    /// The same text with the entries of another table in place of the servers.
+    fn of(&self, table: &'t str) -> Result<Self, ConfigError> {
+        Ok(Self { mark: self.mark, ..Self::of_table(self.file, self.text, table)? })
+    }
+
     /// Servers as they are written, by name.
     pub(crate) fn servers(&self) -> impl Iterator<Item = (&String, &toml::Value)> {
-        self.table.get(self.servers).and_then(toml::Value::as_table).into_iter().flatten()
+        self.entries(self.servers)
+    }
+
+    /// Entries of a table as they are written, by name.
+    fn entries(&self, table: &str) -> impl Iterator<Item = (&String, &toml::Value)> {
+        self.table.get(table).and_then(toml::Value::as_table).into_iter().flatten()
     }
 
     /// The text with another server at its end, or in the inline table that has all servers.

@@ -210,10 +210,8 @@ pub(super) fn clients(
         if let Some((other, _)) = clients.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
             return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
         }
-        let profile = match raw.profile {
-            Some(text) => Some(profiles::named(values, &key.key("profile"), text, profiles)?),
-            None => None,
-        };
+        let named = |text| profiles::named(values, &key.key("profile"), text, profiles);
+        let profile = raw.profile.map(named).transpose()?;
         let budgets = spending::budgets(values, &key.key("budgets"), raw.budgets)?;
         let expose = profiles::expose(&values, &key.key("expose"), raw.expose)?;
         clients.insert(name, Client { token, claims, profile, budgets, expose });
@@ -273,6 +271,7 @@ pub(super) fn http(
         values.count(&key.key(name), raw, usual, 1..=most).map(|count| count as usize)
     };
     let seconds = Duration::from_secs;
+    let issuer = |raw| oauth::resource_server(values, &key.key("oauth"), raw, profiles);
     Ok(Http {
         listen,
         allowed_hosts: each(&values, &key.key("allowed_hosts"), raw.allowed_hosts, HOST_FORM, host)?,
@@ -285,10 +284,7 @@ pub(super) fn http(
         max_connections: count("max_connections", raw.max_connections, usual.max_connections, 100_000)?,
         idle: values.duration(&key.key("idle"), raw.idle, usual.idle, seconds(10)..=7 * DAY)?,
         drain: values.duration(&key.key("drain"), raw.drain, usual.drain, seconds(1)..=seconds(600))?,
-        oauth: match raw.oauth {
-            Some(raw) => Some(Arc::new(oauth::resource_server(values, &key.key("oauth"), raw, profiles)?)),
-            None => None,
-        },
+        oauth: raw.oauth.map(issuer).transpose()?.map(Arc::new),
     })
 }
 

@@ -423,10 +423,7 @@ fn skills(
 /// Redaction of results, and whether placeholders are on.
 fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {
     let key = KeyPath::root("redaction");
-    let results = match raw.results {
-        Some(word) => values.word(&key.key("results"), word, RESULTS)?.unwrap_or_default(),
-        None => Results::default(),
-    };
+    let results = values.word(&key.key("results"), raw.results, RESULTS)?.unwrap_or_default();
     let placeholders = raw.placeholders.unwrap_or(false);
     if placeholders && results == Results::Off {
         let error = values.document.at_value(&key.key("placeholders"), "there are none where nothing is taken out");

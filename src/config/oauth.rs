@@ -214,10 +214,8 @@ fn claim_row(
     };
     let claim = values.filled(&key.key("claim"), claim)?.text;
     let value = raw.value.map(|value| values.filled(&key.key("value"), value)).transpose()?.map(|value| value.text);
-    let profile = match raw.profile {
-        Some(profile) => Some(profiles::named(values, &key.key("profile"), profile, profiles)?),
-        None => None,
-    };
+    let named = |text| profiles::named(values, &key.key("profile"), text, profiles);
+    let profile = raw.profile.map(named).transpose()?;
     Ok(ClaimRow { claim, value, profile })
 }
 

@@ -167,10 +167,7 @@ fn group(
         }
         members.insert(member);
     }
-    let isolation = match raw.isolation {
-        Some(word) => values.word(&key.key("isolation"), word, ISOLATIONS)?.unwrap_or_default(),
-        None => Isolation::default(),
-    };
+    let isolation = values.word(&key.key("isolation"), raw.isolation, ISOLATIONS)?.unwrap_or_default();
     Ok(Group { servers: members, isolation })
 }
 
@@ -210,10 +207,7 @@ pub(super) fn flow(
 
 /// Parses an `elicitation` or `sampling` key.
 pub(super) fn relay(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Relay, ConfigError> {
-    match word {
-        Some(word) => Ok(values.word(key, word, RELAYS)?.unwrap_or_default()),
-        None => Ok(Relay::default()),
-    }
+    Ok(values.word(key, word, RELAYS)?.unwrap_or_default())
 }
 
 /// Parses an `approval` key.
@@ -222,8 +216,5 @@ pub(super) fn approval(
     key: &KeyPath,
     word: Option<String>,
 ) -> Result<Option<Approval>, ConfigError> {
-    match word {
-        Some(word) => values.word(&key.key("approval"), word, APPROVALS),
-        None => Ok(None),
-    }
+    values.word(&key.key("approval"), word, APPROVALS)
 }

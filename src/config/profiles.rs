@@ -209,19 +209,16 @@ pub(super) fn profiles(
 
 fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
     let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
-    let servers = match raw.servers {
-        None => None,
-        Some(list) => Some(servers(values, &key.key("servers"), list, known)?),
-    };
+    let servers = raw.servers.map(|list| servers(values, &key.key("servers"), list, known)).transpose()?;
     let tools = |name: &str, list: Vec<String>| tools(values, &key.key(name), list, known);
     let mut flows = Vec::new();
     for (index, raw) in raw.flows.unwrap_or_default().into_iter().enumerate() {
         flows.push(policy::flow(*values, &names, known.groups, &key.key("flows").index(index), raw)?);
     }
-    let auto_tokens = match raw.auto_tokens {
-        None => None,
-        given => Some(values.count(&key.key("auto_tokens"), given, 1, 1..=1_000_000)?),
-    };
+    let auto_tokens = raw
+        .auto_tokens
+        .map(|given| values.count(&key.key("auto_tokens"), Some(given), 1, 1..=1_000_000))
+        .transpose()?;
     let direct = tools("direct", raw.direct.unwrap_or_default())?;
     let expose = expose(values, &key.key("expose"), raw.expose)?.unwrap_or_default();
     if expose == Expose::Hybrid && direct.entries().is_empty() {
@@ -245,10 +242,7 @@ fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_
 
 /// Parses an `expose` key.
 pub(super) fn expose(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Option<Expose>, ConfigError> {
-    match word {
-        Some(word) => values.word(key, word, EXPOSES),
-        None => Ok(None),
-    }
+    values.word(key, word, EXPOSES)
 }
 
 /// Servers and groups, by name.

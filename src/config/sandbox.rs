@@ -130,11 +130,8 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
         Some(path) => Some(values.path(&key.key("path"), path)?),
         None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
     };
-    let to = match raw.to {
-        Some(word) => values.word(&key.key("to"), word, AUDIT_WORDS)?.unwrap_or(default.to),
-        None if path.is_some() => AuditTo::File,
-        None => default.to,
-    };
+    let usual = if path.is_some() { AuditTo::File } else { default.to };
+    let to = values.word(&key.key("to"), raw.to, AUDIT_WORDS)?.unwrap_or(usual);
     Ok(Audit {
         to,
         path,
@@ -154,10 +151,10 @@ pub(super) const PIN_ACCEPT: &[(&str, ())] = &[("text", ())];
 
 pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
     let key = KeyPath::root("manifest");
-    let refresh = match raw.refresh {
-        None => None,
-        refresh => Some(values.duration(&key.key("refresh"), refresh, MINUTE, SECOND..=24 * HOUR)?),
-    };
+    let refresh = raw
+        .refresh
+        .map(|given| values.duration(&key.key("refresh"), Some(given), MINUTE, SECOND..=24 * HOUR))
+        .transpose()?;
     let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
     let pin_first_use = raw.pin_first_use.unwrap_or_default();
     if pin_first_use && pin.is_some() {

@@ -120,18 +120,9 @@ fn beside(scripts: &Path) -> Option<PathBuf> {
 
 fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {
     let RawScript { as_tool, approval, returns, calls } = raw;
-    let approval = match approval {
-        Some(word) => values.word(&key.key("approval"), word, APPROVALS)?.unwrap_or_default(),
-        None => ScriptApproval::default(),
-    };
-    let returns = match returns {
-        Some(word) => values.word(&key.key("returns"), word, RETURNS)?.unwrap_or_default(),
-        None => Returns::default(),
-    };
-    let calls = match calls {
-        None => None,
-        given => Some(values.count(&key.key("calls"), given, 1, 1..=1_000_000)?),
-    };
+    let approval = values.word(&key.key("approval"), approval, APPROVALS)?.unwrap_or_default();
+    let returns = values.word(&key.key("returns"), returns, RETURNS)?.unwrap_or_default();
+    let calls = calls.map(|given| values.count(&key.key("calls"), Some(given), 1, 1..=1_000_000)).transpose()?;
     Ok(ScriptRule { as_tool: as_tool.unwrap_or(false), approval, returns, calls })
 }
 

@@ -86,22 +86,14 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     let max_reconnect_backoff =
         values.duration(&key.key("max_reconnect_backoff"), raw.max_reconnect_backoff.take(), BACKOFF, backoff)?;
     let breaker = breaker(&values, &key.key("breaker"), std::mem::take(&mut raw.breaker))?;
-    let binding = match raw.binding.take() {
-        Some(word) => values.word(&key.key("binding"), word, BINDINGS)?.unwrap_or_default(),
-        None => Binding::default(),
-    };
-    let start = match raw.start.take() {
-        Some(word) => values.word(&key.key("start"), word, STARTS)?.unwrap_or_default(),
-        None => Start::default(),
-    };
-    let idle_stop = match raw.idle_stop.take() {
-        None => None,
-        given => Some(values.duration(&key.key("idle_stop"), given, CALL, IDLE)?),
-    };
-    let share = match raw.share.take() {
-        Some(word) => values.word(&key.key("share"), word, SHARES)?,
-        None => None,
-    };
+    let binding = values.word(&key.key("binding"), raw.binding.take(), BINDINGS)?.unwrap_or_default();
+    let start = values.word(&key.key("start"), raw.start.take(), STARTS)?.unwrap_or_default();
+    let idle_stop = raw
+        .idle_stop
+        .take()
+        .map(|given| values.duration(&key.key("idle_stop"), Some(given), CALL, IDLE))
+        .transpose()?;
+    let share = values.word(&key.key("share"), raw.share.take(), SHARES)?;
     let description = match raw.description.take() {
         Some(text) => Some(values.text(&key.key("description"), text)?.text).filter(|text| !text.trim().is_empty()),
         None => None,

@@ -17,10 +17,8 @@ use crate::redact::secret::Secret;
 
 /// Resolves the transport of an entry and checks its keys.
 pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
-    let kind = match &raw.transport {
-        Some(word) => named_kind(values, &key.key("transport"), word)?,
-        None => None,
-    };
+    let named = |word: &String| named_kind(values, &key.key("transport"), word);
+    let kind = raw.transport.as_ref().map(named).transpose()?.flatten();
     let kind = match (kind, raw.command.is_some(), raw.url.is_some()) {
         (Some(kind), _, _) => kind,
         (None, false, false) if raw.openapi.is_some() => Kind::OpenApi,

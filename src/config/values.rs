@@ -58,13 +58,14 @@ impl Values<'_> {
         }
     }
 
-    /// One of a few words; `None` if the entry is disabled and the word is not known yet.
+    /// One of a few words; `None` without one, and if the entry is disabled and the word is not known yet.
     pub(super) fn word<T: Copy>(
         &self,
         key: &KeyPath,
-        text: String,
+        text: impl Into<Option<String>>,
         words: &[(&str, T)],
     ) -> Result<Option<T>, ConfigError> {
+        let Some(text) = text.into() else { return Ok(None) };
         let word = self.text(key, text)?.text;
         if self.is_open(&word) {
             return Ok(None);

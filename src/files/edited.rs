@@ -88,10 +88,8 @@ impl Edited {
         if let (None, Some((uid, gid))) = (&old, heir) {
             std::os::unix::fs::fchown(new.as_file(), Some(uid), Some(gid))?;
         }
-        let backup = match &self.before {
-            Some(before) => Some(self.back_up(before, content, old.as_ref(), kind)?),
-            None => None,
-        };
+        let kept = |before| self.back_up(before, content, old.as_ref(), kind);
+        let backup = self.before.as_deref().map(kept).transpose()?;
         let put = self.put(new, content, exchange);
         // The new content may be there in spite of an error.
         let is_as_before = || self::content(&self.path, self.max).is_ok_and(|now| now.as_deref() != Some(content));

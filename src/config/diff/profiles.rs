@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Widened;
-use super::server::has_more;
-use crate::config::{Client, Config, DEFAULT_PROFILE, Expose, Flow, FlowAction, Patterns, Profile};
+use super::server::{has_more, is_wider};
+use crate::config::{Client, Config, DEFAULT_PROFILE, Expose, Flow, FlowAction, Profile};
 use crate::principal::LOCAL;
 
 /// Compares the profiles of a configuration in force with those of its successor. Every key of a profile narrows, so
@@ -44,11 +44,6 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
     let Profile {
         servers, allow, deny, scripts, approval, flows, budgets, expose, direct, auto_tokens, allow_unmatched,
     } = now;
-    let gains = |now: &Option<Patterns>, next: &Option<Patterns>| match (now, next) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(now), Some(next)) => has_more(next, now),
-    };
     let is_more = match (servers, &next.servers) {
         (None, _) => false,
         (Some(_), None) => true,
@@ -61,9 +56,9 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
     };
     for (name, why, is_widened) in [
         ("servers", "widened", is_more),
-        ("allow", "widened", gains(allow, &next.allow)),
+        ("allow", "widened", is_wider(allow.as_ref(), next.allow.as_ref())),
         ("deny", "shrunk", has_more(deny, &next.deny)),
-        ("scripts", "widened", gains(scripts, &next.scripts)),
+        ("scripts", "widened", is_wider(scripts.as_ref(), next.scripts.as_ref())),
         ("approval", "weaker", next.approval < *approval),
         ("flows", "freed", !flows.iter().all(is_kept)),
         ("direct", "widened", has_more(&next.direct, direct)),

@@ -44,12 +44,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         widened.add(format!("{key}.{name}"), why, is_widened);
     }
     let Access { allow, deny } = access;
-    let is_wider = match (allow, &next.access.allow) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(now), Some(next)) => has_more(next, now),
-    };
-    widened.add(format!("{key}.allow"), "widened", is_wider);
+    widened.add(format!("{key}.allow"), "widened", is_wider(allow.as_ref(), next.access.allow.as_ref()));
     widened.add(format!("{key}.deny"), "shrunk", has_more(deny, &next.access.deny));
     tool_rules(key, tools, &next.tools, widened);
     let plain = Override::default();
@@ -107,6 +102,11 @@ fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) 
 pub(super) fn has_more(one: &Patterns, other: &Patterns) -> bool {
     let known: HashSet<&String> = other.entries().iter().collect();
     one.entries().iter().any(|entry| !known.contains(entry))
+}
+
+/// True if `next` lets in more than `now`.
+pub(super) fn is_wider(now: Option<&Patterns>, next: Option<&Patterns>) -> bool {
+    now.is_some_and(|now| next.is_none_or(|next| has_more(next, now)))
 }
 
 pub(super) fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {

@@ -47,13 +47,12 @@ impl Edit<'_> {
             let hint = did_you_mean(&nearest(name, self.console().map(String::as_str)));
             return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs console add NAME` makes one".into())));
         }
-        let text = Edit::of_table(self.file, self.text, CONSOLE)?.without(&[name])?;
-        Ok(format!("{}{text}", self.mark))
+        self.of(CONSOLE)?.without(&[name])
     }
 
     /// Names of the people who may open the console.
     fn console(&self) -> impl Iterator<Item = &String> {
-        self.table.get(CONSOLE).and_then(toml::Value::as_table).into_iter().flatten().map(|(name, _)| name)
+        self.entries(CONSOLE).map(|(name, _)| name)
     }
 
     fn with_entry(&self, table: &'static str, name: &str, pairs: &[String]) -> Result<String, ConfigError> {
@@ -61,8 +60,7 @@ impl Edit<'_> {
         // A JSON string is one of TOML.
         let key = if is_bare { name.to_owned() } else { serde_json::Value::from(name).to_string() };
         let entry = NewServer { name, key: &key, comments: &[], pairs, group: None };
-        let text = Edit::of_table(self.file, self.text, table)?.added(&entry)?;
-        Ok(format!("{}{text}", self.mark))
+        self.of(table)?.added(&entry)
     }
 
     /// The text without a client.
@@ -73,8 +71,7 @@ impl Edit<'_> {
         if !self.clients().any(|known| known == name) {
             return Err(self.unknown_client(name));
         }
-        let text = Edit::of_table(self.file, self.text, CLIENTS)?.without(&[name])?;
-        Ok(format!("{}{text}", self.mark))
+        self.of(CLIENTS)?.without(&[name])
     }
 
     /// The text with another token of a client, in place of the one that it has. The rest of its entry stays.
@@ -85,21 +82,20 @@ impl Edit<'_> {
         let Some((_, entry)) = self.client_entries().find(|(known, _)| *known == name) else {
             return Err(self.unknown_client(name));
         };
-        let clients = Edit::of_table(self.file, self.text, CLIENTS)?;
+        let clients = self.of(CLIENTS)?;
         let value = format!("\"{token_sha256}\"");
-        let text = match entry.get("token").map(|token| token.as_str().unwrap_or_default()) {
+        match entry.get("token").map(|token| token.as_str().unwrap_or_default()) {
             Some(token) if token.contains("${") => {
                 let error = self.client_fault(name, format!("its token is that of {token}"));
-                return Err(error.with_hint("change the variable where the gateway starts, and `forgefs reload`"));
+                Err(error.with_hint("change the variable where the gateway starts, and `forgefs reload`"))
             }
-            Some(_) => clients.with_digest(name, &value)?,
-            None if entry.get("token_sha256").is_some() => clients.with_value(name, "token_sha256", &value)?,
+            Some(_) => clients.with_digest(name, &value),
+            None if entry.get("token_sha256").is_some() => clients.with_value(name, "token_sha256", &value),
             None => {
                 let error = self.client_fault(name, "it has no token of its own".to_owned());
-                return Err(error.with_hint("its access tokens are rotated where they are issued"));
+                Err(error.with_hint("its access tokens are rotated where they are issued"))
             }
-        };
-        Ok(format!("{}{text}", self.mark))
+        }
     }
 
     /// The text with `token_sha256` in place of the `token` of a client.
@@ -126,7 +122,7 @@ impl Edit<'_> {
 
     /// Clients as they are written, by name.
     pub(crate) fn client_entries(&self) -> impl Iterator<Item = (&String, &toml::Value)> {
-        self.table.get(CLIENTS).and_then(toml::Value::as_table).into_iter().flatten()
+        self.entries(CLIENTS)
     }
 
     /// True if the gateway shares its state in a store.
