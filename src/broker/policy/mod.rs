@@ -19,6 +19,8 @@ mod groups;
 mod laundering;
 mod lock;
 mod only_from;
+#[cfg(test)]
+mod promises;
 mod review;
 
 use std::borrow::Cow;
