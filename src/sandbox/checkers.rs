@@ -152,6 +152,7 @@ fn judge(
         Ok(mut facts) => {
             let signature = facts.signature.take().filter(|_| asked.signature);
             let parts = facts.parts.take().filter(|_| asked.parts);
+            facts.outline.numbers = wire::numbers::shown(code, &facts.numbers);
             if let Some(signature) = &signature {
                 signature::judge(signature).map_err(broken)?;
                 if asked.language == Language::Javascript && !facts.value.is_function() {

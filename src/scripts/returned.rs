@@ -20,6 +20,7 @@ fn typescript(schema: &Value) -> String {
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => "string".to_owned(),
         Some("boolean") => "boolean".to_owned(),
+        Some("integer") if schema.get("format").is_some() => "number | bigint".to_owned(),
         Some("integer" | "number") => "number".to_owned(),
         Some("null") => "null".to_owned(),
         Some("array") => match schema.get("items").map(typescript) {

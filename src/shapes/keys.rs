@@ -117,7 +117,7 @@ enum Kind {
 fn uniform(fields: &BTreeMap<String, Field>) -> Option<Kind> {
     let mut found = None;
     for field in fields.values() {
-        let Shape { any, null: _, bool, int, float, text, list, object } = &field.shape;
+        let Shape { any, null: _, bool, int, long: _, float, text, list, object } = &field.shape;
         let kinds = [
             (*bool || *int || *float, Kind::Scalar),
             (text.is_some(), Kind::Text),

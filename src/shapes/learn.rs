@@ -76,6 +76,7 @@ impl Learner<'_> {
             Value::Bool(_) => shape.bool = true,
             Value::Number(number) if number.as_str().bytes().all(|b| b.is_ascii_digit() || b == b'-') => {
                 shape.int = true;
+                shape.long |= !wire::json::is_held(number.as_str());
             }
             Value::Number(_) => shape.float = true,
             Value::String(text) => self.text(shape, text, depth),

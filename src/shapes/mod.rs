@@ -39,6 +39,9 @@ pub struct Shape {
     bool: bool,
     #[serde(skip_serializing_if = "is_default")]
     int: bool,
+    /// True if an integer was beyond 2^53.
+    #[serde(skip_serializing_if = "is_default")]
+    long: bool,
     #[serde(skip_serializing_if = "is_default")]
     float: bool,
     #[serde(skip_serializing_if = "is_default")]
@@ -80,6 +83,7 @@ impl Shape {
         self.null |= other.null;
         self.bool |= other.bool;
         self.int |= other.int;
+        self.long |= other.long;
         self.float |= other.float;
         self.text = match (self.text.take(), other.text) {
             (Some(ours), Some(theirs)) => Some(ours.join(theirs)),

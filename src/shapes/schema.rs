@@ -9,13 +9,16 @@ impl Shape {
     /// Its schema.
     #[must_use]
     pub fn schema(&self) -> Value {
-        let Self { any, null, bool, int, float, text, list, object } = self;
+        let Self { any, null, bool, int, long, float, text, list, object } = self;
         if *any {
             return json!({});
         }
         let scalars = [(*bool, "boolean"), (*float, "number"), (*int && !*float, "integer")];
         let mut kinds: Vec<Value> =
             scalars.iter().filter(|(is, _)| *is).map(|(_, name)| json!({ "type": name })).collect();
+        if let (true, false, Some(integer)) = (*long, *float, kinds.last_mut()) {
+            integer["format"] = json!("int64");
+        }
         kinds.extend(text.iter().map(of_text));
         kinds.extend(list.iter().map(|items| json!({"type": "array", "items": items.schema()})));
         kinds.extend(object.iter().map(of_object));

@@ -165,7 +165,7 @@ impl<'s> TypeScript<'s> {
                 Body::Alias(_) | Body::Open => out.push_str("any"),
             },
             Ty::Named(id) => out.push_str(&self.named[*id].name),
-            Ty::Literal(_) | Ty::Union(_) => {
+            Ty::Long | Ty::Literal(_) | Ty::Union(_) => {
                 for (at, member) in members(ty).iter().enumerate() {
                     if at > 0 {
                         out.push_str(" | ");
@@ -216,6 +216,7 @@ impl<'s> TypeScript<'s> {
             Member::Type(ty) => self.flat(out, ty),
             Member::Lit(Lit::Str(text)) => out.push_str(&text::quoted(text, Language::TypeScript)),
             Member::Lit(Lit::Int(number)) => out.push_str(&number.to_string()),
+            Member::BigInt => out.push_str("bigint"),
             Member::Lit(Lit::Bool(flag)) => out.push_str(if *flag { "true" } else { "false" }),
         }
     }
@@ -248,7 +249,7 @@ impl<'s> TypeScript<'s> {
             out.push_str("| ");
             match member {
                 Member::Type(ty) => self.put(out, ty, indent + 2, indent + 2, tail),
-                Member::Lit(_) => self.flat_member(out, member),
+                Member::Lit(_) | Member::BigInt => self.flat_member(out, member),
             }
         }
     }
@@ -347,11 +348,13 @@ impl<'s> TypeScript<'s> {
 enum Member<'t> {
     Type(&'t Ty),
     Lit(&'t Lit),
+    BigInt,
 }
 
 fn members(ty: &Ty) -> Vec<Member<'_>> {
     match ty {
         Ty::Literal(literals) => literals.iter().map(Member::Lit).collect(),
+        Ty::Long => vec![Member::Type(&Ty::Int), Member::BigInt],
         Ty::Union(parts) => parts.iter().flat_map(members).collect(),
         ty => vec![Member::Type(ty)],
     }

@@ -56,6 +56,7 @@ mod mistakes;
 mod modules;
 mod nested;
 mod newest;
+mod numbers;
 mod openapi;
 mod overrides;
 mod packages;

@@ -45,8 +45,12 @@ pub struct Checked {
 pub struct Facts {
     /// The script without types, where it has any.
     pub stripped: Option<Stripped>,
-    /// Where its value comes from. Offsets are in the stripped code, where there is one.
+    /// Where its value comes from. Offsets are in the stripped code, where there is one, else in the script with its
+    /// [`numbers`](Self::numbers) as BigInt.
     pub value: ValueOf,
+    /// Literals that a double does not hold: byte offsets in the script as written, in order.
+    #[serde(default)]
+    pub numbers: Vec<(u32, u32)>,
     /// Its calls. Places are in the module that the script becomes, or in Starlark.
     pub outline: Outline,
     /// Its signature, where the check asks for one.

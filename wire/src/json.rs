@@ -93,6 +93,55 @@ pub fn measure(text: &[u8]) -> Result<Measure, PrivateKey> {
     Ok(found)
 }
 
+/// Largest integer that no double of another integer rounds to.
+const MAX_SAFE: u64 = (1 << 53) - 1;
+/// Numbers of fewer characters and without an exponent lose nothing.
+const SHORT: usize = 16;
+
+/// True if the double nearest to a number, as JSON or a script writes it, denotes the same value by its shortest text.
+/// Integers written without point and exponent are held up to 2^53 - 1.
+#[must_use]
+pub fn is_held(number: &str) -> bool {
+    let size = number.strip_prefix('-').unwrap_or(number);
+    let has_exponent = size.contains(['e', 'E']);
+    if size.len() < SHORT && !has_exponent {
+        return true;
+    }
+    if !has_exponent && !size.contains('.') {
+        return size.parse().is_ok_and(|whole: u64| whole <= MAX_SAFE);
+    }
+    // A double is so near that equal digits have the same point.
+    let digits = |text: &str| {
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        mantissa.chars().filter(char::is_ascii_digit).collect::<String>().trim_matches('0').to_owned()
+    };
+    let held = |double: f64| double.is_finite() && digits(size) == digits(&format!("{double:e}"));
+    size.parse().is_ok_and(held)
+}
+
+/// True if doubles hold all numbers of a text; what is no JSON is refused by its parser.
+#[must_use]
+pub fn holds_all(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let start = at;
+        at += 1;
+        match byte {
+            b'"' => at += string(&bytes[at..]).len() + 1,
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+                at += bytes[at..].iter().take_while(is_part).count();
+                if at - start > 4 && !is_held(&text[start..at]) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
 /// Characters of the string that begins here, up to its closing quote or the end.
 fn string(text: &[u8]) -> &[u8] {
     let mut at = 0;
@@ -173,6 +222,58 @@ mod tests {
         ] {
             let found = measure(text.as_bytes()).expect("it has no such key");
             assert_eq!((found.values, found.depth), (values, depth), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_double_holds_what_its_shortest_text_denotes() {
+        let held = [
+            "0",
+            "-0",
+            "9007199254740991",
+            "-9007199254740991",
+            "0.1",
+            "0.10000000000000000000",
+            "100.00000000000000000",
+            "1e21",
+            "1E+2",
+            "9007199254740993e-1",
+            "0.30000000000000004",
+            "5e-324",
+            "1.7976931348623157e308",
+            "0e999",
+            "0.000e-999",
+            "9007199254740992.0",
+            "1152921504606847000.0",
+            "1.5e-7",
+            "00.000000000000000000000",
+        ];
+        let rounded = [
+            "9007199254740992",
+            "-9007199254740992",
+            "9007199254740993",
+            "1915883588174806058",
+            "18446744073709551615",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "0.12345678901234567890",
+            "-0.12345678901234567890",
+            "9007199254740993.0",
+            "4.9406564584124654e-324",
+            "1.23456789e-320",
+            "123456789012345678901234567890",
+            "1.7976931348623159e308",
+            "0.1000000000000000055511151231257827",
+        ];
+        for (numbers, wanted) in [(&held[..], true), (&rounded[..], false)] {
+            for number in numbers {
+                assert_eq!(is_held(number), wanted, "{number}");
+                assert_eq!(holds_all(&format!("{{\"1e400\":[true, {number}\n,\"\\\"1e400\"]}}")), wanted, "{number}");
+            }
+        }
+        for text in ["", "\"1e400", "[\"\\", "-", "[1,2.5,\"12345678901234567890\"]", "truefalse", "é"] {
+            assert!(holds_all(text), "{text}");
         }
     }
 

@@ -10,6 +10,7 @@ mod frame;
 pub mod json;
 mod message;
 mod module;
+pub mod numbers;
 mod outline;
 mod parts;
 mod ready;

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::numbers::widened;
+use crate::outline::Place;
 use crate::{Facts, Stripped, ValueOf};
 
 /// Opens the module's function; the script's first line is the module's second.
@@ -30,7 +32,9 @@ pub struct Module {
     inserted: Option<(u32, u32, u32)>,
     /// As in [`Stripped::map`].
     map: Option<Vec<[u32; 4]>>,
-    /// Lengths of the script's lines.
+    /// Places of the letters that make BigInt of numbers.
+    letters: Vec<Place>,
+    /// Lengths of the script's lines, with those letters.
     lines: Vec<u32>,
 }
 
@@ -40,7 +44,8 @@ impl Module {
     /// # Errors
     /// What of the facts cannot be true of this script.
     pub fn new(script: &str, facts: Facts) -> Result<Self, &'static str> {
-        let lines = line_lengths(script);
+        let (script, letters) = widened(script, &facts.numbers)?;
+        let lines = line_lengths(&script);
         let (code, map) = match facts.stripped {
             None => (None, None),
             Some(Stripped { code, map }) => {
@@ -48,7 +53,7 @@ impl Module {
                 (Some(code), Some(map))
             }
         };
-        let code = code.as_deref().unwrap_or(script);
+        let code = code.as_deref().unwrap_or(&script);
         let split = |at: u32| code.split_at_checked(at as usize).ok_or("the value is not in the code");
         let (before, open, rest, close): (Cow<'_, str>, _, _, _) = match facts.value {
             ValueOf::Return => (code.into(), "", "", ""),
@@ -68,13 +73,20 @@ impl Module {
             let (line, column) = position(code, before.len());
             (line, column, units(open))
         });
-        Ok(Self { code: format!("{wrapper}{before}{open}{rest}{close}{CLOSE}"), inserted, map, lines })
+        Ok(Self { code: format!("{wrapper}{before}{open}{rest}{close}{CLOSE}"), inserted, map, letters, lines })
     }
 
     /// Line and column of the script as written, from 1, for a position in the module; always within the script. Zeros
     /// stay zero.
     #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
+        let at = self.widened(line, column);
+        let before = |place| self.letters.partition_point(|letter| *letter < place);
+        (at.0, at.1 - u32::try_from(before(at) - before((at.0, 0))).unwrap_or(0))
+    }
+
+    /// The same in the script with its BigInt.
+    fn widened(&self, line: u32, column: u32) -> (u32, u32) {
         let line = line.saturating_sub(1);
         if line == 0 {
             return (0, 0);
@@ -175,12 +187,13 @@ mod tests {
     proptest! {
         #[test]
         fn any_facts_are_refused_or_lead_into_the_script(
-            script in "[aé😀\n]{0,20}", stripped in stripped(), value in value(), at in any::<(u32, u32)>(),
+            script in "[aé😀1\n]{0,20}", stripped in stripped(), value in value(), at in any::<(u32, u32)>(), numbers in vec((0..30_u32, 0..4_u32), 0..3),
             near in (0..6_u32, 0..30_u32),
         ) {
             let lines = line_lengths(&script);
+            let numbers = numbers.into_iter().map(|(start, length)| (start, start + length)).collect();
             let long = script.len().max(stripped.as_ref().map_or(0, |stripped| stripped.code.len()));
-            if let Ok(module) = Module::new(&script, Facts { stripped, value, ..Facts::default() }) {
+            if let Ok(module) = Module::new(&script, Facts { stripped, value, numbers, ..Facts::default() }) {
                 prop_assert!(module.code.len() <= long + 100);
                 for (line, column) in [at, near] {
                     let (line, column) = module.original(line, column);
@@ -188,6 +201,34 @@ mod tests {
                     prop_assert!((line, column) == (0, 0) || is_place, "{line}:{column} of {script:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_integer_that_a_double_does_not_hold_becomes_a_big_int_and_places_stay() {
+        let script = "a = 1e400;\n😀(0xFFFFFFFFFFFFFFFF, [9007199254740993], b)";
+        let span = |text: &str| script.find(text).map(|at| (at as u32, (at + text.len()) as u32)).expect("it is there");
+        let numbers = ["1e400", "0xFFFFFFFFFFFFFFFF", "9007199254740993"].map(span).to_vec();
+        let value = ValueOf::Last(11);
+        let module =
+            Module::new(script, Facts { numbers: numbers.clone(), value, ..Facts::default() }).expect("it is so");
+        let made =
+            "export default async () => {\na = 1e400;\nreturn 😀(0xFFFFFFFFFFFFFFFFn, [9007199254740993n], b)\n}\n";
+        assert_eq!(module.code, made);
+        // Columns of the module from the one of `(`, behind which an `n` and then another one are inserted.
+        for (at, wanted) in
+            [(3, 3), (4, 4), (21, 21), (22, 22), (23, 22), (26, 25), (42, 41), (43, 41), (44, 42), (46, 44)]
+        {
+            assert_eq!(module.original(3, 7 + at), (2, wanted), "{at}");
+        }
+        for (numbers, why) in [
+            (vec![(4, 9), (8, 9)], "the numbers are not in order"),
+            (vec![(0, 9)], "a number is not in the script"),
+            (vec![(4, 4)], "a number is not in the script"),
+            (vec![(12, 13)], "a number is not in the script"),
+            (vec![(4, 99)], "a number is not in the script"),
+        ] {
+            assert_eq!(Module::new(script, Facts { numbers, ..Facts::default() }).map(|module| module.code), Err(why));
         }
     }
 

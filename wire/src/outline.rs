@@ -44,6 +44,9 @@ pub struct Outline {
     /// Parts of the script API that it uses, beside calls of tools.
     #[serde(default)]
     pub uses: BTreeSet<Used>,
+    /// Literals that a double does not hold, of [`crate::Facts::numbers`]; the gateway fills them in.
+    #[serde(skip)]
+    pub numbers: Vec<(Place, String)>,
 }
 
 /// A part of the script API.

@@ -4,6 +4,7 @@
 //! warning. A call that is judged right here is decided about again when it is made.
 
 mod names;
+mod numbers;
 mod plan;
 mod reads;
 
@@ -185,6 +186,9 @@ impl Judge<'_> {
             }
             // Suggestions take a millisecond or two each.
             tokio::task::yield_now().await;
+        }
+        for (at, literal) in &outline.numbers {
+            self.tell(&numbers::rounded(literal, self.language), *at, false, None);
         }
         for name in &outline.names {
             tokio::task::yield_now().await;

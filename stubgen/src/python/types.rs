@@ -22,7 +22,7 @@ impl Python<'_> {
             }
             Ty::Null => out.push_str("None"),
             Ty::Bool => out.push_str("bool"),
-            Ty::Int => out.push_str("int"),
+            Ty::Int | Ty::Long => out.push_str("int"),
             Ty::Float => out.push_str("float"),
             Ty::Str => out.push_str("str"),
             Ty::Literal(literals) => self.flat_literals(out, literals),

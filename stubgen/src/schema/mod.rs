@@ -36,6 +36,8 @@ pub(crate) enum Ty {
     Null,
     Bool,
     Int,
+    /// An integer that may be beyond 2^53.
+    Long,
     Float,
     Str,
     /// At least one value.
@@ -142,10 +144,10 @@ impl UnionBuilder {
         if self.members.contains(&Ty::Bool) {
             self.literals.retain(|literal| !matches!(literal, Lit::Bool(_)));
         }
-        if self.members.contains(&Ty::Float) || self.members.contains(&Ty::Int) {
+        if [Ty::Float, Ty::Int, Ty::Long].iter().any(|number| self.members.contains(number)) {
             self.literals.retain(|literal| !matches!(literal, Lit::Int(_)));
         }
-        if self.members.contains(&Ty::Float) {
+        if self.members.contains(&Ty::Float) || self.members.contains(&Ty::Long) {
             self.members.retain(|member| *member != Ty::Int);
         }
         if !self.literals.is_empty() {

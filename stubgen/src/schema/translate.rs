@@ -304,7 +304,7 @@ impl<'a> Translator<'a> {
         if mask & FRACTION != 0 {
             members.push(Ty::Float);
         } else if mask & INTEGER != 0 {
-            members.push(Ty::Int);
+            members.push(if is_long(&facets.all) { Ty::Long } else { Ty::Int });
         }
         if mask & BOOLEAN != 0 {
             members.push(Ty::Bool);
@@ -321,6 +321,15 @@ impl<'a> Translator<'a> {
         }
         Ty::union(members)
     }
+}
+
+/// True if the format or a bound of integers is beyond 2^53.
+fn is_long(facets: &[Facet<'_>]) -> bool {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let says = |key| facets.iter().filter_map(move |facet| get(facet.map, key));
+    let mut bounds = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].into_iter().flat_map(says);
+    bounds.any(|bound| bound.as_f64().is_some_and(|bound| bound.abs() > EXACT))
+        || says("format").any(|format| matches!(format.as_str(), Some("int64" | "uint64")))
 }
 
 /// Required names of a conjunction, sorted.

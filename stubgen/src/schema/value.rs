@@ -16,7 +16,7 @@ pub(crate) fn accepts(ty: &Ty, value: &Value, named: &[Named<'_>]) -> bool {
     match (ty, value) {
         (Ty::Any, _) | (Ty::Null, Value::Null) | (Ty::Bool, Value::Bool(_)) | (Ty::Str, Value::String(_)) => true,
         (Ty::Float, Value::Number(_)) => true,
-        (Ty::Int, Value::Number(number)) => is_integer(&number.to_string()),
+        (Ty::Int | Ty::Long, Value::Number(number)) => is_integer(&number.to_string()),
         (Ty::Literal(literals), value) => match value {
             Value::String(text) => literals.iter().any(|literal| matches!(literal, Lit::Str(known) if known == text)),
             Value::Bool(flag) => literals.contains(&Lit::Bool(*flag)),
@@ -62,7 +62,7 @@ fn is_union(id: usize, named: &[Named<'_>]) -> bool {
 }
 
 fn is_scalar(ty: &Ty) -> bool {
-    matches!(ty, Ty::Null | Ty::Bool | Ty::Int | Ty::Float | Ty::Str | Ty::Literal(_))
+    matches!(ty, Ty::Null | Ty::Bool | Ty::Int | Ty::Long | Ty::Float | Ty::Str | Ty::Literal(_))
 }
 
 fn is_integer(text: &str) -> bool {

@@ -9,11 +9,14 @@ mod banned;
 mod depth;
 mod enums;
 mod function;
+mod numbers;
 mod outline;
 mod parts;
 mod serve;
 mod signature;
 mod typescript;
+
+use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, FormalParameter, FormalParameters, Program, Statement};
@@ -42,13 +45,26 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
         let ast = starlark::parse(script)?;
         let signature = check.signature.then(|| signature::of_starlark(&ast, script)).transpose()?;
         let parts = check.parts.then(|| Box::new(parts::of_starlark(&ast, script)));
-        return Ok(Facts { outline: outline::of_starlark(&ast, script), signature, parts, ..Facts::default() });
+        let (outline, numbers) = (outline::of_starlark(&ast, script), numbers::of_starlark(&ast, script));
+        return Ok(Facts { outline, numbers, signature, parts, ..Facts::default() });
     }
-    let mut facts = javascript(check).map_err(|error| of_syntax(script, error))?;
+    let mut facts =
+        javascript(check).and_then(|facts| widened(check, facts)).map_err(|error| of_syntax(script, error))?;
     if check.parts {
         facts.parts = Some(Box::new(parts::of_javascript(check, facts.stripped.is_some())?));
     }
     Ok(facts)
+}
+
+/// The facts of the script with its integers beyond 2^53 as BigInt, if it has any.
+fn widened(check: &Check, facts: Facts) -> Result<Facts, ScriptError> {
+    let numbers = facts.numbers.clone();
+    let internal = |why| script_error(ScriptErrorKind::Internal, why);
+    let Cow::Owned(code) = wire::numbers::widened(&check.code, &numbers).map_err(internal)?.0 else { return Ok(facts) };
+    match javascript(&Check { code, ..check.clone() }) {
+        Ok(facts) => Ok(Facts { numbers, ..facts }),
+        Err(error) => Err(relocated(&module(&check.code, Facts { numbers, ..Facts::default() })?, 1, error)),
+    }
 }
 
 fn javascript(check: &Check) -> Result<Facts, ScriptError> {
@@ -65,7 +81,7 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
         Ok(program) => {
             let facts = facts(script, script, None, &program)?;
             let signature = check.signature.then(|| signature::of_javascript(&allocator, &program, script));
-            return Ok(Facts { signature: signature.transpose()?, ..facts });
+            return Ok(Facts { signature: signature.transpose()?, numbers: numbers::of_javascript(&program), ..facts });
         }
         Err(error) => error,
     };
@@ -74,15 +90,15 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
         let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
         if is_further { typed_error } else { plain_error }
     };
-    let (stripped, signature) = match typescript::strip(&allocator, check) {
-        Ok(typed) => (typed.stripped, typed.signature),
+    let (stripped, signature, numbers) = match typescript::strip(&allocator, check) {
+        Ok(typed) => (typed.stripped, typed.signature, typed.numbers),
         Err(error) => return Err(further(error)),
     };
     let allocator = Allocator::default();
     match parse(&allocator, &stripped.code, SourceType::mjs(), check.max_levels) {
         Ok(program) => {
             let facts = facts(script, &stripped.code, Some(&stripped), &program)?;
-            Ok(Facts { signature: signature.transpose()?, ..facts })
+            Ok(Facts { signature: signature.transpose()?, numbers, ..facts })
         }
         Err(error) => {
             let module = module(script, Facts { stripped: Some(stripped.clone()), ..Facts::default() })?;

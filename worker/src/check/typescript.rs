@@ -10,7 +10,7 @@ use oxc_span::SourceType;
 use oxc_transformer::{TransformOptions, Transformer};
 use wire::{Check, ScriptError, Signature, Stripped};
 
-use super::{diagnostic, enums, parse, signature, syntax_at};
+use super::{diagnostic, enums, numbers, parse, signature, syntax_at};
 
 /// Name in the source map; it is never shown.
 const NAME: &str = "script.ts";
@@ -20,6 +20,8 @@ pub(super) struct Typed {
     pub(super) stripped: Stripped,
     /// Its signature or what is wrong with it, where the check asks for one.
     pub(super) signature: Option<Result<Signature, ScriptError>>,
+    /// Its literals that a double does not hold.
+    pub(super) numbers: Vec<(u32, u32)>,
 }
 
 /// Strips types from a script. What comes out is held to the limit of code as well: enums and namespaces become more.
@@ -31,6 +33,7 @@ pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Typed, Scrip
         let message = format!("the values of enums come to more than {max_bytes} bytes, the limit of code");
         return Err(syntax_at(code, offset as usize, message));
     }
+    let numbers = numbers::of_javascript(&program);
     let signature = check.signature.then(|| signature::of_typescript(&program, code));
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
     if let Some(error) = semantic.diagnostics.errors().next() {
@@ -71,7 +74,7 @@ pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Typed, Scrip
         }
         is_same
     });
-    Ok(Typed { stripped: Stripped { code: printed.code, map }, signature })
+    Ok(Typed { stripped: Stripped { code: printed.code, map }, signature, numbers })
 }
 
 /// Line starts of a source map. Its lines end at any line terminator of JavaScript; ours, and those of editors, at a

@@ -59,6 +59,15 @@ impl<'s> Look<'s> {
             let message = Some(format!("TypeError: `{expression}` is undefined or null, it has no entries"));
             return Some(Subject { expression, message });
         }
+        if error.contains("igInt") || error.contains("bigint") {
+            let chains = Source::chains(self.line).into_iter().take(MAX_CHAINS);
+            let mut origins = chains.filter(|chain| !chain.is_called() && self.about(chain.text).is_some());
+            let subject = |chain: Chain<'_>| Subject {
+                expression: chain.text.to_owned(),
+                message: Some(format!("{message}, at `{}`", chain.text)),
+            };
+            return origins.next().map(subject);
+        }
         let (value, property) = unread(error)?;
         let (dotted, indexed) = (format!(".{property}"), format!("[{property}]"));
         let reads = |text: &str| {

@@ -60,6 +60,9 @@ const NO_PART_OF_FORGE: &str =
 const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";
 const CRYPTO_HAS: &str = "crypto has `subtle.digest` only, for SHA-256, SHA-384 and SHA-512";
 
+const OF_BIG: &str = "an integer beyond 2^53 is a BigInt, which keeps its digits: calculate with BigInt alone (`x + 1n`, \
+                      `BigInt(y)`), or with `Number(x)`, which rounds it";
+
 /// Parts of messages, and what to do.
 const WAYS: &[(&str, &str)] = &[
     (".content` is undefined", "the answer of a call is its value already, without `.content` and `JSON.parse`"),
@@ -69,6 +72,8 @@ const WAYS: &[(&str, &str)] = &[
     ("which is not iterable", "look at the answer first, or write `?? []` behind it"),
     ("it has no entries", "look at the answer first, or write `?? {}` behind it"),
     ("empty array", "give `reduce` a first value: `items.reduce((sum, x) => sum + x, 0)`"),
+    ("igInt", OF_BIG),
+    ("bigint", OF_BIG),
     ("Date value is NaN", "`new Date(text)` takes ISO 8601: 2026-11-25T09:00:00Z"),
     ("Invalid time value", "`new Date(text)` takes ISO 8601: 2026-11-25T09:00:00Z"),
 ];

@@ -265,6 +265,8 @@ fn operation(message: &str, line: &str) -> Option<String> {
         "the answer of a call is its value already, without `content`"
     } else if message.starts_with("Operation `+`") && message.contains("`string`") && !message.contains("NoneType") {
         "turn the other into text: `str(x)`, or `\"%s: %s\" % (a, b)`"
+    } else if message.contains("`number`") {
+        "a `number` has digits that a float would round: pass it on as it is, or write `float(str(x))`, which rounds it"
     } else if message.starts_with("Operation `len()`") && line.trim_start().starts_with("for ") {
         "number the items by `for i, x in enumerate(items):`; pairs of a dict are `.items()`"
     } else if any(&["format character", "format string", "format spec"]) {

@@ -59,7 +59,7 @@ impl<'s> Chain<'s> {
         self.text[..end].trim_end_matches(['?', '.'])
     }
 
-    fn is_called(self) -> bool {
+    pub(super) fn is_called(self) -> bool {
         self.rest.starts_with('(')
     }
 }

@@ -3,9 +3,9 @@
 //! `prelude.js` builds the script API on the functions of a [`Port`]; [`drive`] is the event loop. An engine only
 //! provides a [`Realm`]: a fresh global scope with the prelude in it.
 //!
-//! Values cross as JSON text, by `JSON.parse` and `JSON.stringify`: integers beyond 2^53 lose digits, as in any
-//! JavaScript (Starlark keeps them), and `1e400` becomes infinity. On the way out, values that `JSON.stringify` would
-//! drop or mangle silently (NaN, BigInt, Map, Set, promises, cycles) are errors.
+//! Values cross as JSON text, by `JSON.parse` and `JSON.stringify`, and no number is rounded: an integer beyond 2^53 is a
+//! BigInt, any other number that a double does not hold an object with its digits. Both are numbers again on the way
+//! out, where values that `JSON.stringify` would drop or mangle silently (NaN, Map, Set, promises, cycles) are errors.
 
 mod clock;
 mod natives;

@@ -3,13 +3,13 @@
 // Scripts never see `host` nor the returned functions.
 export default (host) => {
   const {
-    Array, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol, TypeError,
-    WeakMap,
+    Array, BigInt, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol,
+    TypeError, WeakMap,
   } = globalThis;
   const { apply, getPrototypeOf, ownKeys } = Reflect;
   const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames, hasOwn, isFrozen } = Object;
   const { isArray } = Array;
-  const { isFinite, isInteger } = Number;
+  const { isFinite, isInteger, isSafeInteger } = Number;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const then = uncurry(Promise.prototype.then);
   const mapGet = uncurry(Map.prototype.get);
@@ -29,9 +29,91 @@ export default (host) => {
   const toWellFormed = uncurry(String.prototype.toWellFormed);
   const split = uncurry(String.prototype.split);
   const slice = uncurry(String.prototype.slice);
-  const { parse, stringify } = JSON;
+  const bigIntText = uncurry(BigInt.prototype.toString);
+  const { isRawJSON, parse, rawJSON, stringify } = JSON;
   const isPromise = (value) => value instanceof Promise;
   const globals = globalThis;
+
+  // ---- numbers ----
+
+  // A number of a JSON text that a double would round, by its digits.
+  class ExactNumber {
+    #digits;
+
+    constructor(digits) {
+      this.#digits = String(digits);
+      freeze(this);
+    }
+
+    toString() {
+      return this.#digits;
+    }
+
+    toJSON() {
+      return rawJSON(this.#digits);
+    }
+
+    [Symbol.toPrimitive](hint) {
+      if (hint === "string") return this.#digits;
+      const value = rounded(this);
+      if (!isRoundingTold) host.output(true, `${slice(this.#digits, 0, 40)} was rounded to ${value}: ${UNTOUCHED}`);
+      isRoundingTold = true;
+      return value;
+    }
+  }
+  let isRoundingTold = false;
+  const UNTOUCHED = "a number keeps all its digits while it is passed on untouched, or as text by String(x)";
+
+  const rounded = (exact) => {
+    const value = Number(exact.toString());
+    if (isFinite(value)) return value;
+    throw new RangeError(`${slice(exact.toString(), 0, 40)} is beyond the numbers of JavaScript: ${UNTOUCHED}`);
+  };
+
+  for (const name of ["toExponential", "toFixed", "toLocaleString", "toPrecision"]) {
+    const native = uncurry(Number.prototype[name]);
+    const method = { [name](...args) { return native(rounded(this), ...args); } };
+    defineProperty(ExactNumber.prototype, name, { value: method[name] });
+  }
+
+  // Parsing more digits takes engines more than linear time.
+  const MAX_DIGITS = 4300;
+
+  // A reviver, by the text of each number: what a double holds is one.
+  const keep = (_key, value, { source }) => {
+    if (typeof value !== "number" || source === undefined || /^[-.\d]{1,15}$/.test(source)) return value;
+    const isWhole = /^-?\d+$/.test(source);
+    if (isWhole ? isSafeInteger(value) : host.native("rounds", source) === "=") return value;
+    return isWhole && source.length <= MAX_DIGITS ? BigInt(source) : new ExactNumber(source);
+  };
+
+  // Longer texts are not copied to be looked at.
+  const MAX_COPIED = 8 << 20;
+  const rounds = (text) => text.length > MAX_COPIED || host.native("rounds", toWellFormed(text)) !== "=";
+  const read = (text, isRounded = rounds(text)) => (isRounded ? parse(text, keep) : parse(text));
+
+  const fixJson = () => {
+    const json = {
+      parse(text, reviver) {
+        const given = `${text}`;
+        if (typeof reviver !== "function") return read(given);
+        if (!rounds(given)) return parse(given, reviver);
+        return parse(given, function (key, value, context) {
+          return apply(reviver, this, [key, keep(key, value, context), context]);
+        });
+      },
+      stringify(value, replacer, space) {
+        if (typeof replacer !== "function") return stringify(value, replacer, space);
+        return stringify(value, function (key, item) {
+          const isBig = isRawJSON(item) && typeof this[key] === "bigint";
+          const answer = apply(replacer, this, [key, isBig ? this[key] : item]);
+          return typeof answer === "bigint" ? rawJSON(bigIntText(answer)) : answer;
+        }, space);
+      },
+    };
+    for (const key of ownKeys(json)) defineProperty(JSON, key, { value: json[key] });
+    define(BigInt.prototype, "toJSON", { toJSON() { return rawJSON(bigIntText(this)); } }.toJSON);
+  };
 
   // ---- values out of the realm ----
 
@@ -45,8 +127,6 @@ export default (host) => {
       case "number":
         if (!isFinite(value)) throw new NoJson(`${name(key)} is ${value}, which has no JSON form`);
         return value;
-      case "bigint":
-        throw new NoJson(`${name(key)} is a BigInt, which has no JSON form: use Number(x) or String(x)`);
       case "object":
         if (value === null || isArray(value)) return value;
         if (isPromise(value)) throw new NoJson(`${name(key)} is a promise: a call is missing its \`await\``);
@@ -170,7 +250,8 @@ export default (host) => {
   const brief = (value) => {
     if (typeof value === "string") return '"…"';
     if (isArray(value)) return `[…${value.length}]`;
-    return typeof value === "object" && value !== null ? "{…}" : String(value);
+    if (typeof value === "object" && value !== null && !(value instanceof ExactNumber)) return "{…}";
+    return slice(String(value), 0, 40);
   };
 
   const MAX_KEYS = 8;
@@ -182,7 +263,7 @@ export default (host) => {
   };
 
   const fields = (value) => {
-    if (typeof value !== "object" || value === null || isArray(value)) return brief(value);
+    if (typeof value !== "object" || value === null || isArray(value) || value instanceof ExactNumber) return brief(value);
     const shown = [];
     for (const key of ownKeys(value)) {
       if (shown.length === MAX_KEYS) {
@@ -220,11 +301,11 @@ export default (host) => {
     return made;
   };
 
-  const deliver = (call, ok, text) => {
+  const deliver = (call, ok, text, isRounded) => {
     const waiting = mapGet(pending, call);
     if (waiting === undefined) return;
     mapDelete(pending, call);
-    const value = parse(text);
+    const value = read(text, isRounded);
     if (ok) {
       const { form } = waiting;
       const hasRoom = mapSize(answers) < MAX_ANSWERS || mapGet(answers, form) !== undefined;
@@ -328,7 +409,7 @@ export default (host) => {
   // Called with the run's servers, its limit of calls and its arguments, before any code of the script. A server never
   // replaces a global that exists.
   const expose = (run) => {
-    const { servers, calls, args } = parse(run);
+    const { servers, calls, args } = read(run);
     callsLeft = calls;
     if (args !== undefined) input = [args];
     for (const { ident, name } of servers) {
@@ -498,7 +579,6 @@ export default (host) => {
 
   const inspect = (value) => {
     if (typeof value === "string") return value;
-    if (typeof value === "bigint") return `${value}n`;
     if (typeof value === "function") return `[function ${safe(() => String(value.name), "")}]`;
     if (typeof value !== "object" || value === null) return String(value);
     return safe(() => inspectObject(value), "[object]");
@@ -508,7 +588,6 @@ export default (host) => {
     if (value instanceof Error) return `${value.name}: ${value.message}`;
     if (isPromise(value)) return "[promise: is an `await` missing?]";
     const show = (key, item) => {
-      if (typeof item === "bigint") return `${item}n`;
       if (typeof item === "function") return "[function]";
       if (typeof item === "number" && !isFinite(item)) return String(item);
       if (typeof item !== "object" || item === null) return item;
@@ -580,7 +659,7 @@ export default (host) => {
     then(Promise.resolve(), () => callback());
   };
 
-  const web = makeWeb(host);
+  const web = makeWeb(host, (value) => value instanceof ExactNumber);
 
   // ---- the realm ----
 
@@ -706,6 +785,7 @@ export default (host) => {
     const made = [
       async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
       [][Symbol.iterator](), new Map().entries(), new Set().values(), ""[Symbol.iterator](), "".matchAll(/x/g),
+      new ExactNumber("0"),
     ];
     const { Iterator } = globals;
     if (Iterator?.from) {
@@ -782,6 +862,7 @@ export default (host) => {
     fixBuffers();
     fixClock();
     fixFormats();
+    fixJson();
     lockSegments();
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {

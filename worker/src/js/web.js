@@ -1,6 +1,6 @@
 
 // Functions of browsers and Node that need no host. Bytes cross to the natives as text, one character each.
-const makeWeb = (host) => {
+const makeWeb = (host, isImmutable) => {
   const { ArrayBuffer, Date, Error, JSON, Map, Object, Promise, RangeError, RegExp, Set, String, Symbol, TypeError, Uint8Array } =
     globalThis;
   const { defineProperty, entries, getPrototypeOf } = Object;
@@ -215,7 +215,7 @@ const makeWeb = (host) => {
 
   const copied = (value, seen) => {
     if (typeof value === "function" || typeof value === "symbol") noClone(value, "a symbol");
-    if (typeof value !== "object" || value === null) return value;
+    if (typeof value !== "object" || value === null || isImmutable(value)) return value;
     if (seen.has(value)) return seen.get(value);
     const keep = (copy) => {
       seen.set(value, copy);

@@ -1,5 +1,5 @@
 //! Converts JSON to Starlark values and back. Total: a value without a counterpart is an error, never a panic. Integers
-//! are exact at any size.
+//! are exact at any size; a number that a float would round keeps its digits.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,8 +12,9 @@ use starlark::values::float::UnpackFloat;
 use starlark::values::list::ListRef;
 use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
-use starlark::values::{Heap, UnpackValue, Value};
+use starlark::values::{Heap, UnpackValue, Value, ValueLike as _};
 
+use super::number::ExactNumber;
 use super::parallel::Outcomes;
 
 /// Deepest nesting in either direction; JSON parsers on both sides have the same limit.
@@ -69,8 +70,11 @@ impl<'v> Seed<'v, '_> {
     fn number<E: serde::de::Error>(&self, text: &str) -> Result<Value<'v>, E> {
         if text.contains(['.', 'e', 'E']) {
             return match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(self.heap.alloc(number)),
-                _ => Err(E::custom(format!("the number {text} is out of range"))),
+                Ok(number) if wire::json::is_held(text) => Ok(self.heap.alloc(number)),
+                _ => {
+                    self.take(text.len())?;
+                    Ok(self.heap.alloc(ExactNumber(text.to_owned())))
+                }
             };
         }
         if let Ok(number) = text.parse::<i64>() {
@@ -210,6 +214,7 @@ impl Writer {
                 anyhow::bail!("{value} is a function, which has no JSON form: was it meant to be called?")
             }
             "string" | "bytes" => anyhow::bail!("bytes have no JSON form: use str(value)"),
+            _ if let Some(exact) = value.downcast_ref::<ExactNumber>() => self.json.push_str(&exact.0),
             other => anyhow::bail!("a value of type `{other}` has no JSON form"),
         }
         Ok(())

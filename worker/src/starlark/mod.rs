@@ -5,6 +5,7 @@ mod errors;
 mod namespace;
 mod natives;
 mod nesting;
+mod number;
 mod parallel;
 mod session;
 mod shape;

@@ -28,7 +28,7 @@ return await github.echo({ '$serde_json::private::Number': '1e400' });
 //= value {"$serde_json::private::RawValue":"}}"}
 return await github.echo({ '$serde_json::private::RawValue': '}}' });
 //# raw_json: JSON that is passed on as it is
-//= value {"a":123456789012345680000,"b":"x"}
+//= value {"a":123456789012345678901,"b":"x"}
 return await github.echo({ a: JSON.rawJSON('123456789012345678901'), b: JSON.rawJSON('"x"') });
 //# raw_json_structure: JSON with a structure, passed on as it is
 //= value ["SyntaxError","SyntaxError"]

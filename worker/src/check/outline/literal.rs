@@ -5,12 +5,13 @@ use std::cell::Cell;
 use oxc_ast::AstKind;
 use oxc_ast::ast::{
     Argument, ArrayExpressionElement, BinaryOperator, BindingPattern, Expression, IdentifierReference,
-    ObjectPropertyKind, PropertyKind, UnaryOperator,
+    ObjectPropertyKind, PropertyKind,
 };
 use oxc_semantic::{IsGlobalReference as _, Semantic};
 use serde_json::{Map, Value};
 use wire::{Args, JsonType, Known};
 
+use super::super::numbers;
 use super::MAX_LEVELS;
 
 /// Reads literals, within a budget of bytes: a long one may be named often.
@@ -114,13 +115,6 @@ impl<'a, 's> Literals<'a, 's> {
             Expression::StringLiteral(text) => Seen::Value(text.value.as_str().into()),
             Expression::BooleanLiteral(literal) => Seen::Value(literal.value.into()),
             Expression::NullLiteral(_) => Seen::Value(Value::Null),
-            Expression::NumericLiteral(number) => number_of(number.value),
-            Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => {
-                match unary.argument.get_inner_expression() {
-                    Expression::NumericLiteral(number) => number_of(-number.value),
-                    _ => Seen::Nothing,
-                }
-            }
             Expression::TemplateLiteral(template) => match template.single_quasi() {
                 Some(text) => Seen::Value(text.as_str().into()),
                 None => Seen::Type(JsonType::String),
@@ -164,7 +158,7 @@ impl<'a, 's> Literals<'a, 's> {
                 fields.map_or(Seen::Type(JsonType::Object), |fields| Seen::Value(Value::Object(fields)))
             }
             Expression::Identifier(name) => self.constant(name, level),
-            _ => Seen::Nothing,
+            other => numbers::value(other).map_or(Seen::Nothing, Seen::Value),
         }
     }
 
@@ -197,14 +191,4 @@ impl<'a, 's> Literals<'a, 's> {
             init => self.seen(init, level + 1),
         }
     }
-}
-
-/// The number as `JSON.stringify` writes it.
-fn number_of(number: f64) -> Seen {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
-        return Seen::Value(Value::from(number as i64));
-    }
-    // JSON has no infinity.
-    serde_json::Number::from_f64(number).map_or(Seen::Nothing, |number| Seen::Value(Value::Number(number)))
 }

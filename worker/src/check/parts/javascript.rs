@@ -4,15 +4,15 @@ use oxc_allocator::Allocator;
 use oxc_ast::ast::{
     ArrayExpression, ArrayExpressionElement, BindingIdentifier, CallExpression, Expression, FunctionBody,
     IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind, StringLiteral,
-    TemplateLiteral, UnaryOperator,
+    TemplateLiteral,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_span::{GetSpan, SourceType, Span};
-use serde_json::{Number, Value};
+use serde_json::Value;
 use wire::{Check, Form, JAVASCRIPT_GLOBALS, Parts, ScriptError};
 
 use super::super::function::{FunctionOf, FunctionScript};
-use super::super::{parse, value_start};
+use super::super::{numbers, parse, value_start};
 use super::{Draft, list};
 
 /// The parts of a script that parses as TypeScript, or as JavaScript.
@@ -152,18 +152,9 @@ fn literal(expression: &Expression<'_>) -> Option<Value> {
     match expression {
         Expression::StringLiteral(text) if !text.lone_surrogates => Some(text.value.as_str().into()),
         Expression::BooleanLiteral(literal) => Some(literal.value.into()),
-        Expression::NumericLiteral(number) => finite(number.value),
-        Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => match &unary.argument {
-            Expression::NumericLiteral(number) => finite(-number.value),
-            _ => None,
-        },
         Expression::TemplateLiteral(template) => template.single_quasi().map(|text| text.as_str().into()),
-        _ => None,
+        other => numbers::value(other),
     }
-}
-
-fn finite(number: f64) -> Option<Value> {
-    Number::from_f64(number).map(Value::Number)
 }
 
 fn items(array: &ArrayExpression<'_>) -> Option<Value> {

@@ -1,8 +1,9 @@
 //! Literal defaults of parameters.
 
-use oxc_ast::ast::{ArrayExpressionElement, Expression, ObjectPropertyKind, PropertyKind, UnaryOperator};
-use serde_json::{Map, Number, Value};
+use oxc_ast::ast::{ArrayExpressionElement, Expression, ObjectPropertyKind, PropertyKind};
+use serde_json::{Map, Value};
 
+use super::super::numbers;
 use super::object::simple;
 
 /// Deepest nesting of a default.
@@ -20,11 +21,6 @@ fn literal_within(expression: &Expression<'_>, levels: usize) -> Option<Value> {
         Expression::TemplateLiteral(text) => text.single_quasi().map(|text| Value::from(text.as_str())),
         Expression::BooleanLiteral(flag) => Some(Value::Bool(flag.value)),
         Expression::NullLiteral(_) => Some(Value::Null),
-        Expression::NumericLiteral(literal) => number(literal.value),
-        Expression::UnaryExpression(unary) => match (unary.operator, &unary.argument) {
-            (UnaryOperator::UnaryNegation, Expression::NumericLiteral(literal)) => number(-literal.value),
-            _ => None,
-        },
         Expression::ArrayExpression(array) => {
             let item = |item: &ArrayExpressionElement<'_>| literal_within(item.as_expression()?, levels);
             array.elements.iter().map(item).collect::<Option<_>>().map(Value::Array)
@@ -41,17 +37,8 @@ fn literal_within(expression: &Expression<'_>, levels: usize) -> Option<Value> {
             };
             object.properties.iter().map(property).collect::<Option<Map<_, _>>>().map(Value::Object)
         }
-        _ => None,
+        other => numbers::value(other),
     }
-}
-
-/// The number as JSON writes it.
-pub(super) fn number(number: f64) -> Option<Value> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
-        return Some(Value::from(number as i64));
-    }
-    Number::from_f64(number).map(Value::Number)
 }
 
 /// The type that a default shows, where none is written.

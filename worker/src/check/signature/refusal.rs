@@ -19,7 +19,6 @@ pub(super) fn refused<T>(kind: &TSType<'_>) -> Fit<T> {
     let at = kind.span().start;
     let (what, instead) = match kind {
         TSType::TSFunctionType(_) | TSType::TSConstructorType(_) => return function_at(at),
-        TSType::TSBigIntKeyword(_) => ("`bigint` has no JSON form", "write `number`, or `string` for long digits"),
         TSType::TSSymbolKeyword(_) => ("`symbol` has no JSON form", "write `string`"),
         TSType::TSNeverKeyword(_) => ("`never` has no values", "leave the property out"),
         TSType::TSVoidKeyword(_) => ("`void` is a type of returned values alone", "write `null`"),
@@ -53,6 +52,7 @@ pub(super) fn instead_of(name: &str) -> &'static str {
             "bytes cross as text: write `string`, and encode them as base64"
         }
         "int" | "float" => "write `number`",
+        "BigInt" => "write `bigint`",
         "str" => "write `string`",
         "bool" => "write `boolean`",
         _ => "declare the type in this file, or write it out",

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use oxc_ast::ast::{
     PropertyKey, Statement, TSInterfaceDeclaration, TSLiteral, TSSignature, TSTupleElement, TSTupleType, TSType,
-    TSTypeName, TSTypeOperatorOperator, TSTypeReference, UnaryOperator,
+    TSTypeName, TSTypeOperatorOperator, TSTypeReference,
 };
 use oxc_span::GetSpan as _;
 use serde_json::{Value, json};
 
-use super::default::number;
+use super::super::numbers;
 use super::doc::Docs;
 use super::object::{Property, Shape, list_of, map_of, one_of, simple, tuple};
 use super::refusal::{function_at, instead_of, refused};
@@ -83,6 +83,7 @@ impl<'p, 'a> Types<'p, 'a> {
         Ok(match kind {
             TSType::TSStringKeyword(_) => simple("string"),
             TSType::TSNumberKeyword(_) => simple("number"),
+            TSType::TSBigIntKeyword(_) => simple("integer"),
             TSType::TSBooleanKeyword(_) => simple("boolean"),
             TSType::TSNullKeyword(_) => simple("null"),
             TSType::TSObjectKeyword(_) => simple("object"),
@@ -368,13 +369,10 @@ fn literal(of: &TSLiteral<'_>, at: u32) -> Fit<Value> {
     let value = match of {
         TSLiteral::StringLiteral(it) => Some(Value::from(it.value.as_str())),
         TSLiteral::BooleanLiteral(it) => Some(Value::Bool(it.value)),
-        TSLiteral::NumericLiteral(it) => number(it.value),
+        TSLiteral::NumericLiteral(it) => numbers::number(it),
+        TSLiteral::BigIntLiteral(it) => numbers::big(it),
         TSLiteral::TemplateLiteral(it) => it.single_quasi().map(|text| Value::from(text.as_str())),
-        TSLiteral::UnaryExpression(it) if it.operator == UnaryOperator::UnaryNegation => match &it.argument {
-            oxc_ast::ast::Expression::NumericLiteral(it) => number(-it.value),
-            _ => None,
-        },
-        _ => None,
+        TSLiteral::UnaryExpression(it) => numbers::negative(it),
     };
     match value {
         Some(value) => Ok(json!({ "enum": [value] })),

@@ -263,7 +263,8 @@ impl Realm for Turn<'_> {
     }
 
     fn deliver(&mut self, call: u64, ok: bool, json: &str) -> Result<(), ScriptError> {
-        self.scope.enter(self.run, |ctx, bridge| bridge.deliver.clone().restore(ctx)?.call((call, ok, json)))
+        let rounds = !wire::json::holds_all(json);
+        self.scope.enter(self.run, |ctx, bridge| bridge.deliver.clone().restore(ctx)?.call((call, ok, json, rounds)))
     }
 
     fn fire(&mut self, timer: u32) -> Result<(), ScriptError> {

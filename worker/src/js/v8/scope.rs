@@ -276,7 +276,9 @@ impl Realm for Turn<'_> {
             |scope| {
                 #[expect(clippy::cast_precision_loss, reason = "calls of a run are counted in thousands at most")]
                 let id = v8::Number::new(scope, id as f64);
-                Some(vec![id.into(), v8::Boolean::new(scope, ok).into(), v8::String::new(scope, json)?.into()])
+                let rounds = v8::Boolean::new(scope, !wire::json::holds_all(json));
+                let json = v8::String::new(scope, json)?;
+                Some(vec![id.into(), v8::Boolean::new(scope, ok).into(), json.into(), rounds.into()])
             },
         );
         delivered.map_err(|failure| self.script_error(failure))
