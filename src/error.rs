@@ -27,6 +27,8 @@ pub struct Error {
     pub effect: Effect,
     /// True if the call may write and may be done: it is not to be repeated without a look.
     pub is_doubtful: bool,
+    /// True if the server failed and may recover (HTTP 5xx): a fault, and the same call may succeed later.
+    pub is_transient: bool,
 }
 
 impl Error {
@@ -39,7 +41,7 @@ impl Error {
         if message.len() > Self::MAX_MESSAGE {
             message = format!("{}… ({} bytes in all)", head(&message, Self::MAX_MESSAGE), message.len());
         }
-        Self { code, message, hint: None, data: None, effect: Effect::Unknown, is_doubtful: false }
+        Self { code, message, hint: None, data: None, effect: Effect::Unknown, is_doubtful: false, is_transient: false }
     }
 
     /// Adds a hint.
@@ -69,6 +71,12 @@ impl Error {
         self.with_effect(Effect::Nothing)
     }
 
+    /// Notes that the server failed, and not the call.
+    #[must_use]
+    pub fn of_failing_server(self) -> Self {
+        Self { is_transient: true, ..self }
+    }
+
     /// The error of a call that may write: warns of repeating it, unless nothing was done.
     #[must_use]
     pub fn of_write(mut self) -> Self {
@@ -86,7 +94,10 @@ impl Error {
     /// The behaviour of this error's code.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
-        Behaviour::of(self.code)
+        match Behaviour::of(self.code) {
+            row if self.is_transient => Behaviour { retryable: true, fault: true, fix: "try again later", ..row },
+            row => row,
+        }
     }
 
     /// The hint, else the table's fix for the code.

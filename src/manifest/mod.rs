@@ -23,7 +23,7 @@ use crate::findings::{Findings, Later, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
 use crate::scripts;
-use crate::upstream::{Health, Listed as ListRoom, Listing, Stderr};
+use crate::upstream::{Health, Listed as ListRoom, Listing, NO_TOOLS, Stderr};
 
 pub use cache::Cache;
 pub use file::load as load_file;
@@ -394,10 +394,10 @@ impl ServerEntry {
         Self { observed, ..self }
     }
 
-    /// Its stderr; `None` if it is not a child process.
+    /// Its stderr, or what it sent over HTTP that is no message; `None` if there is nothing.
     #[must_use]
     pub fn stderr(&self) -> Option<String> {
-        self.health.stderr.as_ref().map(Stderr::text)
+        self.health.stderr.as_ref().map(Stderr::text).filter(|text| !text.is_empty())
     }
 
     /// State of its circuit breaker in one word.
@@ -447,6 +447,16 @@ impl ServerEntry {
         match (&self.state, complaint) {
             (ServerState::Ready { .. }, Some(complaint)) => {
                 format!("failing, {}", redact::text(Surface::Error, &complaint).lines().next().unwrap_or_default())
+            }
+            (state @ ServerState::Ready { .. }, None) if self.stubs.tools.is_empty() => {
+                let state = state.describe();
+                match self.offers.notes.iter().find(|note| note.starts_with(NO_TOOLS)) {
+                    Some(note) => format!("{state}, {note}"),
+                    None if self.hidden > 0 => {
+                        format!("{state}, its {} tools are hidden by the configuration", self.hidden)
+                    }
+                    None => state,
+                }
             }
             (state, _) => state.describe(),
         }

@@ -290,6 +290,7 @@ impl Refresher {
         let source = Arc::clone(&self.source);
         let made = tokio::task::spawn_blocking(move || {
             let (listing, digest) = source.cache.load(&source.name, &source.server)?;
+            source.health.revision.set(listing.offered.clone());
             let is_lazy = source.server.start == Start::Lazy;
             Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
         });

@@ -34,13 +34,16 @@ pub use crate::memory::Listed;
 pub use breaker::CallHealth;
 pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
-pub use mcp::end_all;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use mcp::fuzzing;
+pub use mcp::{Revision, end_all};
 pub use progress::{Progress, Report, ReservedMemory};
 pub use reading::{offer_bare, offer_digest};
 pub use reconnect::Rotate;
 pub use stderr::Stderr;
+
+/// Beginning of the note of a listing that says why it has no tools.
+pub(crate) const NO_TOOLS: &str = "no tools";
 
 /// An MCP server, or a wrapper around one.
 #[async_trait]
@@ -196,6 +199,9 @@ impl Answer {
 pub struct Listing {
     /// Negotiated protocol revision.
     pub protocol: String,
+    /// The revision to offer first in the next handshake, since the server refused a newer one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered: Option<String>,
     /// The server's own instructions.
     pub instructions: Option<String>,
     /// Tools.
@@ -267,8 +273,10 @@ pub struct Connection {
 pub struct Health {
     /// Outcome of its calls.
     pub health: Arc<CallHealth>,
-    /// Stderr, if the server is a child process.
+    /// Stderr of a child process, or what is no message of a server over HTTP.
     pub stderr: Option<Stderr>,
+    /// The revision that its next handshake offers first.
+    pub revision: Revision,
 }
 
 /// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection, overrides of
@@ -283,12 +291,13 @@ pub fn build(
     refresh: Option<Duration>,
 ) -> Connection {
     let ((event_sender, events), stderr) = (events(), Stderr::default());
-    let channels = Channels { event_sender, events, stderr };
+    let channels = Channels { event_sender, events, stderr, revision: Revision::default() };
     match openapi::Connector::new(name, server, account.clone()) {
         Some(connector) => composed(name, server, account, refresh, connector, channels),
         None => {
-            let (stderr, event_sender) = (channels.stderr.clone(), channels.event_sender.clone());
-            let connector = mcp::Connector::new(name, server, account.clone(), stderr, event_sender);
+            let (stderr, revision) = (channels.stderr.clone(), channels.revision.clone());
+            let event_sender = channels.event_sender.clone();
+            let connector = mcp::Connector::new(name, server, account.clone(), stderr, revision, event_sender);
             composed(name, server, account, refresh, connector, channels)
         }
     }
@@ -299,6 +308,7 @@ struct Channels {
     event_sender: EventSender,
     events: EventReceiver,
     stderr: Stderr,
+    revision: Revision,
 }
 
 fn composed<C: reconnect::Connect>(
@@ -307,9 +317,9 @@ fn composed<C: reconnect::Connect>(
     account: Option<Arc<Account>>,
     refresh: Option<Duration>,
     connector: C,
-    Channels { event_sender, events, stderr }: Channels,
+    Channels { event_sender, events, stderr, revision }: Channels,
 ) -> Connection {
-    let is_process = matches!(server.transport, config::Transport::Stdio { .. });
+    let is_mcp = !matches!(server.transport, config::Transport::OpenApi { .. });
     let health = Arc::default();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
@@ -320,7 +330,7 @@ fn composed<C: reconnect::Connect>(
     let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
-    let health = Health { health, stderr: is_process.then_some(stderr) };
+    let health = Health { health, stderr: is_mcp.then_some(stderr), revision };
     let upstream: Arc<dyn Upstream> = match account.and_then(Invitations::new) {
         Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
         None => Arc::new(breaker),

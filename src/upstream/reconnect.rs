@@ -90,8 +90,8 @@ impl Rounds for () {
     }
 }
 
-/// An upstream that replaces a dead connection. A call in flight when the connection dies is retried once, if it cannot
-/// have reached the server or if a second execution does no harm.
+/// An upstream that replaces a dead connection. A call in flight when the connection dies, or that a failing server answers, is
+/// retried once, if it cannot have reached the server or if a second execution does no harm.
 pub(super) struct Reconnect<C: Connect> {
     shared: Arc<Shared<C>>,
 }
@@ -470,10 +470,11 @@ impl<C: Connect> Upstream for Reconnect<C> {
                 (Ok(answer), _) => return Ok(answer),
                 (Err(error), _) => operation.warned(error),
             };
-            if error.code != ErrorCode::TransportDead {
-                return Err(error);
+            match error.code {
+                ErrorCode::TransportDead => shared.discard(&link, shared.ended(&error)),
+                _ if error.is_transient => {}
+                _ => return Err(error),
             }
-            shared.discard(&link, shared.ended(&error));
             if repeated || error.is_doubtful {
                 return Err(error);
             }

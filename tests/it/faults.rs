@@ -154,6 +154,10 @@ const fn dead_over_http(name: &'static str, fault: proxy::Fault, says: &'static 
     HttpFault { repeated: true, ..over_http(name, fault, "TRANSPORT_DEAD", says) }
 }
 
+const fn failing_over_http(name: &'static str, fault: proxy::Fault, says: &'static str) -> HttpFault {
+    HttpFault { repeated: true, executions: 0, ..over_http(name, fault, "UPSTREAM_ERROR", says) }
+}
+
 const fn answered_over_http(
     name: &'static str,
     fault: proxy::Fault,
@@ -190,8 +194,8 @@ const OVER_HTTP: &[HttpFault] = &[
     ),
     dead_over_http("wrong id", proxy::Fault::WrongId(false), "number of another request"),
     dead_over_http("wrong id in an event", proxy::Fault::WrongId(true), "ended during the call"),
-    HttpFault { executions: 0, ..dead_over_http("500", proxy::Fault::Refused(500, "", "oops"), "HTTP 500") },
-    HttpFault { executions: 0, ..dead_over_http("503", proxy::Fault::Refused(503, "", ""), "HTTP 503") },
+    failing_over_http("500", proxy::Fault::Refused(500, "", "oops"), "HTTP 500 Internal Server Error: oops"),
+    failing_over_http("503", proxy::Fault::Refused(503, "", ""), "HTTP 503"),
     answered_over_http("401", proxy::Fault::Refused(401, "", ""), "AUTH_REQUIRED", "login", 0),
     answered_over_http("403", proxy::Fault::Refused(403, "", ""), "UPSTREAM_ERROR", "HTTP 403", 0),
     answered_over_http("redirect", proxy::Fault::Refused(302, "Location: /x\r\n", ""), "UPSTREAM_ERROR", "redirect", 0),

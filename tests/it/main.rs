@@ -57,6 +57,7 @@ mod modules;
 mod nested;
 mod newest;
 mod numbers;
+mod odd_servers;
 mod openapi;
 mod overrides;
 mod packages;

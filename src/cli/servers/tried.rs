@@ -156,6 +156,9 @@ impl Tried {
         if stubs.tools.len() > MOST {
             let _ = writeln!(text, "  and {} more", stubs.tools.len() - MOST);
         }
+        for note in &offers.notes {
+            let _ = writeln!(text, "note: {}", people::line(note));
+        }
         text.push_str(&self.powers(&stubs.tools));
         text
     }

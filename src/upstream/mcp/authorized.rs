@@ -4,14 +4,16 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use reqwest::StatusCode;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use super::failure::{HttpError, http_status};
+use super::failure::HttpError;
 use super::http_client::{Events, Headers, HttpClient};
+use super::refusal::{Refusal, refusal};
 use super::sent_headers::{SentHeaders, Values};
 use crate::auth::{Account, Grant};
 
@@ -65,8 +67,8 @@ impl Authorization {
         let Some(account) = &self.account else {
             return request(None).await.map_err(|error| match error {
                 // No login to ask for.
-                StreamableHttpError::AuthRequired(_) => refused(401),
-                StreamableHttpError::InsufficientScope(_) => refused(403),
+                StreamableHttpError::AuthRequired(_) => Refusal::bare(StatusCode::UNAUTHORIZED).into(),
+                StreamableHttpError::InsufficientScope(_) => Refusal::bare(StatusCode::FORBIDDEN).into(),
                 error => error,
             });
         };
@@ -94,7 +96,7 @@ fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpErr
             account.accepted();
             Ok(answer)
         }
-        Err(StreamableHttpError::UnexpectedServerResponse(what)) if http_status(&what) == Some(401) => {
+        Err(error) if is_refused(&error) => {
             Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())))
         }
         Err(error) => Err(error),
@@ -105,13 +107,8 @@ fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpErr
 fn is_refused(error: &HttpError) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
-        StreamableHttpError::UnexpectedServerResponse(what) => http_status(what) == Some(401),
-        _ => false,
+        error => refusal(error).is_some_and(|refusal| refusal.status == 401 && !refusal.is_about_session),
     }
-}
-
-fn refused(status: u16) -> HttpError {
-    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())
 }
 
 /// Headers of the transport and the configured ones.

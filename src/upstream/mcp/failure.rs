@@ -5,10 +5,11 @@ use std::time::SystemTime;
 
 use rmcp::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
-use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
 
 use super::http_client::retry_after;
+use super::refusal::{Refusal, is_lost_session, refusal};
 use crate::auth;
 use crate::error::{Effect, Error, ErrorCode, chain};
 
@@ -21,6 +22,8 @@ const MAX_REPEATED: usize = 300;
 /// JSON-RPC code of errors that our transports put in place of an answer that cannot be passed on. It is from the range
 /// for implementations, and recognised only together with [`MARK`].
 const REPLACED: i32 = -32_049;
+/// JSON-RPC code of servers that do not know a session.
+const SESSION_LOST: i32 = -32_001;
 /// Key of the data of such an error.
 const MARK: &str = "forgefs";
 
@@ -42,6 +45,29 @@ pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))
 }
 
+/// Replaces an answer whose stream ended before it; `over` is the last thing that was passed over.
+pub(super) fn ended(over: Option<&str>) -> ErrorData {
+    let over = over.map_or(String::new(), |over| format!("; what came is not MCP: {}", excerpt(over)));
+    let message = format!("the stream of its answer ended during the call, without an answer{over}");
+    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))
+}
+
+/// True for an error that our transports put in place of an answer.
+fn is_replaced(data: &ErrorData) -> bool {
+    data.code.0 == REPLACED && data.data.as_ref().is_some_and(|data| data.get(MARK).is_some())
+}
+
+/// True if an answer within a session says that the server has lost it, as some do with the status 200. The code is also that
+/// of a timeout, so that the words decide.
+pub(super) fn is_about_session(data: &ErrorData) -> bool {
+    data.code.0 == SESSION_LOST && is_lost_session(&data.message)
+}
+
+/// The error of a request in a session that the server does not know: it did nothing.
+pub(super) fn of_lost_session(name: &str, told: impl std::fmt::Display) -> Error {
+    dead(format!("{name} does not know our session any more ({told})")).without_effect()
+}
+
 /// Classifies a failed request to the server `name`.
 pub(super) fn of_request(name: &str, error: ServiceError) -> Error {
     match error {
@@ -57,7 +83,7 @@ pub(super) fn of_request(name: &str, error: ServiceError) -> Error {
         }
         ServiceError::Cancelled { .. } => Error::new(ErrorCode::Cancelled, format!("the call to {name} was cancelled")),
         ServiceError::UnexpectedResponse => dead(format!("{name} answered something else than it was asked")),
-        other => Error::new(ErrorCode::UpstreamError, format!("{name}: {other}")),
+        _ => Error::new(ErrorCode::UpstreamError, format!("{name} ended the request without an answer")),
     }
 }
 
@@ -81,57 +107,78 @@ fn of_answer(name: &str, data: ErrorData) -> Error {
     }
 }
 
-/// The error of a status, with what the server says of it.
-pub(in crate::upstream) fn status(status: u16, what: &str) -> HttpError {
-    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {what}").into())
-}
-
-/// The error of too many requests.
-pub(in crate::upstream) fn too_many(retry_after: Option<String>) -> HttpError {
-    HttpStatusError::new(429, retry_after).into()
-}
-
 /// Classifies a request over HTTP without an answer of the protocol.
 pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Error {
+    if let Some(refusal) = refusal(error) {
+        return of_refusal(name, refusal).with_effect(Effect::of_status(refusal.status.as_u16()));
+    }
     match error {
-        StreamableHttpError::HttpStatus(status) if status.status == 429 => {
-            let error = Error::new(ErrorCode::RateLimit, format!("{name} allows no more requests now (HTTP 429)"));
-            let error = error.with_effect(Effect::of_status(429));
-            match status.retry_after.as_deref().map(str::trim) {
-                Some(when) => {
-                    let error = error.hint(format!("try again {}", retry_words(when)));
-                    match retry_after(when, SystemTime::now()) {
-                        Some(wait) => error.data(json!({ "retry_after_secs": wait.as_secs_f64() })),
-                        None => error,
-                    }
-                }
-                None => error,
-            }
-        }
-        StreamableHttpError::HttpStatus(status) => {
-            dead(format!("{name} answered HTTP {}", status.status)).with_effect(Effect::of_status(status.status))
-        }
         StreamableHttpError::AuthRequired(_) => auth::needs_login(name).without_effect(),
         StreamableHttpError::InsufficientScope(error) => {
             auth::needs_scope(name, error.required_scope.as_deref()).without_effect()
         }
         StreamableHttpError::Auth(error) => auth::error(name, error).without_effect(),
-        StreamableHttpError::SessionExpired => {
-            dead(format!("{name} does not know our session any more")).without_effect()
-        }
         StreamableHttpError::ResponseBodyTooLarge { max_size } => of_answer(name, oversized(*max_size)),
-        StreamableHttpError::UnexpectedServerResponse(what) => of_status(name, what),
+        StreamableHttpError::UnexpectedServerResponse(what) => {
+            dead(format!("{name}: its answer is not MCP: {}", excerpt(what)))
+        }
         StreamableHttpError::UnexpectedContentType(kind) => {
-            let kind = kind.as_deref().unwrap_or("no content type");
+            let kind = kind.as_deref().map_or("no content type".into(), excerpt);
             dead(format!("{name} answered with {kind}, which is not MCP"))
                 .hint("is the URL that of its MCP endpoint? It often ends in /mcp")
         }
         StreamableHttpError::Client(error) => {
-            let dead = dead(format!("could not send to {name}: {}", chain(error)));
-            if error.is_connect() || error.is_builder() { dead.without_effect() } else { dead }
+            // The outer words are the library's; the innermost are of the system or of TLS.
+            let mut cause: &dyn StdError = error;
+            while let Some(inner) = cause.source() {
+                cause = inner;
+            }
+            match error.is_body() || error.is_decode() {
+                true => dead(format!("the answer of {name} broke off: {cause}")),
+                false if error.is_connect() || error.is_builder() => {
+                    dead(format!("could not send to {name}: no connection: {cause}")).without_effect()
+                }
+                false => dead(format!("could not send to {name}: {cause}")),
+            }
         }
+        StreamableHttpError::UnexpectedEndOfStream => dead(format!("the stream of {name} ended")),
         other => dead(format!("the connection to {name} failed: {}", chain(other))),
     }
+}
+
+fn of_refusal(name: &str, refusal: &Refusal) -> Error {
+    let when = refusal.retry_after.as_deref().map(str::trim);
+    let later = |error: Error| match when {
+        Some(when) => error.hint(format!("try again {}", retry_words(when))),
+        None => error,
+    };
+    match refusal.status.as_u16() {
+        _ if refusal.is_about_session => of_lost_session(name, refusal),
+        401 => refused(format!("{name} wants a login ({refusal})"))
+            .hint("set an Authorization header in its `headers`, or replace the one that is set"),
+        403 => refused(format!("{name} does not allow this ({refusal})"))
+            .hint("the credentials in its `headers` are valid, but not for this"),
+        300..=399 => refused(format!("{name} answered with a redirect that is not followed ({refusal})"))
+            .hint("redirects are followed within one origin only; configure the URL it leads to"),
+        404 => dead(format!("{name} answered {refusal}"))
+            .hint("is the URL that of its MCP endpoint? It often ends in /mcp"),
+        429 => {
+            let error = Error::new(ErrorCode::RateLimit, format!("{name} allows no more requests now ({refusal})"));
+            match when.and_then(|when| retry_after(when, SystemTime::now())) {
+                Some(wait) => later(error).data(json!({ "retry_after_secs": wait.as_secs_f64() })),
+                None => later(error),
+            }
+        }
+        // They say that it never will.
+        501 | 505 => refused(format!("{name} answered {refusal}")),
+        500.. => later(refused(format!("{name} answered {refusal}")).of_failing_server()),
+        _ => refused(format!("{name} answered {refusal}")),
+    }
+}
+
+/// The beginning of foreign text, in one line.
+fn excerpt(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REPEATED).collect()
 }
 
 /// True if a failure is about the login.
@@ -140,37 +187,6 @@ pub(super) fn wants_login(error: &HttpError) -> bool {
         error,
         StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) | StreamableHttpError::Auth(_)
     )
-}
-
-/// Classifies a failure that rmcp gives as text, which begins with the HTTP status if there was one.
-fn of_status(name: &str, what: &str) -> Error {
-    let what: String = what.trim().chars().take(MAX_REPEATED).collect();
-    let status = http_status(&what);
-    let error = match status {
-        Some(status @ (401 | 403)) => unauthorized(name, status),
-        Some(300..=399) => refused(format!("{name} answered with a redirect that is not followed ({what})"))
-            .hint("redirects are followed within one origin only; configure the URL it leads to"),
-        Some(404) => {
-            dead(format!("{name} answered {what}")).hint("is the URL that of its MCP endpoint? It often ends in /mcp")
-        }
-        Some(400..=499) => refused(format!("{name} answered {what}")),
-        Some(_) => dead(format!("{name} answered {what}")),
-        None => dead(format!("{name}: its answer is not MCP: {what}")),
-    };
-    error.with_effect(status.map_or(Effect::Unknown, Effect::of_status))
-}
-
-/// Parses the status of `HTTP 404 Not Found: …`.
-pub(super) fn http_status(what: &str) -> Option<u16> {
-    what.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
-}
-
-fn unauthorized(name: &str, status: u16) -> Error {
-    let (what, hint) = match status {
-        401 => ("wants a login", "set an Authorization header in its `headers`, or replace the one that is set"),
-        _ => ("does not allow this", "the credentials in its `headers` are valid, but not for this"),
-    };
-    Error::new(ErrorCode::UpstreamError, format!("{name} {what} (HTTP {status})")).hint(hint)
 }
 
 /// Formats a `Retry-After`: `in 5s`, or `after Wed, 21 Oct 2026 07:28:00 GMT`.
@@ -193,16 +209,24 @@ fn dead(what: String) -> Error {
 pub(super) fn of_start(error: &ClientInitializeError) -> String {
     let text = match error {
         ClientInitializeError::ConnectionClosed(_) => "it closed the connection before the handshake".to_owned(),
+        ClientInitializeError::JsonRpcError(data) if is_replaced(data) => data.message.to_string(),
         ClientInitializeError::JsonRpcError(data) => format!("it refused the handshake: {}", data.message),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
         ClientInitializeError::TransportError { error, context } => match http_of_start_error(&*error.error) {
             Some(http) => of_http("it", http).message,
             None => format!("{context}: {}", chain(&*error.error)),
         },
-        other => other.to_string(),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let named: Vec<&str> = server_supported.iter().map(rmcp::model::ProtocolVersion::as_str).collect();
+            format!("it speaks no revision of MCP that is known here, but: {}", named.join(", "))
+        }
+        ClientInitializeError::ConflictInitResponseId(..) | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
+            "its answer to the handshake has the number of another request".to_owned()
+        }
+        ClientInitializeError::Cancelled => "the handshake was given up".to_owned(),
+        _ => "it answered something else than the handshake".to_owned(),
     };
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(MAX_REPEATED).collect()
+    excerpt(&text)
 }
 
 /// The HTTP error that ended an attempt to connect.

@@ -14,7 +14,9 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use url::Url;
 
 use super::authorized::{Authorization, Authorized};
+use super::handshake::Revision;
 use super::http_client::HttpClient;
+use super::stream_messages::PassedOver;
 use crate::address::Reach;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
@@ -37,6 +39,8 @@ pub(super) fn transport(
     url: &str,
     authorization: Authorization,
     in_session: Arc<AtomicBool>,
+    passed_over: PassedOver,
+    revision: &Revision,
 ) -> Result<StreamableHttpClientTransport<Authorized>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url);
     let mut config = config.max_concurrent_requests(MAX_REQUESTS);
@@ -47,7 +51,7 @@ pub(super) fn transport(
     config.retry_config = Arc::new(resume);
     // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
-    let client = authorization.client(HttpClient::new(client(url)?, in_session));
+    let client = authorization.client(HttpClient::new(client(url)?, in_session, passed_over, revision.clone()));
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -6,22 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient as _, StreamableHttpError, StreamableHttpPostResponse,
 };
-use serde::de::IgnoredAny;
 use sse_stream::Sse;
 
-use super::failure::{HttpError, http_status, oversized, unreadable};
+use super::failure::{HttpError, is_about_session, unreadable};
+use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::lines::MAX_MESSAGE;
-use super::message::{self, Parsed};
-use super::sse;
-use crate::{json, memory, task};
+use super::refusal::refusal;
+use super::stream_messages::{PassedOver, first_answer, readable};
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -34,16 +32,24 @@ pub(super) struct HttpClient {
     client: reqwest::Client,
     /// True while requests are part of a session.
     in_session: Arc<AtomicBool>,
+    passed_over: PassedOver,
+    revision: Revision,
 }
 
 pub(in crate::upstream) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
-    pub(super) fn new(client: reqwest::Client, in_session: Arc<AtomicBool>) -> Self {
-        Self { client, in_session }
+    pub(super) fn new(
+        client: reqwest::Client,
+        in_session: Arc<AtomicBool>,
+        passed_over: PassedOver,
+        revision: Revision,
+    ) -> Self {
+        Self { client, in_session, passed_over, revision }
     }
 
+    /// Posts a message. A handshake is made again as often as the server refuses a revision.
     pub(super) async fn post(
         &self,
         uri: Arc<str>,
@@ -55,9 +61,43 @@ impl HttpClient {
         if session.is_some() {
             self.in_session.store(true, Ordering::Release);
         }
-        let post = || http_post::post(&self.client, &uri, &message, session.clone(), token.clone(), headers.clone());
-        match (&message, patiently(post).await) {
-            (ClientJsonRpcMessage::Request(request), Ok(answer)) => belonging(answer, &request.id, session.is_some()),
+        let Some(mut handshake) = Handshake::begin(&message, &self.revision) else {
+            return self.once(&uri, &message, session, token, headers).await;
+        };
+        loop {
+            let answer = self.once(&uri, handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
+            let read = match answer {
+                Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
+                    Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                    None => Err(StreamableHttpError::UnexpectedEndOfStream),
+                },
+                answer => answer,
+            };
+            match read {
+                Ok(StreamableHttpPostResponse::Json(answer, session)) => {
+                    if let Some(answer) = handshake.read(answer) {
+                        return Ok(StreamableHttpPostResponse::Json(answer, session));
+                    }
+                }
+                Err(error) if refusal(&error).is_some_and(|refusal| handshake.is_refused(None, &refusal.words)) => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
+        match (message, patiently(post).await) {
+            (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
+                self.belonging(answer, &request.id, session.is_some())
+            }
             (_, answer) => answer,
         }
     }
@@ -83,8 +123,46 @@ impl HttpClient {
         let resumes = last_event.is_some();
         match self.client.get_stream(uri, session, last_event, token, headers).await {
             // A server that has forgotten the stream will not remember it later.
-            Err(error) if resumes && is_refusal(&error) => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            stream => stream.map(|events| readable(events, None)),
+            Err(StreamableHttpError::Client(error))
+                if resumes && error.status().is_some_and(|status| status.is_client_error()) =>
+            {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
+        }
+    }
+
+    /// Turns a response into the answer to the request `id`.
+    fn belonging(
+        &self,
+        answer: StreamableHttpPostResponse,
+        id: &RequestId,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let replaced = |error: ErrorData, session| {
+            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id.clone())), session))
+        };
+        match answer {
+            StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session)
+                if error.id.as_ref().is_none_or(|of| !is_same(of, id)) =>
+            {
+                let error = error.error;
+                // It may be about our session, which is no proof: the status would be 400 then, or the code says so.
+                if in_session && error.message.to_ascii_lowercase().contains("session") && !is_about_session(&error) {
+                    return Err(StreamableHttpError::UnexpectedServerResponse(error.message));
+                }
+                replaced(error, session)
+            }
+            StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Response(response), session)
+                if !is_same(&response.id, id) =>
+            {
+                replaced(unreadable("it has the number of another request"), session)
+            }
+            StreamableHttpPostResponse::Sse(events, session) => {
+                let events = readable(events, Some(id.clone()), self.passed_over.clone());
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            answer => Ok(answer),
         }
     }
 }
@@ -110,12 +188,8 @@ where
 
 /// The wait that the server asks for before a retry. It did not act on the request.
 fn patience(error: &HttpError) -> Option<Duration> {
-    match error {
-        StreamableHttpError::HttpStatus(status) if status.status == 429 => {
-            retry_after(status.retry_after.as_deref()?, SystemTime::now())
-        }
-        _ => None,
-    }
+    let refusal = refusal(error).filter(|refusal| refusal.status == StatusCode::TOO_MANY_REQUESTS)?;
+    retry_after(refusal.retry_after.as_deref()?, SystemTime::now())
 }
 
 /// Parses a `Retry-After`: seconds, or a date.
@@ -127,111 +201,9 @@ pub(super) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     }
 }
 
-fn is_refusal(error: &HttpError) -> bool {
-    match error {
-        StreamableHttpError::Client(error) => error.status().is_some_and(|status| status.is_client_error()),
-        StreamableHttpError::UnexpectedServerResponse(what) => matches!(http_status(what), Some(400..=499)),
-        _ => false,
-    }
-}
-
-/// Turns a response into the answer to the request `id`.
-fn belonging(
-    answer: StreamableHttpPostResponse,
-    id: &RequestId,
-    in_session: bool,
-) -> Result<StreamableHttpPostResponse, HttpError> {
-    let replaced = |error: ErrorData, session| {
-        Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id.clone())), session))
-    };
-    match answer {
-        StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session)
-            if error.id.as_ref().is_none_or(|of| !is_same(of, id)) =>
-        {
-            // It may be about our session, which is no proof: the status would be 400 then.
-            if in_session && error.error.message.to_ascii_lowercase().contains("session") {
-                return Err(StreamableHttpError::UnexpectedServerResponse(error.error.message));
-            }
-            replaced(error.error, session)
-        }
-        StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Response(response), session)
-            if !is_same(&response.id, id) =>
-        {
-            replaced(unreadable("it has the number of another request"), session)
-        }
-        StreamableHttpPostResponse::Sse(events, session) => {
-            Ok(StreamableHttpPostResponse::Sse(readable(events, Some(id.clone())), session))
-        }
-        answer => Ok(answer),
-    }
-}
-
 /// Compares ids. Some servers write our numbers as strings.
 pub(super) fn is_same(of: &RequestId, id: &RequestId) -> bool {
     of == id || of.to_string() == id.to_string()
-}
-
-/// Replaces events that are unreadable or too large by errors. Events of a post belong to the request `id`.
-fn readable(events: Events, id: Option<RequestId>) -> Events {
-    let checked = events.map(move |event| match event {
-        Err(error) if is_too_large(&error) && id.is_some() => Ok(in_place(oversized(MAX_MESSAGE), id.clone())),
-        Ok(event) => {
-            Ok(match event.data.as_deref().map(|data| task::work_on(data.len(), || looked_at(&event, data))) {
-                Some(Look::Error(error, of)) => in_place(error, of.or_else(|| id.clone())),
-                Some(Look::Message(data)) => Sse { data: Some(data), ..event },
-                Some(Look::Nothing) => Sse { data: None, ..event },
-                Some(Look::Fine) | None => event,
-            })
-        }
-        error => error,
-    });
-    checked.boxed()
-}
-
-fn is_too_large(error: &SseError) -> bool {
-    let words = error.to_string();
-    words.contains(sse::TOO_LARGE) || words.contains("exceeded the maximum size")
-}
-
-/// An event with this error as the answer to a request; without a request, an empty event.
-fn in_place(error: ErrorData, id: Option<RequestId>) -> Sse {
-    let message = id.map(|id| ServerJsonRpcMessage::error(error, Some(id)));
-    Sse { data: message.and_then(|message| serde_json::to_string(&message).ok()), ..Sse::default() }
-}
-
-/// Result of inspecting an event.
-enum Look {
-    Fine,
-    /// Replaces the data of the event.
-    Message(String),
-    Error(ErrorData, Option<RequestId>),
-    Nothing,
-}
-
-/// Inspects an event. Only small events go to rmcp, which makes values of them.
-fn looked_at(event: &Sse, data: &str) -> Look {
-    let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-    if data.trim().is_empty() {
-        return Look::Fine;
-    }
-    if !is_message {
-        return if data.len() > memory::SMALL { Look::Nothing } else { Look::Fine };
-    }
-    match json::measure(data.as_bytes()) {
-        Ok(found) if found.tree_bytes <= memory::SMALL => {
-            return match serde_json::from_str::<IgnoredAny>(data) {
-                Ok(_) => Look::Fine,
-                Err(error) => Look::Error(unreadable(error), None),
-            };
-        }
-        _ => {}
-    }
-    match message::parse(data.as_bytes()).into_iter().next() {
-        Some(Parsed::Message(message)) => serde_json::to_string(&message).map_or(Look::Nothing, Look::Message),
-        Some(Parsed::Answer(id, error)) => Look::Error(error, Some(id)),
-        Some(Parsed::Broken(error)) => Look::Error(error, None),
-        Some(Parsed::Other(_) | Parsed::Large(_)) | None => Look::Nothing,
-    }
 }
 
 #[cfg(test)]

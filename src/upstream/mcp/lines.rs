@@ -87,8 +87,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
             match parsed {
                 Parsed::Message(message) => messages.push(*message),
                 Parsed::Answer(id, error) if self.pending.0.lock().contains(&id) => messages.push(in_place(error, id)),
-                Parsed::Broken(error) => match id(number_at_head(line)).filter(|id| self.pending.0.lock().contains(id))
-                {
+                Parsed::Broken(error) => match id_at_head(line).filter(|id| self.pending.0.lock().contains(id)) {
                     Some(id) => messages.push(in_place(error, id)),
                     None => self.junk(line),
                 },
@@ -127,6 +126,11 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
 
 fn in_place(error: ErrorData, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(error, Some(id))
+}
+
+/// Id of the request that the beginning of an answer belongs to.
+pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
+    id(number_at_head(text))
 }
 
 fn id(found: Option<&[u8]>) -> Option<RequestId> {

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientRequest, CustomResult, ErrorCode as RpcCode, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerResult,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ServerResult,
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
 
 use super::{Client, Listing, Progress};
 use crate::error::{Error, ErrorCode, Result};
+use crate::text::brief;
+use crate::upstream::NO_TOOLS;
 use crate::upstream::mcp::request::Unanswerable;
 use crate::{json, limits, memory, task};
 
@@ -70,13 +72,15 @@ impl Client {
     /// When the tools cannot be listed.
     pub(super) async fn list(&self, progress: &Progress) -> Result<Listing> {
         let mut listing = Listing::default();
-        let (mut tools, mut resources, mut prompts) = (true, true, true);
+        listing.offered.clone_from(&self.revision);
+        let (mut tools, mut resources, mut prompts, mut declares) = (true, true, true, true);
         if let Some(info) = self.service.peer_info() {
             listing.protocol = info.protocol_version.to_string();
             listing.instructions.clone_from(&info.instructions);
             let declared = &info.capabilities;
             (tools, resources, prompts) =
                 (declared.tools.is_some(), declared.resources.is_some(), declared.prompts.is_some());
+            declares = *declared != ServerCapabilities::default();
             listing.tells_changes = declared.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         }
         // Tools come first: no other list takes their room.
@@ -92,14 +96,33 @@ impl Client {
                 Err(_) => Err(format!("no answer to `{}` within {patience:?}", list.names().0)),
             }
         };
-        let (tools, resources, templates, prompts) = tokio::join!(
-            asked(List::Tools, tools, &for_tools),
+        let all_tools = async {
+            match declares {
+                true => asked(List::Tools, tools, &for_tools).await.map_err(|failed| failed.into_fault(self)),
+                // It may have forgotten to say so.
+                false => match tokio::time::timeout(self.patience, self.all(List::Tools, progress, &for_tools)).await {
+                    Ok(Ok(entries)) => Ok(entries),
+                    Ok(Err(failed)) => Ok(Entries::refused(&failed.describe(self))),
+                    Err(_) => Ok(Entries::refused("no answer to `tools/list`")),
+                },
+            }
+        };
+        let (all_tools, resources, templates, prompts) = tokio::join!(
+            all_tools,
             patiently(List::Resources, resources),
             patiently(List::Templates, resources),
             patiently(List::Prompts, prompts),
         );
-        let tools = tools.map_err(|failed| failed.into_fault(self))?;
-        (listing.tools, listing.ttl_ms) = (tools.entries, tools.ttl_ms);
+        let all_tools = all_tools?;
+        (listing.tools, listing.ttl_ms) = (all_tools.entries, all_tools.ttl_ms);
+        if listing.tools.is_empty() {
+            let why = match (all_tools.refusal, tools) {
+                (Some(why), _) => format!("it declares nothing, and was asked in vain: {why}"),
+                (None, true) => "its list is empty".to_owned(),
+                (None, false) => "it declares none".to_owned(),
+            };
+            listing.notes.push(format!("{NO_TOOLS}: {why}"));
+        }
         let mut kept = |list: Result<Vec<Value>, String>| match list {
             Ok(mut entries) => {
                 if entries.len() > MAX_ENTRIES {
@@ -169,7 +192,7 @@ impl Client {
         let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         match answer.get_mut(key).map(Value::take) {
-            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms }, next)),
+            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None }, next)),
             _ => Err(Failed::Odd(format!("it answered `{method}` without a list of {key}"))),
         }
     }
@@ -211,6 +234,14 @@ impl Allowance {
 struct Entries {
     entries: Vec<Value>,
     ttl_ms: Option<u64>,
+    /// Why a server that declares nothing has no list.
+    refusal: Option<String>,
+}
+
+impl Entries {
+    fn refused(why: &str) -> Self {
+        Self { refusal: Some(brief(why).into_owned()), ..Self::default() }
+    }
 }
 
 /// Reason for a missing list.

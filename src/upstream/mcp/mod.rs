@@ -5,6 +5,7 @@ pub(super) mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod handler;
+mod handshake;
 pub(super) mod http;
 pub(super) mod http_client;
 pub(super) mod http_post;
@@ -12,10 +13,12 @@ mod lines;
 mod listing;
 mod message;
 mod process;
+pub(super) mod refusal;
 pub(super) mod request;
 pub(super) mod sent_headers;
 mod sse;
 mod stdio;
+mod stream_messages;
 mod subscription;
 
 use std::borrow::Cow;
@@ -39,9 +42,11 @@ use serde_json::{Map, Value, json};
 
 use self::authorized::Authorization;
 use self::failure::{HttpError, of_start};
+use self::handshake::Negotiated;
 use self::request::Round;
 use self::sent_headers::SentHeaders;
 use self::sse::SseTransport;
+use self::stream_messages::PassedOver;
 use self::subscription::subscribe;
 use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Link, Rounds};
@@ -57,6 +62,7 @@ use crate::task::{self, Task};
 
 use handler::Handler;
 
+pub use handshake::Revision;
 pub use process::end_all;
 
 /// What holds for the process of a server here; `None` if it is not confined.
@@ -81,23 +87,26 @@ pub(super) struct Connector {
     relays: config::Relays,
     patience: Duration,
     stderr: Stderr,
+    revision: Revision,
     events: EventSender,
 }
 
 impl Connector {
-    /// `account` is the server's login. Keeps a process's stderr in `stderr`, and sends a connection's events to `events`.
+    /// `account` is the server's login. Keeps a process's stderr, and what is no message of a stream, in `stderr`, and sends a
+    /// connection's events to `events`. Handshakes offer `revision` first.
     pub(super) fn new(
         name: &str,
         server: &config::Server,
         account: Option<Arc<Account>>,
         stderr: Stderr,
+        revision: Revision,
         events: EventSender,
     ) -> Self {
         let name = name.to_owned();
         let (transport, sandbox, relays) = (server.transport.clone(), server.sandbox.clone(), server.relays);
         // They count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(server.connect_timeout / 2);
-        Self { name, transport, sandbox, account, relays, patience, stderr, events }
+        Self { name, transport, sandbox, account, relays, patience, stderr, revision, events }
     }
 }
 
@@ -161,6 +170,7 @@ impl Connector {
                 let program = stdio::Program { name, program: command, args, env: env.values(), cwd, sandbox };
                 let transport = program.start(&self.stderr).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
+                let transport = Negotiated::new(transport, &self.revision);
                 match self.handler().serve_with_lifecycle(transport, lifecycle).await {
                     Ok(service) => Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) }),
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
@@ -171,7 +181,13 @@ impl Connector {
             }
             (Transport::Http { kind: HttpKind::Streamable, url, .. }, Secrets::Http(authorization)) => {
                 let in_session = Arc::default();
-                let transport = http::transport(url, authorization.clone(), Arc::clone(&in_session));
+                let transport = http::transport(
+                    url,
+                    authorization.clone(),
+                    Arc::clone(&in_session),
+                    self.passed_over(),
+                    &self.revision,
+                );
                 let transport = transport.map_err(Failed::Start)?;
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
@@ -184,11 +200,16 @@ impl Connector {
     }
 
     async fn connect_sse(&self, url: &str, authorization: &Authorization) -> Result<Client, Failed> {
-        let transport = SseTransport::connect(url, authorization.clone()).await;
+        let transport = SseTransport::connect(url, authorization.clone(), self.passed_over()).await;
         let transport = transport.map_err(Failed::Start)?.map_err(Failed::Http)?;
         let ended = transport.ended();
+        let transport = Negotiated::new(transport, &self.revision);
         let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
         Ok(self.client(service.map_err(Failed::Handshake)?, ended, None))
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { name: self.name.clone(), stderr: self.stderr.clone() }
     }
 
     fn handler(&self) -> Handler {
@@ -204,7 +225,8 @@ impl Connector {
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
         let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
-        Client { name, service, stderr, ended, in_session, patience, _subscription, _env: None }
+        let revision = self.revision.get();
+        Client { name, service, stderr, revision, ended, in_session, patience, _subscription, _env: None }
     }
 
     async fn last_words(&self) -> String {
@@ -236,10 +258,7 @@ impl Connector {
 
 /// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does.
 fn takes_no_messages(error: &ClientInitializeError) -> bool {
-    match failure::http_of_start(error) {
-        Some(HttpError::UnexpectedServerResponse(what)) => matches!(failure::http_status(what), Some(400 | 404 | 405)),
-        _ => false,
-    }
+    matches!(failure::http_of_start(error).and_then(refusal::status), Some(400 | 404 | 405))
 }
 
 /// True if only a login helps: another handshake would get the same error, or one that hides it.
@@ -272,6 +291,8 @@ pub(super) struct Client {
     name: String,
     service: RunningService<RoleClient, Handler>,
     stderr: Stderr,
+    /// The revision that it accepted after it had refused a newer one.
+    revision: Option<String>,
     /// The transport has ended, although not every request has seen it yet.
     ended: Arc<AtomicBool>,
     in_session: Option<Arc<AtomicBool>>,
@@ -292,7 +313,16 @@ impl Client {
     }
 
     pub(super) fn fault(&self, error: ServiceError) -> Error {
-        failure::of_request(&self.name, error)
+        match error {
+            ServiceError::McpError(data) if self.is_in_session() && failure::is_about_session(&data) => {
+                failure::of_lost_session(&self.name, &data.message)
+            }
+            error => failure::of_request(&self.name, error),
+        }
+    }
+
+    fn is_in_session(&self) -> bool {
+        self.in_session.as_ref().is_some_and(|in_session| in_session.load(Ordering::Acquire))
     }
 
     /// Adds the last lines of stderr of a server that died.
@@ -383,7 +413,7 @@ impl Link for Client {
     }
 
     fn is_stateless(&self) -> bool {
-        self.in_session.as_ref().is_some_and(|in_session| !in_session.load(Ordering::Acquire))
+        self.in_session.is_some() && !self.is_in_session()
     }
 
     fn changes(&self) -> Changes {

@@ -5,15 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use futures::{Stream, StreamExt as _};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use futures::StreamExt as _;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use reqwest::{RequestBuilder, Response};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpError,
-};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use sse_stream::{Sse, SseStream};
 use tokio::sync::mpsc;
 use url::Url;
@@ -21,17 +19,18 @@ use url::Url;
 use super::authorized::Authorization;
 use super::failure::HttpError;
 use super::http;
-use super::http_client::Headers;
+use super::http_client::{Events, Headers};
+use super::http_post::EVENTS;
 use super::lines::MAX_MESSAGE;
-use super::message::{self, Parsed};
+use super::refusal::{Refusal, challenge, header};
+use super::stream_messages::{PassedOver, readable};
 use crate::error::Result;
 use crate::limits;
+use crate::openapi::essence;
 use crate::task::{self, Task};
 
 /// Messages of a server in the queue.
 const QUEUE: usize = 16;
-/// Most bytes of a refusal that an error repeats.
-const MAX_REFUSAL: usize = 300;
 /// Most other events before the one that names the address.
 const MAX_PRELUDE: usize = limits::PRELUDE.max;
 
@@ -50,23 +49,33 @@ impl SseTransport {
     ///
     /// # Errors
     /// A failed connection, or the server's refusal.
-    pub(super) async fn connect(url: &str, authorization: Authorization) -> Result<Result<Self, HttpError>> {
-        Ok(Self::open(http::client(url)?, url, authorization).await)
+    pub(super) async fn connect(
+        url: &str,
+        authorization: Authorization,
+        passed_over: PassedOver,
+    ) -> Result<Result<Self, HttpError>> {
+        Ok(Self::open(http::client(url)?, url, authorization, passed_over).await)
     }
 
-    async fn open(client: reqwest::Client, url: &str, authorization: Authorization) -> Result<Self, HttpError> {
+    async fn open(
+        client: reqwest::Client,
+        url: &str,
+        authorization: Authorization,
+        passed_over: PassedOver,
+    ) -> Result<Self, HttpError> {
         let get = |token, own: &Headers| {
             let request = client.get(url).headers(map(own)).header(ACCEPT, "text/event-stream");
-            sent(request, token)
+            sent(request, token, false)
         };
         let response = authorization.send(get).await?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
-        if !kind.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        let kind = header(&response, CONTENT_TYPE);
+        if !kind.as_deref().is_some_and(|kind| essence(kind) == EVENTS) {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
         let base = response.url().clone();
-        let mut events = Box::pin(events(response));
-        let endpoint = endpoint(&mut events, &base).await?;
+        let mut events = events(response);
+        let endpoint = endpoint(&mut events, &base, &passed_over).await?;
+        let events = readable(events, None, passed_over);
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
         let reading = Some(Task::spawn(read(events, tell, Arc::clone(&ended))));
@@ -85,7 +94,7 @@ pub(super) const TOO_LARGE: &str = "an event is too large";
 pub(super) type Event = Result<Sse, sse_stream::Error>;
 
 /// Events of a response, each within the size limit of a message.
-pub(super) fn events(response: Response) -> impl Stream<Item = Event> + Send + 'static {
+pub(super) fn events(response: Response) -> Events {
     let size = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&size);
     let bounded = response.bytes_stream().map(move |bytes| {
@@ -93,15 +102,19 @@ pub(super) fn events(response: Response) -> impl Stream<Item = Event> + Send + '
         let size = counted.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         if size > MAX_MESSAGE { Err(std::io::Error::other(TOO_LARGE)) } else { Ok(bytes) }
     });
-    SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed))
+    SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed)).boxed()
 }
 
 /// Reads the address for posts. It must have the same origin, since our headers go there.
-async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) -> Result<Url, HttpError> {
+async fn endpoint(events: &mut Events, base: &Url, passed_over: &PassedOver) -> Result<Url, HttpError> {
     let wrong = |what: String| StreamableHttpError::UnexpectedServerResponse(what.into());
     for _ in 0..MAX_PRELUDE {
         let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)??;
-        let Some(address) = event.data.filter(|_| event.event.as_deref() == Some("endpoint")) else { continue };
+        let Some(address) = event.data else { continue };
+        if event.event.as_deref() != Some("endpoint") {
+            passed_over.keep(&address);
+            continue;
+        }
         if address.len() > limits::ENDPOINT.max {
             let (bytes, most) = (address.len(), limits::ENDPOINT.max);
             return Err(wrong(format!("an address of {bytes} bytes, over the limit of {most}")));
@@ -116,37 +129,15 @@ async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) 
 }
 
 /// Forwards messages until the stream ends or the receiver is gone.
-async fn read(
-    mut events: impl Stream<Item = Event> + Unpin,
-    tell: mpsc::Sender<ServerJsonRpcMessage>,
-    ended: Arc<AtomicBool>,
-) {
+async fn read(mut events: Events, tell: mpsc::Sender<ServerJsonRpcMessage>, ended: Arc<AtomicBool>) {
     while let Some(event) = events.next().await {
-        let data = match event {
-            Ok(Sse { event, data: Some(data), .. }) if matches!(event.as_deref(), None | Some("" | "message")) => data,
-            Ok(_) => continue,
-            Err(error) => {
-                tracing::debug!(%error, "the stream failed");
-                break;
-            }
-        };
-        for parsed in task::work_on(data.len(), || message::parse(data.as_bytes())) {
-            let message = match parsed {
-                Parsed::Message(message) => *message,
-                Parsed::Answer(id, error) => ServerJsonRpcMessage::error(error, Some(id)),
-                Parsed::Broken(error) => {
-                    tracing::debug!(error = %error.message, "an event is not MCP");
-                    continue;
-                }
-                Parsed::Other(_) => continue,
-                Parsed::Large(what) => {
-                    tracing::warn!("an event is left out: {what}");
-                    continue;
-                }
-            };
-            if tell.send(message).await.is_err() {
-                return ended.store(true, Ordering::Release);
-            }
+        let Ok(event) = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")) else { break };
+        let data = event.data.unwrap_or_default();
+        let message = task::work_on(data.len(), || serde_json::from_str(&data));
+        if let Ok(message) = message
+            && tell.send(message).await.is_err()
+        {
+            break;
         }
     }
     ended.store(true, Ordering::Release);
@@ -159,8 +150,9 @@ impl Transport<RoleClient> for SseTransport {
         let (client, endpoint) = (self.client.clone(), self.endpoint.clone());
         let authorization = self.authorization.clone();
         async move {
-            let post =
-                |token, own: &Headers| sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token);
+            let post = |token, own: &Headers| {
+                sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token, true)
+            };
             authorization.send(post).await.map(drop)
         }
     }
@@ -180,61 +172,19 @@ fn map(headers: &Headers) -> HeaderMap {
 }
 
 /// Sends a request with this token; a refusal is an error.
-async fn sent(request: RequestBuilder, token: Option<String>) -> Result<Response, HttpError> {
+async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) -> Result<Response, HttpError> {
     let request = match token {
         Some(token) => request.bearer_auth(token),
         None => request,
     };
-    accepted(request.send().await.map_err(StreamableHttpError::Client)?).await
-}
-
-/// Passes a successful response; a refusal is an error.
-async fn accepted(response: Response) -> Result<Response, HttpError> {
-    let status = response.status();
-    if status.is_success() {
+    let response = request.send().await.map_err(StreamableHttpError::Client)?;
+    if response.status().is_success() {
         return Ok(response);
     }
-    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    match status {
-        StatusCode::UNAUTHORIZED => {
-            let challenge = header(reqwest::header::WWW_AUTHENTICATE).unwrap_or_default();
-            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)));
-        }
-        StatusCode::FORBIDDEN => {
-            if let Some(challenge) = header(reqwest::header::WWW_AUTHENTICATE) {
-                let scope = scope(&challenge);
-                return Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)));
-            }
-        }
-        StatusCode::TOO_MANY_REQUESTS => {
-            return Err(HttpStatusError::new(status.as_u16(), header(RETRY_AFTER)).into());
-        }
-        _ if status.is_server_error() => return Err(HttpStatusError::new(status.as_u16(), None).into()),
-        _ => {}
-    }
-    let is_post = response.url().query().is_some() && status == StatusCode::NOT_FOUND;
-    let mut body = response.bytes_stream();
-    let mut words = Vec::new();
-    while words.len() < MAX_REFUSAL
-        && let Some(Ok(bytes)) = body.next().await
-    {
-        words.extend_from_slice(&bytes);
-    }
-    words.truncate(MAX_REFUSAL);
-    let words = String::from_utf8_lossy(&words);
-    // Streams are sessions here: this is how a server reports that it does not know the stream.
-    if is_post && words.to_ascii_lowercase().contains("session") {
-        return Err(StreamableHttpError::SessionExpired);
-    }
-    Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into()))
-}
-
-/// The scope of a challenge (RFC 6750, section 3).
-pub(super) fn scope(challenge: &str) -> Option<String> {
-    let (_, value) = challenge.split_once("scope=")?;
-    let scope = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => value.split([',', ' ']).next(),
-    };
-    scope.map(str::to_owned)
+    Err(match challenge(&response) {
+        Some(challenge) => challenge,
+        // Streams are sessions here.
+        None if in_session => Refusal::read(response).await.in_session().into(),
+        None => Refusal::read(response).await.into(),
+    })
 }

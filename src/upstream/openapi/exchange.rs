@@ -1,7 +1,7 @@
 //! Sends requests with the configured credentials, and reads bounded answers.
 
 use futures::StreamExt as _;
-use reqwest::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, StatusCode};
 use url::Url;
 
@@ -9,16 +9,13 @@ use crate::address::Reach;
 use crate::error::Result;
 use crate::limits;
 use crate::openapi::Request;
-use crate::text::head;
 use crate::upstream::mcp::authorized::Authorization;
-use crate::upstream::mcp::failure::{HttpError, status, too_many};
+use crate::upstream::mcp::failure::HttpError;
 use crate::upstream::mcp::http::client_within;
 use crate::upstream::mcp::http_client::patiently;
 use crate::upstream::mcp::http_post;
+use crate::upstream::mcp::refusal::{Refusal, header};
 use crate::upstream::mcp::sent_headers::Values;
-
-/// Bytes of a refusal in an error.
-const MAX_SAID: usize = 300;
 
 /// Sends requests to one origin.
 pub(super) struct Exchange {
@@ -90,28 +87,17 @@ impl Exchange {
         // An address holds the credentials of the query.
         let response = made.send().await.map_err(|error| HttpError::Client(error.without_url()))?;
         let code = response.status();
-        let header = |name: HeaderName| {
-            response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-        };
-        match code {
-            StatusCode::TOO_MANY_REQUESTS => return Err(too_many(header(RETRY_AFTER))),
-            code if code.is_redirection() && code != StatusCode::NOT_MODIFIED => {
-                let place = header(LOCATION).unwrap_or_default();
-                return Err(status(code.as_u16(), &format!("to {}", head(&place, MAX_SAID))));
-            }
-            _ => {}
+        let is_moved = code.is_redirection() && code != StatusCode::NOT_MODIFIED;
+        // What is about the server, and not about the request.
+        if is_moved || matches!(code.as_u16(), 401 | 429 | 502..=504) {
+            return Err(Refusal::read(response).await.into());
         }
-        let kind = header(CONTENT_TYPE).unwrap_or_default();
+        let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         if code.is_success() {
             let body = http_post::body(response, most).await.map_err(without_url)?;
             return Ok(Answered { status: code.as_u16(), kind, body, is_cut: false });
         }
         let (body, is_cut) = beginning(response, limits::REFUSAL.max).await;
-        let is_about_server = matches!(code.as_u16(), 401 | 502..=504);
-        if is_about_server {
-            let said = String::from_utf8_lossy(&body);
-            return Err(status(code.as_u16(), head(said.trim(), MAX_SAID)));
-        }
         Ok(Answered { status: code.as_u16(), kind, body, is_cut })
     }
 }

@@ -1,0 +1,163 @@
+//! A refusal over HTTP: its status, and what the server says of it, bounded.
+
+use std::fmt;
+use std::io;
+
+use futures::StreamExt as _;
+use reqwest::header::{HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::{Response, StatusCode};
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
+
+use super::failure::HttpError;
+use crate::limits;
+
+/// Most characters of the server's words in an error.
+const MAX_SHOWN: usize = 300;
+
+/// What a server answered in place of an answer of the protocol.
+#[derive(Debug)]
+pub(in crate::upstream) struct Refusal {
+    pub(in crate::upstream) status: StatusCode,
+    /// The body, or the address of a redirect; at most [`limits::REFUSAL`] and a cut character.
+    pub(in crate::upstream) words: String,
+    pub(in crate::upstream) retry_after: Option<String>,
+    /// The server does not know our session: it did nothing.
+    pub(in crate::upstream) is_about_session: bool,
+}
+
+impl Refusal {
+    /// A refusal without words.
+    pub(in crate::upstream) fn bare(status: StatusCode) -> Self {
+        Self { status, words: String::new(), retry_after: None, is_about_session: false }
+    }
+
+    /// Reads a response whose status is not a success; of its body no more than [`limits::REFUSAL`].
+    pub(in crate::upstream) async fn read(response: Response) -> Self {
+        let status = response.status();
+        let retry_after = header(&response, RETRY_AFTER).filter(|when| when.len() <= limits::RETRY_AFTER.max);
+        let words = match redirect(&response) {
+            Some(place) => place,
+            None => beginning(response).await,
+        };
+        Self { status, words, retry_after, is_about_session: false }
+    }
+
+    /// Marks the refusal of a request in a session, if it says that the server does not know the session. A status that leaves
+    /// open whether something was done is no such word.
+    pub(super) fn in_session(mut self) -> Self {
+        self.is_about_session = match self.status.as_u16() {
+            404 => true,
+            400 | 401 | 403 | 410 => self.words.to_lowercase().contains("session"),
+            _ => false,
+        };
+        self
+    }
+}
+
+/// True if the words of an error say that a session is lost.
+pub(super) fn is_lost_session(words: &str) -> bool {
+    const LOST: [&str; 10] = [
+        "not found",
+        "expired",
+        "invalid",
+        "no valid",
+        "unknown",
+        "terminated",
+        "not exist",
+        "no such",
+        "closed",
+        "lost",
+    ];
+    let words = words.to_lowercase();
+    words.contains("session") && LOST.iter().any(|lost| words.contains(lost))
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HTTP {}", self.status.as_str())?;
+        if let Some(reason) = self.status.canonical_reason() {
+            write!(f, " {reason}")?;
+        }
+        let words = self.words.split_whitespace().collect::<Vec<_>>().join(" ");
+        match words.char_indices().nth(MAX_SHOWN) {
+            Some((cut, _)) => write!(f, ": {}…", &words[..cut]),
+            None if words.is_empty() => Ok(()),
+            None => write!(f, ": {words}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// rmcp's errors have no place for it but this.
+impl From<Refusal> for HttpError {
+    fn from(refusal: Refusal) -> Self {
+        StreamableHttpError::Io(io::Error::other(refusal))
+    }
+}
+
+/// The refusal behind an error.
+pub(in crate::upstream) fn refusal(error: &HttpError) -> Option<&Refusal> {
+    match error {
+        StreamableHttpError::Io(error) => error.get_ref()?.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The status of the refusal behind an error.
+pub(super) fn status(error: &HttpError) -> Option<u16> {
+    refusal(error).map(|refusal| refusal.status.as_u16())
+}
+
+/// The demand of a login or of more scopes, where a response has one.
+pub(super) fn challenge(response: &Response) -> Option<HttpError> {
+    let challenge = header(response, WWW_AUTHENTICATE)?;
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
+        StatusCode::FORBIDDEN => {
+            let scope = scope(&challenge);
+            Some(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
+        }
+        _ => None,
+    }
+}
+
+/// The scope of a challenge (RFC 6750, section 3).
+fn scope(challenge: &str) -> Option<String> {
+    let (_, value) = challenge.split_once("scope=")?;
+    let scope = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([',', ' ']).next(),
+    };
+    scope.map(str::to_owned)
+}
+
+pub(in crate::upstream) fn header(response: &Response, name: HeaderName) -> Option<String> {
+    response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// Where a redirect leads, without the parts that may hold credentials.
+fn redirect(response: &Response) -> Option<String> {
+    let is_moved = response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED;
+    let place = header(response, LOCATION).filter(|_| is_moved)?;
+    let mut url = match response.url().join(&place) {
+        Ok(url) => url,
+        Err(_) => return Some("to a place that is no address".to_owned()),
+    };
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    let query = if url.query().is_some() { "?…" } else { "" };
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(format!("to {url}{query}"))
+}
+
+/// The beginning of a body as text.
+async fn beginning(response: Response) -> String {
+    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
+    while body.len() < limits::REFUSAL.max
+        && let Some(Ok(chunk)) = chunks.next().await
+    {
+        body.extend_from_slice(&chunk[..chunk.len().min(limits::REFUSAL.max - body.len())]);
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
