@@ -322,7 +322,7 @@ fn stubs_say_where_integers_are_large() {
             ][..],
         ),
         ("find.pyi", &["    ids: list[int] | None = None,"]),
-        ("get.d.ts", &["  x: number | bigint;"]),
+        ("get.d.ts", &["  x: number | bigint; // int64"]),
     ] {
         let shown = fence.run(["cat", &format!("/exact/{stub}")]).success().stdout;
         for line in lines {
