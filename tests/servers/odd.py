@@ -161,6 +161,8 @@ def answer(message, era, kind):
         extra = {"resultType": "complete"}
     if method == "initialize" and revision != NEWEST:
         usual = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+        if kind.startswith("header "):
+            usual["protocolVersion"] = params.get("protocolVersion")
         made = HANDSHAKES.get(kind, lambda r, v: {"result": r})(usual, params.get("protocolVersion"))
     elif method == "server/discover" and revision == NEWEST:
         usual = {**extra, "supportedVersions": [NEWEST], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}

@@ -96,10 +96,10 @@ fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpErr
             account.accepted();
             Ok(answer)
         }
-        Err(error) if is_refused(&error) => {
-            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())))
-        }
-        Err(error) => Err(error),
+        Err(error) => Err(match refusal(&error).filter(|refusal| refusal.wants_credentials()) {
+            Some(refusal) => StreamableHttpError::AuthRequired(AuthRequiredError::new(refusal.to_string())),
+            None => error,
+        }),
     }
 }
 
@@ -107,7 +107,7 @@ fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpErr
 fn is_refused(error: &HttpError) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
-        error => refusal(error).is_some_and(|refusal| refusal.status == 401 && !refusal.is_about_session),
+        error => refusal(error).is_some_and(Refusal::wants_credentials),
     }
 }
 

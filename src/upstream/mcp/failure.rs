@@ -113,7 +113,14 @@ pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Error {
         return of_refusal(name, refusal).with_effect(Effect::of_status(refusal.status.as_u16()));
     }
     match error {
-        StreamableHttpError::AuthRequired(_) => auth::needs_login(name).without_effect(),
+        StreamableHttpError::AuthRequired(error) => {
+            let mut needed = auth::needs_login(name).without_effect();
+            // Without a challenge it is the refusal in words.
+            if error.www_authenticate_header.starts_with("HTTP ") {
+                needed.message = format!("{} ({})", needed.message, error.www_authenticate_header);
+            }
+            needed
+        }
         StreamableHttpError::InsufficientScope(error) => {
             auth::needs_scope(name, error.required_scope.as_deref()).without_effect()
         }

@@ -42,6 +42,11 @@ impl Refusal {
         Self { status, words, retry_after, is_about_session: false }
     }
 
+    /// True if other credentials may help.
+    pub(super) fn wants_credentials(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED && !self.is_about_session
+    }
+
     /// Marks the refusal of a request in a session, if it says that the server does not know the session. A status that leaves
     /// open whether something was done is no such word.
     pub(super) fn in_session(mut self) -> Self {

@@ -27,7 +27,9 @@ pub(super) struct PassedOver {
 impl PassedOver {
     /// Keeps what came in the stream.
     pub(super) fn keep(&self, what: &str) {
-        self.stderr.said(&self.name, &format!("(stream, not MCP) {}", head(what, KEPT)));
+        if !what.trim().is_empty() {
+            self.stderr.said(&self.name, &format!("(stream, not MCP) {}", head(what, KEPT)));
+        }
     }
 }
 
