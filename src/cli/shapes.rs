@@ -55,17 +55,14 @@ pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
 /// State of the daemon, if one runs.
 #[cfg(unix)]
 pub(super) fn daemon(place: &crate::daemon::Place, state: Option<&Value>) -> Value {
-    let of = |key: &str| state.map_or(Value::Null, |state| state[key].clone());
-    json!({
+    let mut shown = json!({
         "running": state.is_some(),
         "config": place.config,
         "socket": place.socket(),
         "log": place.log(),
-        "pid": of("pid"),
-        "version": of("version"),
-        "uptime_secs": of("uptime_secs"),
-        "idle_exit_secs": of("idle_exit_secs"),
-        "clients": of("clients"),
-        "servers": of("servers"),
-    })
+    });
+    for key in ["pid", "version", "uptime_secs", "idle_exit_secs", "clients", "servers"] {
+        shown[key] = state.map_or(Value::Null, |state| state[key].clone());
+    }
+    shown
 }

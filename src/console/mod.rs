@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, header};
 use serde::de::DeserializeOwned;
@@ -268,28 +268,16 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
 }
 
 /// The body of a request, if it has at most `max` bytes.
-async fn received(mut body: Incoming, max: usize) -> Result<Bytes> {
-    let mut bytes = Vec::new();
-    let reading = async {
-        while let Some(frame) = body.frame().await {
-            let broken = |_| Error::new(ErrorCode::InvalidArgs, "the body broke off").hint("send it again");
-            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-            if bytes.len() + data.len() > max {
-                let what = format!("the body has over {max} bytes");
-                return Err(Error::new(ErrorCode::LimitExceeded, what).hint("send less"));
-            }
-            bytes.extend_from_slice(&data);
+async fn received(body: Incoming, max: usize) -> Result<Bytes> {
+    let (code, what, hint) = match tokio::time::timeout(BODY, Limited::new(body, max).collect()).await {
+        Ok(Ok(body)) => return Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            (ErrorCode::LimitExceeded, format!("the body has over {max} bytes"), "send less")
         }
-        Ok(())
+        Ok(Err(_)) => (ErrorCode::InvalidArgs, "the body broke off".to_owned(), "send it again"),
+        Err(_) => (ErrorCode::Timeout, format!("the body took over {} s", BODY.as_secs()), "send it at once"),
     };
-    match tokio::time::timeout(BODY, reading).await {
-        Ok(read) => read?,
-        Err(_) => {
-            let what = format!("the body took over {} s", BODY.as_secs());
-            return Err(Error::new(ErrorCode::Timeout, what).hint("send it at once"));
-        }
-    }
-    Ok(bytes.into())
+    Err(Error::new(code, what).hint(hint))
 }
 
 /// True for the media type of JSON, with parameters or without.

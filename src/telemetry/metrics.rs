@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::{Ended, EndedCall};
 use crate::config::Amount;
@@ -46,47 +46,41 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
-        let mut metrics = Self {
-            registry: Registry::with_prefix("forgefs"),
-            executions: Family::default(),
-            execution_seconds: Family::new_with_constructor(seconds),
-            requests: Family::default(),
-            calls: Family::default(),
-            call_seconds: Family::new_with_constructor(seconds),
-            bytes: Family::default(),
-            refused: Family::default(),
-            cost: Family::default(),
-            by_client: Family::default(),
-            calls_by_client: Family::default(),
-            wrong_tokens: Family::default(),
+        let mut registry = Registry::with_prefix("forgefs");
+        let all = &mut registry;
+        Self {
+            executions: counter(all, "executions", "Scripts that ended"),
+            execution_seconds: seconds(all, "execution", "Time from request to answer of scripts"),
+            requests: counter(all, "requests", "Other requests that reached a server"),
+            calls: counter(all, "calls", "Calls to servers, refused ones included"),
+            call_seconds: seconds(all, "call", "Time from dispatch to answer of calls that were sent"),
+            bytes: counter(all, "call_bytes", "Bytes of arguments and answers"),
+            refused: counter(all, "refused", "Calls that the gateway refused, by what refused them"),
+            by_client: counter(all, "client_requests", "Scripts and other requests, by client"),
+            calls_by_client: counter(all, "client_calls", "Calls to servers, by client"),
+            wrong_tokens: counter(all, "wrong_tokens", "Tokens that let nobody in, by where they were sent"),
+            cost: counter(all, "cost", "What calls cost, in the unit of the configuration"),
             clients: Mutex::default(),
-        };
-        let registry = &mut metrics.registry;
-        registry.register("executions", "Scripts that ended", metrics.executions.clone());
-        registry.register_with_unit(
-            "execution",
-            "Time from request to answer of scripts",
-            Unit::Seconds,
-            metrics.execution_seconds.clone(),
-        );
-        registry.register("requests", "Other requests that reached a server", metrics.requests.clone());
-        registry.register("calls", "Calls to servers, refused ones included", metrics.calls.clone());
-        registry.register_with_unit(
-            "call",
-            "Time from dispatch to answer of calls that were sent",
-            Unit::Seconds,
-            metrics.call_seconds.clone(),
-        );
-        registry.register("call_bytes", "Bytes of arguments and answers", metrics.bytes.clone());
-        registry.register("refused", "Calls that the gateway refused, by what refused them", metrics.refused.clone());
-        registry.register("client_requests", "Scripts and other requests, by client", metrics.by_client.clone());
-        registry.register("client_calls", "Calls to servers, by client", metrics.calls_by_client.clone());
-        let wrong = metrics.wrong_tokens.clone();
-        registry.register("wrong_tokens", "Tokens that let nobody in, by where they were sent", wrong);
-        registry.register("cost", "What calls cost, in the unit of the configuration", metrics.cost.clone());
-        metrics
+            registry,
+        }
     }
+}
+
+/// Counters of a registry, one for each combination of labels.
+fn counter<const N: usize, C>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, C>
+where
+    Family<Labels<N>, C>: Metric + Default + Clone,
+{
+    let family = Family::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+/// Times of a registry.
+fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Seconds<N> {
+    let family = Seconds::new_with_constructor(|| Histogram::new(SECONDS));
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
 }
 
 impl Metrics {
@@ -213,6 +207,7 @@ pub struct ServerState {
 
 impl Snapshot {
     fn registry(self) -> Registry {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let mut registry = Registry::with_prefix("forgefs");
         let state = Family::<Labels<2>, Gauge>::default();
         let breaker = Family::<Labels<2>, Gauge>::default();
@@ -222,14 +217,14 @@ impl Snapshot {
             let name = || ("server", server.server.clone());
             state.get_or_create(&[name(), ("state", server.state.to_owned())]).set(1);
             breaker.get_or_create(&[name(), ("state", server.breaker.to_owned())]).set(1);
-            tools.get_or_create(&[name()]).set(i64::try_from(server.tools).unwrap_or(i64::MAX));
-            instances.get_or_create(&[name()]).set(i64::try_from(server.instances).unwrap_or(i64::MAX));
+            tools.get_or_create(&[name()]).set(number(server.tools as u64));
+            instances.get_or_create(&[name()]).set(number(server.instances as u64));
         }
         registry.register("server_instances", "Instances of a server beside the first", instances);
         registry.register("server_state", "The state that a server is in", state);
         registry.register("server_breaker", "The state that a server's breaker is in", breaker);
         registry.register("catalog_tools", "Tools that agents see", tools);
-        let count = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+        let count = |count: u64| ConstGauge::new(number(count));
         let sessions = count(self.sessions as u64);
         registry.register("sessions", "Open sessions of clients that share the gateway", sessions);
         registry.register("workers_idle", "Workers that wait for a script", count(self.pool.idle));
@@ -253,13 +248,12 @@ impl Snapshot {
         let help = "Panics, each a defect that ended one request; the log names their places";
         registry.register("panics", help, ConstCounter::new(self.panics));
         let (entries, bytes) = (Family::<Labels<1>, Gauge>::default(), Family::<Labels<1>, Gauge>::default());
-        let number = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
         for held in &self.kept {
             let what = || [("what", held.what.to_owned())];
-            entries.get_or_create(&what()).set(number(held.entries));
-            bytes.get_or_create(&what()).set(number(held.bytes));
+            entries.get_or_create(&what()).set(number(held.entries as u64));
+            bytes.get_or_create(&what()).set(number(held.bytes as u64));
         }
-        bytes.get_or_create(&[("what", "results".to_owned())]).set(number(self.results));
+        bytes.get_or_create(&[("what", "results".to_owned())]).set(number(self.results as u64));
         registry.register("kept_entries", "What is kept for longer than a request", entries);
         registry.register("kept_bytes", "Bytes of it, about", bytes);
         registry.register("tasks", "Tasks of the runtime that have not ended", count(self.tasks as u64));
