@@ -2,8 +2,8 @@
 //! requests are limited in number.
 
 use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rmcp::transport::auth::{
 use tower::{BoxError, Layer, Service};
 use url::Url;
 
+use super::answers::{Answer, readable};
 use crate::address::{Reach, refusal};
 use crate::config::{OAuth, is_loopback};
 use crate::error::chain;
@@ -28,6 +29,8 @@ const MAX_REQUESTS: usize = limits::LOGIN_REQUESTS.max;
 const MAX_ANSWER: usize = limits::LOGIN_ANSWER.max;
 /// Most redirects of one request.
 const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
+/// Type of requests for tokens.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// Timeout of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// Timeout of a connection.
@@ -39,6 +42,9 @@ pub(super) struct Client {
     follows: reqwest::Client,
     reach: Reach,
     made: Arc<AtomicUsize>,
+    url: Url,
+    /// The MCP server's own name in its documents, where only a slash at the end tells it from the configured one.
+    named: OnceLock<Url>,
 }
 
 impl Client {
@@ -67,7 +73,7 @@ impl Client {
             if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
         };
         let (stops, follows) = (client(Policy::none())?, client(Policy::custom(follow))?);
-        Ok(Self { stops, follows, reach, made: counted.made })
+        Ok(Self { stops, follows, reach, made: counted.made, url: url.clone(), named: OnceLock::new() })
     }
 
     /// Sends a request; its body is still to be read.
@@ -111,7 +117,37 @@ impl Client {
     pub(super) async fn get(&self, url: Url) -> Option<Vec<u8>> {
         let request = reqwest::Request::new(reqwest::Method::GET, url);
         let answer = self.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
-        if answer.status().is_success() { body(answer).await.ok() } else { None }
+        if answer.status().is_success() {
+            self.read(answer, false).await.ok().map(http::Response::into_body)
+        } else {
+            None
+        }
+    }
+
+    /// The MCP server's own name, if it is known and differs by a slash at the end.
+    pub(super) fn named(&self) -> Option<&Url> {
+        self.named.get()
+    }
+
+    /// A readable answer; `is_grant` for one to a request for tokens or codes.
+    pub(super) async fn read(
+        &self,
+        answer: reqwest::Response,
+        is_grant: bool,
+    ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let mut response = http::Response::new(Vec::new());
+        *response.headers_mut() = answer.headers().clone();
+        // oauth2 reads no other type than JSON, which the body is by now.
+        response.headers_mut().remove(http::header::CONTENT_TYPE);
+        let Answer { status, body, resource } = readable(answer.status(), body(answer).await?, is_grant);
+        (*response.status_mut(), *response.body_mut()) = (status, body);
+        if let Some(named) = resource.and_then(|resource| Url::parse(&resource).ok())
+            && named != self.url
+            && named.as_str().trim_end_matches('/') == self.url.as_str().trim_end_matches('/')
+        {
+            let _known = self.named.set(named);
+        }
+        Ok(response)
     }
 }
 
@@ -141,7 +177,7 @@ impl Documents {
         match answer.status() {
             status if status.is_redirection() => Err(format!("answers {status}, and redirects are not followed")),
             status if !status.is_success() => Err(format!("answers {status}")),
-            _ => body(answer).await.map_err(|error| error.to_string()),
+            _ => self.0.read(answer, false).await.map(http::Response::into_body).map_err(|error| error.to_string()),
         }
     }
 }
@@ -186,7 +222,7 @@ where
     }
 }
 
-pub(super) async fn body(answer: reqwest::Response) -> Result<Vec<u8>, OAuthHttpClientError> {
+async fn body(answer: reqwest::Response) -> Result<Vec<u8>, OAuthHttpClientError> {
     let mut body = Vec::new();
     let mut parts = answer.bytes_stream();
     while let Some(part) = parts.next().await {
@@ -203,12 +239,11 @@ impl OAuthHttpClient for Client {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let redirects = request.redirect_policy;
-            let answer = self.send(reqwest::Request::try_from(request.request)?, redirects).await?;
-            let mut response = http::Response::builder().status(answer.status()).version(answer.version());
-            for (name, value) in answer.headers() {
-                response = response.header(name, value);
-            }
-            Ok(response.body(body(answer).await?)?)
+            let request = reqwest::Request::try_from(request.request)?;
+            let kind = request.headers().get(http::header::CONTENT_TYPE);
+            let is_grant = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
+            let answer = self.send(request, redirects).await?;
+            self.read(answer, is_grant).await
         })
     }
 }

@@ -18,8 +18,8 @@ use rmcp::transport::auth::{
 use serde_json::{Value, json};
 use url::Url;
 
-use super::client::{self, Client};
-use super::discovery::{self, Issuer, is_document, reads_documents};
+use super::client::Client;
+use super::discovery::{self, Found, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::{self, Record};
 use super::store::Store;
@@ -60,6 +60,7 @@ pub struct DeviceLogin {
     details: StandardDeviceAuthorizationResponse,
     scopes: Vec<String>,
     record: Record,
+    resource: Url,
 }
 
 impl DeviceLogin {
@@ -73,7 +74,8 @@ impl DeviceLogin {
     }
 
     async fn prepare(account: &Arc<Account>, store: Arc<Store>, more: &[String]) -> Result<Self, AuthError> {
-        let (manager, metadata) = discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
+        let Found { manager, metadata, resource } =
+            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;
@@ -91,7 +93,7 @@ impl DeviceLogin {
             flow = flow.set_client_secret(ClientSecret::new(secret.clone()));
         }
         let asking = flow.exchange_device_code().add_scopes(scopes.iter().cloned().map(Scope::new));
-        let asking = asking.add_extra_param("resource", account.url.to_string());
+        let asking = asking.add_extra_param("resource", resource.to_string());
         let details: StandardDeviceAuthorizationResponse = asking
             .request_async(&|request| send(account, request))
             .await
@@ -104,7 +106,7 @@ impl DeviceLogin {
             revocation_endpoint: discovery::revocation_endpoint(&metadata),
             credentials: StoredCredentials::new(id, None, Vec::new(), None),
         };
-        let mut login = Self { account: Arc::clone(account), store, flow, details, scopes, record };
+        let mut login = Self { account: Arc::clone(account), store, flow, details, scopes, record, resource };
         login.record.credentials.issuer = metadata.issuer;
         hide(login.details.device_code().secret());
         Ok(login)
@@ -133,7 +135,7 @@ impl DeviceLogin {
         let (account, lasts) = (Arc::clone(&self.account), self.lasts());
         let server = &account.server;
         let asking = self.flow.exchange_device_access_token(&self.details);
-        let asking = asking.add_extra_param("resource", account.url.to_string());
+        let asking = asking.add_extra_param("resource", self.resource.to_string());
         // The server names the interval.
         let pause = |interval: Duration| tokio::time::sleep(interval.clamp(LEAST_PAUSE, MOST_PAUSE));
         let http = |request| send(&account, request);
@@ -159,9 +161,7 @@ async fn send(account: &Account, request: HttpRequest) -> io::Result<HttpRespons
 async fn sent(account: &Account, request: HttpRequest) -> Result<HttpResponse, OAuthHttpClientError> {
     let client = Client::new(&account.url, &account.oauth)?;
     let answer = client.send(reqwest::Request::try_from(request)?, OAuthHttpRedirectPolicy::Stop).await?;
-    let response = http::Response::builder().status(answer.status());
-    let kind = answer.headers().get(CONTENT_TYPE).cloned().unwrap_or(HeaderValue::from_static("application/json"));
-    Ok(response.header(CONTENT_TYPE, kind).body(client::body(answer).await?)?)
+    client.read(answer, true).await
 }
 
 /// Endpoint that gives codes.
@@ -209,8 +209,9 @@ async fn identity(
     if !status.is_success() {
         return Err(failed(format!("it answers {status}; set `client_id`")));
     }
-    let body = client::body(answer).await.map_err(|error| failed(chain(&*error)))?;
-    let registered: Value = serde_json::from_slice(&body).map_err(|_| failed("it answers no JSON".to_owned()))?;
+    let answer = client.read(answer, false).await.map_err(|error| failed(chain(&*error)))?;
+    let registered: Value =
+        serde_json::from_slice(answer.body()).map_err(|_| failed("it answers no JSON".to_owned()))?;
     let text = |key: &str| registered.get(key).and_then(Value::as_str).map(str::to_owned);
     let secret = text("client_secret").inspect(|secret| hide(secret));
     Ok((text("client_id").ok_or_else(|| failed("it gives no client id".to_owned()))?, secret))

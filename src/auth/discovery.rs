@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, OAuthClientConfig,
-    OAuthHttpRedirectPolicy,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution,
+    AuthorizationMetadataSource, OAuthClientConfig, OAuthHttpRedirectPolicy,
 };
 use serde_json::json;
 use url::Url;
@@ -30,15 +30,19 @@ pub(super) enum Issuer<'a> {
     Of(&'a Record),
 }
 
+/// What is known of an MCP server's logins.
+pub(super) struct Found {
+    pub(super) manager: AuthorizationManager,
+    pub(super) metadata: AuthorizationMetadata,
+    /// The server as tokens name it.
+    pub(super) resource: Url,
+}
+
 /// A manager with the authorization server of the MCP server at `url`.
 ///
 /// # Errors
 /// None was found within [`DISCOVERY_LIMIT`], or it is not trusted with a login.
-pub(super) async fn manager(
-    url: &Url,
-    oauth: &OAuth,
-    issuer: Issuer<'_>,
-) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
+pub(super) async fn manager(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
     if !is_private(url) {
         let why = format!("{url} is plain HTTP, over which no token may travel; use https");
         return Err(AuthError::AuthorizationFailed(why));
@@ -50,23 +54,23 @@ pub(super) async fn manager(
     })
 }
 
-async fn found(
-    url: &Url,
-    oauth: &OAuth,
-    issuer: Issuer<'_>,
-) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
+async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
     let client = Arc::new(Client::new(url, oauth)?);
-    // rmcp refuses private addresses itself (though not names), unless it gets a client of its own.
-    let mut manager = match oauth.private_network {
-        true => {
-            let mut manager = AuthorizationManager::new_allowing_private_addresses(url.clone()).await?;
-            manager.with_client(client.inner())?;
-            manager
-        }
-        false => AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(&client) as _).await?,
-    };
     let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();
-    let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
+    let mut resource = url.clone();
+    let mut resolved = resolve(&client, url, false, challenge.as_deref()).await;
+    let is_of_resource = |(_, found): &Resolved| found.source == AuthorizationMetadataSource::ProtectedResourceMetadata;
+    if let Some(named) = client.named()
+        && !resolved.as_ref().is_ok_and(is_of_resource)
+    {
+        tracing::warn!("the server at {url} names itself {named}: the login is for that name");
+        resource = named.clone();
+        resolved = resolve(&client, named, false, challenge.as_deref()).await;
+    }
+    if oauth.private_network && !resolved.as_ref().is_ok_and(|(_, found)| found.source.is_discovered()) {
+        resolved = resolve(&client, &resource, true, challenge.as_deref()).await;
+    }
+    let (mut manager, resolution) = resolved?;
     let metadata = resolution.metadata;
     check_endpoints(&client, &metadata)?;
     let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
@@ -78,7 +82,29 @@ async fn found(
         confirm(&client, &metadata).await?;
     }
     manager.set_metadata(metadata.clone());
-    Ok((manager, metadata))
+    Ok(Found { manager, metadata, resource })
+}
+
+type Resolved = (AuthorizationManager, AuthorizationMetadataResolution);
+
+/// rmcp refuses private addresses itself (though not names), unless it gets a client of its own, `with_private`: only
+/// its answers are not made readable.
+async fn resolve(
+    client: &Arc<Client>,
+    url: &Url,
+    with_private: bool,
+    challenge: Option<&str>,
+) -> Result<Resolved, AuthError> {
+    let manager = match with_private {
+        true => {
+            let mut manager = AuthorizationManager::new_allowing_private_addresses(url.clone()).await?;
+            manager.with_client(client.inner())?;
+            manager
+        }
+        false => AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(client) as _).await?,
+    };
+    let resolution = manager.resolve_metadata_from_challenge(challenge).await?;
+    Ok((manager, resolution))
 }
 
 /// A manager for the client and the authorization server of an earlier login.
@@ -92,7 +118,7 @@ pub(super) async fn manager_of_record(
     record: &Record,
     client_secret: Option<String>,
 ) -> Result<AuthorizationManager, AuthError> {
-    let (mut manager, _) = manager(url, oauth, Issuer::Of(record)).await?;
+    let mut manager = manager(url, oauth, Issuer::Of(record)).await?.manager;
     let mut client = OAuthClientConfig::new(&record.credentials.client_id, &record.redirect_uri);
     if let Some(secret) = client_secret {
         client = client.with_client_secret(secret);

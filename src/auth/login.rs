@@ -7,7 +7,7 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use super::discovery::{self, Issuer, is_document, reads_documents};
+use super::discovery::{self, Found, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::{Keep, Store};
@@ -22,6 +22,7 @@ pub struct Login {
     record: Record,
     url: String,
     state: String,
+    issuer: Option<String>,
 }
 
 impl Login {
@@ -42,7 +43,8 @@ impl Login {
         redirect_uri: &str,
         more: &[String],
     ) -> Result<Self, AuthError> {
-        let (mut manager, metadata) = discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
+        let Found { mut manager, metadata, .. } =
+            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;
@@ -67,7 +69,7 @@ impl Login {
         manager.configure_client(client)?;
         let url = manager.get_authorization_url(&scopes).await?;
         let state = parameter(&url, "state").unwrap_or_default();
-        Ok(Self { account: Arc::clone(account), store, manager, record, url, state })
+        Ok(Self { account: Arc::clone(account), store, manager, record, url, state, issuer: metadata.issuer })
     }
 
     /// URL for a browser.
@@ -104,11 +106,12 @@ impl Login {
         hide(&callback.code);
         let _lock = self.store.lock().await.map_err(failed)?;
         self.manager.set_credential_store(Keep::new(Arc::clone(&self.store), self.record.clone()));
-        let exchange = self.manager.exchange_code_for_token_with_issuer(
-            &callback.code,
-            &callback.csrf_token,
-            callback.issuer.as_deref(),
-        );
+        // Both texts are one address: a host with and without its slash.
+        let is_ours =
+            |said: &str| self.issuer.as_deref().is_some_and(|ours| Url::parse(ours).ok() == Url::parse(said).ok());
+        let issuer = if callback.issuer.as_deref().is_some_and(is_ours) { self.issuer } else { callback.issuer };
+        let exchange =
+            self.manager.exchange_code_for_token_with_issuer(&callback.code, &callback.csrf_token, issuer.as_deref());
         exchange.await.map_err(failed)?;
         let stored = self.store.load().await.map_err(failed)?;
         stored.ok_or_else(|| refused(&server, "the tokens were not stored"))
@@ -131,7 +134,15 @@ async fn client(
             None => client,
         });
     }
-    let client = manager.register_client("ForgeFS", redirect_uri, scopes).await?;
+    let mut registered = manager.register_client("ForgeFS", redirect_uri, scopes).await;
+    if let Err(AuthError::RegistrationFailed(why)) = &registered
+        && why.starts_with("HTTP 4")
+        && !scopes.is_empty()
+    {
+        // Some refuse scopes here and want them in the request for the login alone.
+        registered = manager.register_client("ForgeFS", redirect_uri, &[]).await;
+    }
+    let client = registered?;
     client.client_secret.iter().for_each(|secret| hide(secret));
     Ok(client)
 }

@@ -4,6 +4,7 @@
 //! renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens itself and keeps
 //! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
 
+mod answers;
 mod client;
 mod device;
 mod discovery;
@@ -273,15 +274,18 @@ impl Account {
         let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
             return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
         };
-        let mut manager = match &self.oauth.token_url {
-            Some(token_url) => discovery::manager_at(&self.url, &self.oauth, token_url).await?,
-            None => discovery::manager(&self.url, &self.oauth, Issuer::Named).await?.0,
+        let (mut manager, resource) = match &self.oauth.token_url {
+            Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
+            None => {
+                let found = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
+                (found.manager, found.resource)
+            }
         };
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: client_id.clone(),
             client_secret: exposed(client_secret).await?,
             scopes: self.oauth.scopes.clone(),
-            resource: Some(self.url.to_string()),
+            resource: Some(resource.into()),
         };
         manager.validate_client_credentials_metadata(&config)?;
         manager.configure_client_credentials(&config)?;

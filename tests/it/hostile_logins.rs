@@ -1,4 +1,4 @@
-//! Logins at servers that lie about their authorization servers.
+//! Logins at servers that lie about their authorization servers, and at honest ones with answers of odd form.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -94,8 +94,10 @@ fn answer(mut stream: TcpStream, answers: &Answers, log: &Mutex<Vec<(String, Str
     let sent = format!("{head}{}", String::from_utf8_lossy(&body));
     log.lock().expect("not poisoned").push((path.to_owned(), sent));
     let (status, headers, body) = answers(method, path);
-    let body = body.to_string();
-    let head = format!("HTTP/1.1 {status} X\r\n{headers}Content-Type: application/json\r\nConnection: close\r\n");
+    // A text goes out as it is.
+    let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+    let kind = if headers.contains("Content-Type") { "" } else { "Content-Type: application/json\r\n" };
+    let head = format!("HTTP/1.1 {status} X\r\n{headers}{kind}Connection: close\r\n");
     let _ = stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
 }
 
@@ -442,4 +444,256 @@ fn logins_that_others_may_change_are_not_used() {
         skipped("files of another owner can be made by root alone");
     }
     assert_eq!(status().stdout, good.stdout);
+}
+
+/// A provider of odd form.
+#[derive(Clone)]
+struct Odd {
+    name: &'static str,
+    /// Changes to the metadata; of the MCP server's own document, `None` without one.
+    metadata: Value,
+    resource: Option<Value>,
+    register: fn(&str) -> (u16, Value),
+    /// Content type, status and body of an answer with a token.
+    token: (&'static str, u16, Value),
+    /// Names of the scopes that are granted, or what is said of a login that fails.
+    expected: Result<&'static [&'static str], &'static str>,
+}
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
+
+fn token(changes: Value) -> Value {
+    let mut token = json!({"access_token": "access-words", "token_type": "Bearer", "expires_in": 3600});
+    for (key, value) in changes.as_object().expect("an object") {
+        token[key] = value.clone();
+    }
+    token
+}
+
+impl Odd {
+    fn new(name: &'static str) -> Self {
+        let register = |_: &str| (201, json!({"client_id": "me", "redirect_uris": ["x"]}));
+        let token = (JSON, 200, token(json!({})));
+        Self { name, metadata: json!({}), resource: None, register, token, expected: Ok(&[]) }
+    }
+
+    fn token(name: &'static str, changes: Value) -> Self {
+        Self { token: (JSON, 200, token(changes)), ..Self::new(name) }
+    }
+
+    fn start(&self) -> Hostile {
+        let odd = self.clone();
+        let register = self.register;
+        let last = Arc::new(Mutex::new(0));
+        Hostile::start(move |method, path, port| match (method, path) {
+            ("POST", "/mcp") => {
+                (401, "WWW-Authenticate: Basic realm=\"x\", Bearer error=\"invalid_token\"\r\n".to_owned(), json!({}))
+            }
+            ("POST", "/register") => {
+                let mut tries = last.lock().expect("not poisoned");
+                *tries += 1;
+                let (status, body) = register(if *tries == 1 { "first" } else { "again" });
+                (status, String::new(), body)
+            }
+            ("POST", "/token") => (odd.token.1, format!("Content-Type: {}\r\n", odd.token.0), odd.token.2.clone()),
+            (_, "/.well-known/oauth-authorization-server") => (200, String::new(), metadata(port, &odd.metadata)),
+            (_, path) if path.starts_with("/.well-known/oauth-protected-resource") && odd.resource.is_some() => {
+                let text = odd.resource.clone().unwrap_or_default().to_string();
+                let text = text.replace("ORIGIN", &format!("http://127.0.0.1:{port}"));
+                (200, String::new(), serde_json::from_str(&text).expect("JSON"))
+            }
+            _ => (404, String::new(), json!({})),
+        })
+    }
+}
+
+fn odd_providers() -> Vec<Odd> {
+    let scopes: &[&str] = &["a", "b"];
+    vec![
+        Odd::new("nothing odd"),
+        Odd::token("a lifetime as text", json!({"expires_in": "3599"})),
+        Odd::token("a lifetime with a fraction", json!({"expires_in": 3599.5})),
+        Odd::token("a lifetime beyond all numbers", json!({"expires_in": 1e300})),
+        Odd::token("a negative lifetime", json!({"expires_in": -1})),
+        Odd::token("a lifetime in words", json!({"expires_in": "an hour"})),
+        Odd::token("a lifetime of nothing", json!({"expires_in": null})),
+        Odd::token("a type in capitals", json!({"token_type": "BEARER"})),
+        Odd::token("no type", json!({"token_type": null})),
+        Odd::token("an empty type", json!({"token_type": ""})),
+        Odd::token(
+            "unknown fields",
+            json!({"ext_expires_in": {"x": [1]}, "user": {"id": 7}, "refresh_token": null, "id_token": 5}),
+        ),
+        Odd { expected: Ok(scopes), ..Odd::token("scopes as a list", json!({"scope": ["a", "b"]})) },
+        Odd { expected: Ok(scopes), ..Odd::token("scopes with commas", json!({"scope": "a,b"})) },
+        Odd::token("an empty scope", json!({"scope": ""})),
+        Odd::token("a scope that is a number", json!({"scope": 5})),
+        Odd { token: (JSON, 201, token(json!({}))), ..Odd::new("201") },
+        Odd { token: ("text/html", 200, token(json!({}))), ..Odd::new("JSON as a page") },
+        Odd {
+            token: (FORM, 200, json!("access_token=access-words&scope=a%2Cb&token_type=bearer&expires_in=600")),
+            expected: Ok(scopes),
+            ..Odd::new("form-encoded")
+        },
+        Odd {
+            token: ("text/plain", 200, json!("\u{feff}{\"access_token\":\"access-words\"}")),
+            ..Odd::new("a byte order mark")
+        },
+        Odd {
+            token: (FORM, 200, json!("error=bad_verification_code&error_description=The+code+is+wrong")),
+            expected: Err("bad_verification_code: The code is wrong"),
+            ..Odd::new("a form-encoded error")
+        },
+        Odd {
+            token: (JSON, 200, json!({"error": "bad_code", "error_description": "it is old"})),
+            expected: Err("bad_code: it is old"),
+            ..Odd::new("an error with 200")
+        },
+        Odd {
+            token: (JSON, 400, json!({"error": {"code": "quota", "message": "used up"}})),
+            expected: Err("quota"),
+            ..Odd::new("an error as an object")
+        },
+        Odd {
+            token: ("text/html", 502, json!("<html>Bad gateway</html>")),
+            expected: Err("HTTP 502 Bad Gateway: <html>Bad gateway</html>"),
+            ..Odd::new("a page of a proxy")
+        },
+        Odd {
+            token: (JSON, 200, json!({"accessToken": "planted-token"})),
+            expected: Err("the answer has only accessToken"),
+            ..Odd::new("no token")
+        },
+        Odd {
+            register: |_| {
+                (
+                    200,
+                    json!({"client_id": 4711, "client_secret": null, "client_name": null, "redirect_uris": null, "x": {}}),
+                )
+            },
+            ..Odd::new("a registration with nulls")
+        },
+        Odd { register: |_| (201, json!({"client_id": "me"})), ..Odd::new("a registration of one field") },
+        Odd {
+            metadata: json!({"scopes_supported": "a b"}),
+            register: |nth| match nth {
+                "first" => {
+                    (400, json!({"error": "invalid_client_metadata", "error_description": "scope is not allowed"}))
+                }
+                _ => (201, json!({"client_id": "me"})),
+            },
+            expected: Ok(scopes),
+            ..Odd::new("a registration that refuses scopes")
+        },
+        Odd {
+            metadata: json!({
+                "scopes_supported": null, "response_types_supported": "code", "code_challenge_methods_supported": "S256 plain",
+                "jwks_uri": 5, "authorization_response_iss_parameter_supported": "false", "revocation_endpoint": "",
+                "token_endpoint_auth_methods_supported": "none", "grant_types_supported": null, "x": [null],
+            }),
+            ..Odd::new("metadata of other types")
+        },
+        Odd {
+            metadata: json!({"code_challenge_methods_supported": true}),
+            expected: Err("PKCE"),
+            ..Odd::new("PKCE that is not said")
+        },
+        Odd {
+            metadata: json!({"issuer": ["ORIGIN"]}),
+            expected: Err("no login to web"),
+            ..Odd::new("issuers as a list")
+        },
+        Odd {
+            resource: Some(
+                json!({"resource": "ORIGIN/mcp", "authorization_servers": "ORIGIN", "scopes_supported": "a b", "x": null}),
+            ),
+            expected: Ok(scopes),
+            ..Odd::new("a document of texts")
+        },
+        Odd {
+            resource: Some(json!({"resource": "ORIGIN/mcp/", "authorization_servers": ["ORIGIN"]})),
+            ..Odd::new("a resource with a slash")
+        },
+    ]
+}
+
+#[test]
+fn after_a_person_has_consented_no_login_fails_for_form() {
+    for odd in odd_providers() {
+        let name = odd.name;
+        let server = odd.start();
+        let fence = server.fence("");
+        let is_begun = !["PKCE", "no login to web"].iter().any(|why| odd.expected == Err(*why));
+        let output = match is_begun {
+            true => {
+                let (child, url) = waiting(&fence);
+                completed(child, &url)
+            }
+            false => fence.run(["auth", "login", "web", "--no-browser"]),
+        };
+        match odd.expected {
+            Err(says) => {
+                assert!(output.code == Some(3) && output.stderr.contains(says), "{name}: {output:?}");
+                assert!(
+                    !output.stderr.contains("planted-token") && !output.stderr.contains("missing field"),
+                    "{name}: {output:?}"
+                );
+            }
+            Ok(scopes) => {
+                assert_eq!(output.code, Some(0), "{name}: {output:?}");
+                let file = fs::read_dir(fence.work().join("../home/.local/share/forgefs/auth")).expect("a folder");
+                let file =
+                    file.flatten().find(|it| it.path().extension().is_some_and(|it| it == "json")).expect("a login");
+                let record: Value =
+                    serde_json::from_str(&fs::read_to_string(file.path()).expect("text")).expect("JSON");
+                let held = &record["credentials"];
+                assert_eq!(held["token_response"]["access_token"], "access-words", "{name}: {record}");
+                assert_eq!(held["granted_scopes"], json!(scopes), "{name}: {record}");
+                // The token can be used: it has not expired, as far as anybody knows.
+                let status = fence.run(["auth", "status", "web"]).success().stdout;
+                assert!(status.contains("logged in by") && !status.contains("expired"), "{name}: {status}");
+            }
+        }
+        if name == "a resource with a slash" {
+            let wanted = url::form_urlencoded::byte_serialize(format!("{}/mcp/", server.origin()).as_bytes())
+                .collect::<String>();
+            assert!(server.sent("/token")[0].contains(&format!("resource={wanted}")), "{:?}", server.sent("/token"));
+            assert!(output.stderr.contains("names itself") && output.stderr.contains("/mcp/"), "{output:?}");
+        }
+    }
+}
+
+/// A slash at the end of an issuer's path is another issuer; that of a host alone is none.
+#[test]
+fn issuers_are_compared_as_strictly_as_ever() {
+    let server = Hostile::start(|method, path, port| match (method, path) {
+        ("POST", "/mcp") => (401, "WWW-Authenticate: Bearer\r\n".to_owned(), json!({})),
+        (_, path) if path.starts_with("/.well-known/oauth-protected-resource") => {
+            let base = format!("http://127.0.0.1:{port}");
+            (
+                200,
+                String::new(),
+                json!({"resource": format!("{base}/mcp"), "authorization_servers": [format!("{base}/tenant")]}),
+            )
+        }
+        (_, "/.well-known/oauth-authorization-server/tenant") => {
+            (200, String::new(), metadata(port, &json!({"issuer": format!("http://127.0.0.1:{port}/tenant/")})))
+        }
+        _ => (404, String::new(), json!({})),
+    });
+    let said = refused(&server.fence(""));
+    assert!(said.contains("another authorization server"), "{said}");
+    for (iss, is_ours) in [("/", true), ("", true), ("/other", false), ("//", false), ("?x", false)] {
+        let server = Odd::new("").start();
+        let fence = server.fence("");
+        let (mut child, url) = waiting(&fence);
+        let iss = format!("{}{iss}", server.origin());
+        let iss: String = url::form_urlencoded::byte_serialize(iss.as_bytes()).collect();
+        let address = format!("http://127.0.0.1/?code=c0de&state={}&iss={iss}", parameter(&url, "state"));
+        writeln!(child.stdin.take().expect("stdin is piped"), "{address}").expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.success(), is_ours, "{iss}: {output:?}");
+        assert_eq!(server.sent("/token").len(), usize::from(is_ours), "{iss}");
+    }
 }

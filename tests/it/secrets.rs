@@ -372,6 +372,17 @@ impl Drop for Device {
     }
 }
 
+/// As GitHub answers, which says by 200 that the person has not agreed yet, and others.
+#[test]
+fn a_login_by_a_code_does_not_fail_for_form() {
+    let Some(device) = Device::start("odd authorization_pending ok") else { return };
+    let login = device.fence.run(["auth", "login", "web", "--device"]).success();
+    assert!(login.stderr.contains("/enter") && login.stderr.contains("12345678"), "{}", login.stderr);
+    assert_eq!(device.log("token").0.len(), 2);
+    let call = device.fence.run(["call", "web", "whoami", "{}"]).success();
+    assert!(call.stdout.contains("Bearer [redacted"), "{}", call.stdout);
+}
+
 #[test]
 fn a_person_logs_in_with_a_code_from_another_device() {
     let Some(device) = Device::start("authorization_pending slow_down ok") else { return };

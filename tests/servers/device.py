@@ -1,16 +1,17 @@
 """An authorization server for logins by a code (RFC 8628), and an MCP server that wants its tokens; standard library only.
 
 Arguments: a port, a log of requests, and a file with what the token endpoint answers in turn, a word a line; `ok` gives
-tokens.
+tokens. After `odd` as the first word, answers have the form that some providers give them.
 """
 
 import json
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 PORT, LOG, ANSWERS = int(sys.argv[1]), sys.argv[2], open(sys.argv[3]).read().split()
+ODD = ANSWERS[0] == "odd" and bool(ANSWERS.pop(0))
 BASE = f"http://127.0.0.1:{PORT}"
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -51,6 +52,16 @@ class Server(BaseHTTPRequestHandler):
             log({"register": json.loads(body)})
             return self.answer(201, {"client_id": "the-client"})
         log({self.path[1:]: form})
+        if self.path == "/device" and ODD:
+            return self.answer(200, {
+                "device_code": "device-words",
+                "user_code": 12345678,
+                "verification_url": f"{BASE}/enter",
+                "verification_uri": f"{BASE}/enter",
+                "expires_in": "600.0",
+                "interval": "1",
+                "message": None,
+            })
         if self.path == "/device":
             return self.answer(200, {
                 "device_code": "device-words",
@@ -63,6 +74,9 @@ class Server(BaseHTTPRequestHandler):
             return self.answer(200, tokens(2, 3600))
         if self.path == "/token" and (form["grant_type"], form["device_code"], form["client_id"]) == (GRANT, "device-words", "the-client"):
             word = ANSWERS.pop(0)
+            if ODD:
+                odd = {"error": word} if word != "ok" else {"access_token": "access-words-1", "scope": "mcp,x", "expires_in": "3600"}
+                return self.answer(200, odd, {"Content-Type": "application/x-www-form-urlencoded"})
             return self.answer(200, tokens(1, 1)) if word == "ok" else self.answer(400, {"error": word})
         self.answer(400, {"error": "invalid_request"})
 
@@ -83,6 +97,8 @@ class Server(BaseHTTPRequestHandler):
 
     def answer(self, status, document, headers={}):
         body = b"" if document is None else json.dumps(document).encode()
+        if "urlencoded" in headers.get("Content-Type", ""):
+            body = urlencode(document).encode()
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
