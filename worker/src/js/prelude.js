@@ -3,11 +3,11 @@
 // Scripts never see `host` nor the returned functions.
 export default (host) => {
   const {
-    Array, BigInt, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol,
-    TypeError, WeakMap,
+    Array, ArrayBuffer, BigInt, Boolean, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, RegExp,
+    Set, String, Symbol, TypeError, WeakMap,
   } = globalThis;
   const { apply, getPrototypeOf, ownKeys } = Reflect;
-  const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames, hasOwn, isFrozen } = Object;
+  const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames, isFrozen, keys: keysOf } = Object;
   const { isArray } = Array;
   const { isFinite, isInteger, isSafeInteger } = Number;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
@@ -121,21 +121,52 @@ export default (host) => {
 
   const name = (key) => (key === "" ? "the value" : `\`${key}\``);
 
+  const tagOf = uncurry(Object.prototype.toString);
+  const isView = ArrayBuffer.isView;
+
+  // An object that JSON would lose or mangle in silence: what it is and what to write instead; `undefined` for any other.
+  const lost = (value) => {
+    const parent = getPrototypeOf(value);
+    if (parent === Object.prototype || parent === null || isArray(value)) return undefined;
+    const tag = slice(tagOf(value), 8, -1);
+    if (isPromise(value)) return "a promise: a call is missing its `await`";
+    if (value instanceof Map) return "a Map: use Object.fromEntries(map)";
+    if (value instanceof Set) return "a Set: use [...set]";
+    if (value instanceof RegExp) return "a RegExp: use its `.source`, or String(it)";
+    if (value instanceof ArrayBuffer) return "an ArrayBuffer: use [...new Uint8Array(buffer)]";
+    if (isView(value)) return tag === "DataView" ? "a DataView: use [...new Uint8Array(view.buffer)]" : `a ${tag}: use [...bytes]`;
+    if (ownKeys(value).length > 0 && keysOf(value).length > 0 || value instanceof Error) return undefined;
+    if (value instanceof Number || value instanceof String || value instanceof Boolean) return undefined;
+    if (typeof value[Symbol.asyncIterator] === "function") {
+      return `an async iterator (${tag}): collect it: \`for await (const item of it) list.push(item)\``;
+    }
+    if (typeof value[Symbol.iterator] === "function") return `an iterator (${tag}): use [...it]`;
+    const kind = tag === "Object" ? safe(() => String(value.constructor.name), tag) : tag;
+    return `an object of ${kind} without fields of its own: use a plain object, or give its class a \`toJSON()\``;
+  };
+
   // JSON.stringify drops or mangles these silently; here they are errors.
-  const strict = (key, value) => {
+  const strict = function (key, value) {
     switch (typeof value) {
       case "number":
         if (!isFinite(value)) throw new NoJson(`${name(key)} is ${value}, which has no JSON form`);
         return value;
-      case "object":
+      case "symbol":
+        throw new NoJson(`${name(key)} is a symbol, which has no JSON form: use String(symbol)`);
+      case "function":
+        throw new NoJson(`${name(key)} is a function: was it meant to be called?`);
+      case "object": {
+        // The date was asked for its JSON before.
+        if (value === null && this[key] instanceof Date) throw new NoJson(`${name(key)} is an invalid Date: use null`);
         if (value === null || isArray(value)) return value;
-        if (isPromise(value)) throw new NoJson(`${name(key)} is a promise: a call is missing its \`await\``);
-        if (value instanceof Map) throw new NoJson(`${name(key)} is a Map: use Object.fromEntries(map)`);
-        if (value instanceof Set) throw new NoJson(`${name(key)} is a Set: use [...set]`);
+        const what = lost(value);
+        if (what !== undefined) throw new NoJson(`${name(key)} is ${what}`);
         if (value instanceof Error && !(value instanceof ForgeError)) {
-          return { name: String(value.name), message: String(value.message) };
+          const reasons = reasonsOf(value);
+          return { name: String(value.name), message: String(value.message), ...(reasons && { errors: reasons }) };
         }
         return value;
+      }
       default:
         return value;
     }
@@ -144,9 +175,7 @@ export default (host) => {
   const toJson = (value, what) => {
     try {
       const text = stringify(value, strict);
-      if (text !== undefined) return text;
-      if (typeof value === "function") throw new NoJson("the value is a function: was it meant to be called?");
-      return "null";
+      return text ?? "null";
     } catch (error) {
       if (error instanceof NoJson) throw new NoJson(`${what}: ${error.message}`);
       const message = safe(() => String(error.message), "");
@@ -180,6 +209,22 @@ export default (host) => {
     }
   }
   defineProperty(ForgeError.prototype, "name", { value: "ForgeError" });
+
+  const MAX_REASONS = 5;
+  const MAX_REASON = 200;
+
+  // The reasons of an AggregateError, as texts.
+  const reasonsOf = (error) => {
+    const { errors } = error;
+    if (!isArray(errors) || errors.length === 0) return undefined;
+    const texts = [];
+    for (let i = 0; i < errors.length && i < MAX_REASONS; i++) {
+      const text = errors[i] instanceof Error ? `${errors[i].name}: ${errors[i].message}` : inspect(errors[i]);
+      append(texts, slice(toWellFormed(text), 0, MAX_REASON));
+    }
+    if (errors.length > MAX_REASONS) append(texts, `… and ${errors.length - MAX_REASONS} more`);
+    return texts;
+  };
 
   const define = (target, key, value) => defineProperty(target, key, { value, writable: true, configurable: true });
 
@@ -224,11 +269,13 @@ export default (host) => {
     if (isObject && safe(() => error instanceof Error, false)) {
       const cause = safe(() => error.cause, undefined);
       const because = safe(() => (cause instanceof Error ? ` (caused by: ${cause.message})` : ""), "");
+      const reasons = safe(() => reasonsOf(error), undefined);
+      const of = reasons === undefined ? "" : ` (${join(reasons, "; ")})`;
       const name = safe(() => String(error.name), "Error");
       return stringify({
         kind: error instanceof NoJson ? "result" : includes(NATIVE, name) ? "script" : "stopped",
         name: error instanceof NoJson ? "TypeError" : name,
-        message: safe(() => String(error.message), "") + because,
+        message: safe(() => String(error.message), "") + of + because,
         stack: safe(() => framesOf(String(error.stack)), ""),
         answers: arrayFrom(mapEntries(answers)),
       });
@@ -372,18 +419,22 @@ export default (host) => {
 
   const refuse = () => false;
 
-  const node = (server, ident, path) => {
+  // Any name may be that of a tool. What the language itself calls by one is told by its arguments, which no tool takes:
+  // `await` gives functions to `then`, and gets the same server without a `then`; JSON gives the key to `toJSON`.
+  const node = (server, ident, path, isAwaited = false) => {
     const shown = join([ident, ...path], ".");
     const traps = {
       __proto__: null,
       get: (_target, key) => {
-        if (typeof key !== "string" || key === "then" || key === "toJSON" || key === "valueOf" || key === "constructor") {
-          return undefined;
-        }
-        if (key === "toString") return () => `[forge ${shown}]`;
+        if (key === Symbol.toPrimitive) return () => `[forge ${shown}]`;
+        if (typeof key !== "string" || (key === "then" && isAwaited)) return undefined;
         return node(server, ident, [...path, key]);
       },
       apply: (_target, _self, args) => {
+        const last = path[path.length - 1];
+        const owner = () => node(server, ident, path.slice(0, -1), true);
+        if (last === "then" && typeof args[0] === "function") return void args[0](owner());
+        if (last === "toJSON" && typeof args[0] === "string") return owner();
         if (path.length === 0) throw new TypeError(`${shown} is a server, not a tool: call ${shown}.<tool>({ … })`);
         return callTool(server, join(path, "."), args, `${shown}({ name: value })`, shown);
       },
@@ -579,29 +630,42 @@ export default (host) => {
 
   const inspect = (value) => {
     if (typeof value === "string") return value;
-    if (typeof value === "function") return `[function ${safe(() => String(value.name), "")}]`;
+    if (typeof value === "function") {
+      const named = safe(() => value.name, "");
+      return typeof named === "string" ? `[function ${named}]` : safe(() => String(value), "[function]");
+    }
     if (typeof value !== "object" || value === null) return String(value);
     return safe(() => inspectObject(value), "[object]");
   };
 
   const inspectObject = (value) => {
-    if (value instanceof Error) return `${value.name}: ${value.message}`;
+    if (value instanceof Error) return errorText(value);
     if (isPromise(value)) return "[promise: is an `await` missing?]";
-    const show = (key, item) => {
+    const show = function (key, item) {
       if (typeof item === "function") return "[function]";
-      if (typeof item === "number" && !isFinite(item)) return String(item);
+      if (typeof item === "symbol" || (typeof item === "number" && !isFinite(item))) return String(item);
+      if (item === null && this[key] instanceof Date) return "Invalid Date";
       if (typeof item !== "object" || item === null) return item;
       if (isPromise(item)) return "[promise]";
-      if (item instanceof Error && !(item instanceof ForgeError)) return `${item.name}: ${item.message}`;
+      if (item instanceof Error && !(item instanceof ForgeError)) return errorText(item);
       if (item instanceof Map) return { [`Map(${mapSize(item)})`]: arrayFrom(mapEntries(item)) };
       if (item instanceof Set) return { [`Set(${setSize(item)})`]: arrayFrom(setValues(item)) };
-      return item;
+      if (item instanceof RegExp) return String(item);
+      if (isView(item) && item.length !== undefined) return { [`${slice(tagOf(item), 8, -1)}(${item.length})`]: arrayFrom(item) };
+      const what = lost(item);
+      return what === undefined ? item : `[${split(what, ":")[0]}]`;
     };
     try {
       return stringify(value, show);
-    } catch {
-      return "[object that contains itself]";
+    } catch (error) {
+      const why = safe(() => String(error.message), "");
+      return /circular|cyclic/i.test(why) ? "[object that contains itself]" : `[object that cannot be shown: ${why}]`;
     }
+  };
+
+  const errorText = (error) => {
+    const reasons = reasonsOf(error);
+    return `${error.name}: ${error.message}${reasons === undefined ? "" : ` (${join(reasons, "; ")})`}`;
   };
 
   const print = (isError) => (...args) => {

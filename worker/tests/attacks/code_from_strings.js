@@ -54,7 +54,7 @@ return forge.stash.put.constructor('return 1')();
 //# constructor_of_error_class: code by a constructor chain on the script API
 return ForgeError.constructor('return 1')();
 //# constructor_of_namespace_text: code by a function that a namespace hands out
-return github.toString.constructor('return 1')();
+return github[Symbol.toPrimitive].constructor('return 1')();
 //# constructor_of_timer: code by a constructor chain on the script API
 return setTimeout.constructor('return 1')();
 //# constructor_of_manifest: code by a constructor chain on the script API

@@ -29,8 +29,8 @@ return [tried(() => new github()), tried(() => Object.freeze(github)), Reflect.h
 const g = await github;
 return [typeof g.echo, g.then ?? null];
 //# namespace_symbols: hooks of the language on a namespace
-//= value [null,null,null,"[forge github]"]
-return [github[Symbol.toPrimitive] ?? null, github[Symbol.iterator] ?? null, github.constructor ?? null, `${github}`];
+//= value ["function",null,"function","[forge github]"]
+return [typeof github[Symbol.toPrimitive], github[Symbol.iterator] ?? null, typeof github.constructor, `${github}`];
 //# namespace_proto: the prototype by its old name
 //= call TOOL_NOT_FOUND
 return await github.__proto__({});
