@@ -81,6 +81,8 @@ pub enum ValueOf {
     Function(u32, u32),
     /// The same, with a first parameter in braces, which cannot be taken from nothing: without arguments it gets `{}`.
     Destructured(u32, u32),
+    /// The function of the name from here to there, which it declares and does not call.
+    Named(u32, u32),
 }
 
 impl ValueOf {

@@ -14,6 +14,8 @@ const OPEN: &str = "export default async () => {\n";
 /// Opens one whose arguments go to the function that the script consists of. A plain parameter, because a function with
 /// another kind may not begin with `"use strict"`.
 const OPEN_WITH_INPUT: &str = "export default async ($input) => {\n";
+/// Calls a function by its name, behind the script.
+const CALL_NAMED: (&str, &str) = ("\nreturn await ", "();");
 /// Closes it, whatever comment the script ends with.
 const CLOSE: &str = "\n}\n";
 /// Makes the last expression the value.
@@ -66,6 +68,12 @@ impl Module {
                 let is_plain = matches!(facts.value, ValueOf::Function(..));
                 let (open, close) = if is_plain { CALL } else { CALL_WITH_OBJECT };
                 (without_export(split(start)?.0), open, function, close)
+            }
+            ValueOf::Named(start, end) => {
+                let is_in = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+                let name = code.get(start as usize..end as usize).filter(|it| it.chars().all(is_in));
+                let (open, close) = CALL_NAMED;
+                (code.into(), open, name.ok_or("the name is not in the code")?, close)
             }
         };
         let wrapper = if facts.value.is_function() { OPEN_WITH_INPUT } else { OPEN };
@@ -170,6 +178,7 @@ mod tests {
             (0..40_u32).prop_map(ValueOf::Last),
             (0..40_u32, 0..40_u32).prop_map(|(start, end)| ValueOf::Function(start, end)),
             (0..40_u32, 0..40_u32).prop_map(|(start, end)| ValueOf::Destructured(start, end)),
+            (0..40_u32, 0..40_u32).prop_map(|(start, end)| ValueOf::Named(start, end)),
             any::<u32>().prop_map(ValueOf::Last),
         ]
     }
@@ -241,6 +250,7 @@ mod tests {
             (None, ValueOf::Function(1, 9), "the function is not in the code"),
             (None, ValueOf::Function(3, 1), "the function is not in the code"),
             (None, ValueOf::Destructured(1, 9), "the function is not in the code"),
+            (None, ValueOf::Named(1, 9), "the name is not in the code"),
             (with(vec![[2, 0, 0, 0]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[0, 2, 0, 0]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[0, 0, 1, 0]]), ValueOf::Return, "a place of the source map is not in the code"),

@@ -7,6 +7,8 @@ use oxc_ast::ast::{
 use oxc_span::{GetSpan, Span};
 use wire::ValueOf;
 
+use super::uncalled::exported_name;
+
 /// A script that consists of a function.
 pub(super) struct FunctionScript<'p, 'a> {
     pub(super) function: FunctionOf<'p, 'a>,
@@ -47,7 +49,8 @@ impl<'p, 'a> FunctionScript<'p, 'a> {
 
     /// True for a script that ends with a function as its default export.
     pub(super) fn is_exported(body: &'p [Statement<'a>]) -> bool {
-        matches!(body.last(), Some(Statement::ExportDefaultDeclaration(_))) && Self::of(body).is_some()
+        let is_function = || Self::of(body).is_some() || exported_name(body).is_some();
+        matches!(body.last(), Some(Statement::ExportDefaultDeclaration(_))) && is_function()
     }
 
     /// Where the script's value comes from.
@@ -65,7 +68,7 @@ impl<'p, 'a> FunctionScript<'p, 'a> {
 }
 
 impl<'p, 'a> FunctionOf<'p, 'a> {
-    fn of(expression: &'p Expression<'a>) -> Option<Self> {
+    pub(super) fn of(expression: &'p Expression<'a>) -> Option<Self> {
         match expression.get_inner_expression() {
             Expression::ArrowFunctionExpression(it) => Some(Self::Arrow(it)),
             Expression::FunctionExpression(it) => Some(Self::Function(it)),
@@ -117,6 +120,6 @@ impl<'p, 'a> FunctionOf<'p, 'a> {
 }
 
 /// True for a declaration that is gone when types are stripped.
-fn is_type(statement: &Statement<'_>) -> bool {
+pub(super) fn is_type(statement: &Statement<'_>) -> bool {
     matches!(statement, Statement::TSTypeAliasDeclaration(_) | Statement::TSInterfaceDeclaration(_))
 }

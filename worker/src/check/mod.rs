@@ -15,6 +15,7 @@ mod parts;
 mod serve;
 mod signature;
 mod typescript;
+mod uncalled;
 
 use std::borrow::Cow;
 
@@ -29,6 +30,7 @@ use wire::{
 };
 
 use self::function::FunctionScript;
+use self::uncalled::{exported_name, uncalled};
 use crate::engine::script_error;
 use crate::explain::of_syntax;
 use crate::starlark;
@@ -79,7 +81,7 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
     let allocator = Allocator::default();
     let plain_error = match parse(&allocator, script, SourceType::mjs(), check.max_levels) {
         Ok(program) => {
-            let facts = facts(script, script, None, &program)?;
+            let facts = facts(check, script, None, &program)?;
             let signature = check.signature.then(|| signature::of_javascript(&allocator, &program, script));
             return Ok(Facts { signature: signature.transpose()?, numbers: numbers::of_javascript(&program), ..facts });
         }
@@ -97,7 +99,7 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
     let allocator = Allocator::default();
     match parse(&allocator, &stripped.code, SourceType::mjs(), check.max_levels) {
         Ok(program) => {
-            let facts = facts(script, &stripped.code, Some(&stripped), &program)?;
+            let facts = facts(check, &stripped.code, Some(&stripped), &program)?;
             Ok(Facts { signature: signature.transpose()?, numbers, ..facts })
         }
         Err(error) => {
@@ -138,12 +140,20 @@ fn parse_with<'a>(
 }
 
 /// What running the parsed `code` takes: the script itself, or what is left of it without types.
-fn facts(script: &str, code: &str, stripped: Option<&Stripped>, program: &Program<'_>) -> Result<Facts, ScriptError> {
-    let value = match FunctionScript::of(&program.body) {
-        Some(script) => script.value(),
-        None => value_start(&program.body, program.directives.last()).map_or(ValueOf::Return, ValueOf::Last),
+fn facts(check: &Check, code: &str, stripped: Option<&Stripped>, program: &Program<'_>) -> Result<Facts, ScriptError> {
+    let (script, body) = (check.code.as_str(), &program.body);
+    let mut facts = Facts { stripped: stripped.cloned(), ..Facts::default() };
+    facts.value = match (FunctionScript::of(body), exported_name(body)) {
+        (Some(script), _) => script.value(),
+        (None, Some(name)) => ValueOf::Function(name.start, name.end),
+        (None, None) => value_start(body, program.directives.last()).map_or(ValueOf::Return, ValueOf::Last),
     };
-    let facts = Facts { stripped: stripped.cloned(), value, ..Facts::default() };
+    // A script that is a tool has to be a function, which its signature says.
+    if facts.value == ValueOf::Return && !check.signature {
+        let module = module(script, facts.clone())?;
+        let name = uncalled(program, code).map_err(|error| relocated(&module, 1, error))?;
+        facts.value = name.map_or(ValueOf::Return, |name| ValueOf::Named(name.start, name.end));
+    }
     let module = module(script, facts.clone())?;
     if let Err((offset, message)) = banned::check_modules(&program.body) {
         return Err(relocated(&module, 1, syntax_at(code, offset, message)));
