@@ -65,11 +65,14 @@ impl ExecutionContext {
             }
         };
         let head = past.as_ref().map(|past| &past.head);
-        let missing = |what: &str| {
-            Error::new(ErrorCode::InvalidArgs, format!("`{what}` is missing")).hint("only a resumed run has its own")
+        let missing = |what: &str, way: &str| {
+            let hint = format!("{way}; only a resumed run has its own");
+            Error::new(ErrorCode::InvalidArgs, format!("`{what}` is missing")).hint(hint)
         };
-        let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language"))?;
-        let code = code.or_else(|| head.map(|head| head.code.clone())).ok_or_else(|| missing("code"))?;
+        let way = "it is \"javascript\" (also for TypeScript) or \"starlark\"";
+        let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language", way))?;
+        let code = code.or_else(|| head.map(|head| head.code.clone()));
+        let code = code.ok_or_else(|| missing("code", "it is the script"))?;
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 

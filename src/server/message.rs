@@ -2,12 +2,13 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientJsonRpcMessage, ErrorCode as RpcCode, GetMeta as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode as RpcCode, GetMeta as _, JsonRpcMessage, JsonRpcRequest, RequestId,
+    ServerJsonRpcMessage,
 };
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::admission::Held;
 use crate::error::{Error, ErrorCode, code_name};
@@ -18,6 +19,8 @@ use crate::lines::{number_at_end, number_at_head};
 /// Result of parsing a line.
 pub(super) enum Read {
     Message(Box<ClientJsonRpcMessage>, Held),
+    /// A message that is not what the line says: see [`with_arguments`].
+    Mended(Box<ClientJsonRpcMessage>, Held),
     /// An error for its request, if the id is known.
     Refused(Option<RequestId>, ErrorData),
     /// No answer: invalid JSON without a recognisable id, or an unusable notification.
@@ -40,12 +43,41 @@ pub(super) fn read(line: &[u8], mut held: Held) -> Read {
         return refused(line, &error);
     }
     match serde_json::from_slice(line) {
-        Ok(message) => match names_fit(&message) {
-            Ok(()) => Read::Message(Box::new(message), held),
-            Err(error) => Read::Refused(None, refusal(&error)),
+        Ok(message) => match (names_fit(&message), unread_call(&message)) {
+            (Err(error), _) => Read::Refused(None, refusal(&error)),
+            (Ok(()), None) => Read::Message(Box::new(message), held),
+            (Ok(()), Some(id)) => {
+                let mended = with_arguments(line).filter(|(_, bytes)| held.grow(found.tree_bytes + bytes).is_ok());
+                let why = "tools/call takes `name`, a text, and `arguments`, an object with the arguments by name";
+                mended.map_or_else(
+                    || Read::Refused(Some(id.clone()), ErrorData::invalid_params(why, None)),
+                    |(message, _)| Read::Mended(Box::new(message), held),
+                )
+            }
         },
         Err(error) => odd(line, &error),
     }
+}
+
+/// The id of a call that rmcp cannot read, and takes for a request that it does not know.
+fn unread_call(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        JsonRpcMessage::Request(JsonRpcRequest { id, request: ClientRequest::CustomRequest(custom), .. }) => {
+            (custom.method == "tools/call").then_some(id)
+        }
+        _ => None,
+    }
+}
+
+/// A call whose arguments are an object as JSON text, as some clients send them, with that object; and its bytes.
+fn with_arguments(line: &[u8]) -> Option<(ClientJsonRpcMessage, usize)> {
+    let mut whole: Value = serde_json::from_slice(line).ok()?;
+    let place = whole.pointer_mut("/params/arguments")?;
+    let text = place.as_str().map(|text| if text.trim().is_empty() { "{}" } else { text })?;
+    let bytes = json::measure(text.as_bytes()).ok()?.tree_bytes;
+    *place = Value::Object(json::parse(text.as_bytes(), limits::CLIENT_VALUES.max).ok()?);
+    let message = serde_json::from_value(whole).ok()?;
+    unread_call(&message).is_none().then_some((message, bytes))
 }
 
 /// Checks what is repeated in answers and reports: the id of a request, and its progress token.
@@ -73,7 +105,7 @@ pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
 pub(super) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
     match skipped(head, tail, bytes) {
         Read::Refused(id, error) => serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok(),
-        Read::Message(..) | Read::Nothing => None,
+        Read::Message(..) | Read::Mended(..) | Read::Nothing => None,
     }
 }
 
@@ -150,7 +182,9 @@ mod tests {
     fn told(line: &[u8]) -> String {
         let held = Admission::default().hold(line.len()).expect("there is room");
         match read(line, held) {
-            Read::Message(message, _) => serde_json::to_string(&message).expect("it is JSON"),
+            Read::Message(message, _) | Read::Mended(message, _) => {
+                serde_json::to_string(&message).expect("it is JSON")
+            }
             Read::Refused(id, error) => {
                 let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
                 format!("{id} {} {}", error.code.0, error.message)
@@ -176,6 +210,26 @@ mod tests {
             (r#"{"id":"a","method":"ping"}"#, "a -32600 not a JSON-RPC request"),
             (r#"{"jsonrpc":"1.0","method":"notifications/x"}"#, "nothing"),
             ("7", "- -32600 not a JSON-RPC message"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ls","arguments":"{\"path\":\"/\"}"}}"#,
+                r#""arguments":{"path":"/"}"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ls","arguments":" "}}"#,
+                r#""arguments":{}"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ls","arguments":"[1]"}}"#,
+                "1 -32602 tools/call takes",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ls","arguments":[1]}}"#,
+                "1 -32602 tools/call takes",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{}}}"#,
+                "1 -32602 tools/call takes",
+            ),
             (r#"{"id":2,"method":"x","params":{"$serde_json::private::Number":"1"}}"#, "2 -32600 it has a key"),
             (r#"{"id":2,"result":{"$serde_json::private::Number":"1"}}"#, "- -32600 it has a key"),
             (&deep, "3 -32700"),

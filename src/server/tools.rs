@@ -329,8 +329,14 @@ fn tidy(schema: &mut Value) {
     }
 }
 
-fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, args: JsonObject) -> Result<A> {
+fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, mut args: JsonObject) -> Result<A> {
     let known: Vec<String> = get_properties(tool);
+    // Some models fill what they leave out.
+    let is_empty = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+    let required = DEFINITIONS.iter().find(|it| it.name == tool).and_then(|it| it.input_schema.get("required"));
+    let needs = |key: &str| required.and_then(Value::as_array).is_some_and(|all| all.iter().any(|it| it == key));
+    let is_new = args.get("resume").is_none_or(is_empty);
+    args.retain(|key, value| needs(key) || (key == "code" && is_new) || !is_empty(value));
     let unknown = args.keys().find(|key| !known.contains(key)).cloned();
     if let Some(key) = unknown {
         let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))

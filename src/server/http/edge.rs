@@ -303,8 +303,12 @@ impl Edge {
         // All sessions of a client share its bytes.
         let (body, held) = received(body, &client.admission).await?;
         let (read, body) = parsed(body, held).await?;
-        let (message, held) = match read {
-            Read::Message(message, held) => (message, held),
+        let (message, held, body) = match read {
+            Read::Message(message, held) => (message, held, body),
+            Read::Mended(message, held) => {
+                let body = serde_json::to_vec(&message).map_or(body, Bytes::from);
+                (message, held, body)
+            }
             Read::Refused(id, error) => return Err(reply::error(StatusCode::BAD_REQUEST, id, error)),
             Read::Nothing => {
                 let (what, fix) = ("not a JSON-RPC message", "send one, as JSON");
