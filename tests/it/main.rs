@@ -38,6 +38,7 @@ mod faults;
 mod faulty;
 mod findings;
 mod floods;
+mod forms;
 mod generated;
 mod hostile_files;
 mod hostile_input;

@@ -37,6 +37,7 @@ const ENGINES: &[(&str, &str)] = &[
     ("errors::", "positions, causes and classes of errors"),
     ("examples::", "every example"),
     ("floods::", "output, calls and values without end"),
+    ("forms::", "forms of code, and values of every kind"),
     ("hostile_servers::scripts_", "values without end"),
     ("hostile_servers::stored_", "answers of any size, as values of an engine"),
     ("hostile_servers::texts_", "answers of any size, as values of an engine"),
