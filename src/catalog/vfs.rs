@@ -36,7 +36,7 @@ pub enum Node {
     Init(usize),
     /// `/github/README.md`
     Readme(usize),
-    /// `/github/stderr`, of a child process
+    /// `/github/stderr`, if it said anything
     Stderr(usize),
     /// `/github/issues/`
     Category(usize, usize),

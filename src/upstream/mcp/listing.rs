@@ -11,6 +11,7 @@ use rmcp::model::{
 use rmcp::service::ServiceError;
 use serde_json::Value;
 
+use super::failure::is_about_session;
 use super::{Client, Listing, Progress};
 use crate::error::{Error, ErrorCode, Result};
 use crate::text::brief;
@@ -97,14 +98,15 @@ impl Client {
             }
         };
         let all_tools = async {
-            match declares {
-                true => asked(List::Tools, tools, &for_tools).await.map_err(|failed| failed.into_fault(self)),
-                // It may have forgotten to say so.
-                false => match tokio::time::timeout(self.patience, self.all(List::Tools, progress, &for_tools)).await {
-                    Ok(Ok(entries)) => Ok(entries),
-                    Ok(Err(failed)) => Ok(Entries::refused(&failed.describe(self))),
-                    Err(_) => Ok(Entries::refused("no answer to `tools/list`")),
-                },
+            let answer = asked(List::Tools, tools || !declares, &for_tools);
+            if declares {
+                return answer.await.map_err(|failed| failed.into_fault(self));
+            }
+            // It may have forgotten to say so.
+            match tokio::time::timeout(self.patience, answer).await {
+                Ok(Err(failed)) if failed.is_answer() => Ok(Entries::refused(&failed.describe(self))),
+                Ok(answer) => answer.map_err(|failed| failed.into_fault(self)),
+                Err(_) => Ok(Entries::refused("no answer to `tools/list`")),
             }
         };
         let (all_tools, resources, templates, prompts) = tokio::join!(
@@ -251,6 +253,15 @@ enum Failed {
 }
 
 impl Failed {
+    /// True if the server answered, and is there.
+    fn is_answer(&self) -> bool {
+        match self {
+            Self::Service(ServiceError::McpError(data), _) => !is_about_session(data),
+            Self::Service(..) => false,
+            Self::Odd(_) => true,
+        }
+    }
+
     fn into_fault(self, client: &Client) -> Error {
         match self {
             Self::Service(error, _) => client.fault(error),

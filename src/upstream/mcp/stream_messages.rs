@@ -33,11 +33,6 @@ impl PassedOver {
     }
 }
 
-/// True for an event that may hold a message.
-pub(super) fn is_message(event: &Sse) -> bool {
-    matches!(event.event.as_deref(), None | Some("" | "message"))
-}
-
 /// The events with a message each, as rmcp reads them. Events of a post belong to the request `id`: an answer that cannot be
 /// used, or none at all, is replaced by an error.
 pub(super) fn readable(events: Events, id: Option<RequestId>, passed_over: PassedOver) -> Events {
@@ -49,9 +44,10 @@ pub(super) fn readable(events: Events, id: Option<RequestId>, passed_over: Passe
 /// The first answer in readable events.
 pub(super) async fn first_answer(mut events: Events) -> Option<ServerJsonRpcMessage> {
     while let Some(Ok(event)) = events.next().await {
-        match event.data.and_then(|data| serde_json::from_str(&data).ok()) {
-            Some(answer @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => return Some(answer),
-            _ => {}
+        if let Some(answer @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) =
+            event.data.and_then(|data| serde_json::from_str(&data).ok())
+        {
+            return Some(answer);
         }
     }
     None
@@ -89,7 +85,7 @@ impl Reading {
         self.can_resume |= event.id.as_ref().is_some_and(|id| !id.is_empty());
         let data = event.data.take().filter(|data| !data.trim().is_empty());
         let mut messages = match data {
-            Some(data) if is_message(&event) => self.messages(&data),
+            Some(data) if matches!(event.event.as_deref(), None | Some("" | "message")) => self.messages(&data),
             Some(data) => {
                 self.pass(&format!("event {}: {data}", event.event.as_deref().unwrap_or_default()));
                 Vec::new()
