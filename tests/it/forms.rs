@@ -253,7 +253,7 @@ async fn what_is_left_out_may_be_empty_or_null() {
         assert!(!answer.is_error && answer.text.starts_with('1'), "{empty}: {}", answer.text);
         for (tool, arguments) in [
             ("ls", json!({"path": empty, "depth": empty})),
-            ("cat", json!({"path": "/s", "lines": empty})),
+            ("cat", json!({"path": "/s/echo.pyi", "lines": empty})),
             ("search", json!({"query": "echo", "limit": empty, "path": empty})),
         ] {
             let answer = session.call(tool, arguments).await;

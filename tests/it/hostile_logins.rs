@@ -119,7 +119,10 @@ fn waiting(fence: &Fence) -> (Child, url::Url) {
     let url = loop {
         let start = told.len();
         assert!(stderr.read_line(&mut told).expect("text") > 0, "no URL: {told}");
-        if let Ok(url) = url::Url::parse(told[start..].trim()) {
+        // The URL stands alone on its line; a word and a colon would be one too.
+        if let Ok(url) = url::Url::parse(told[start..].trim())
+            && url.scheme() == "http"
+        {
             break url;
         }
     };
