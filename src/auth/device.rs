@@ -104,6 +104,7 @@ impl DeviceLogin {
             client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: NO_REDIRECT.to_owned(),
             revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            named: (resource != account.url).then(|| resource.to_string()),
             credentials: StoredCredentials::new(id, None, Vec::new(), None),
         };
         let mut login = Self { account: Arc::clone(account), store, flow, details, scopes, record, resource };

@@ -63,7 +63,7 @@ async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, Au
     if let Some(named) = client.named()
         && !resolved.as_ref().is_ok_and(is_of_resource)
     {
-        tracing::warn!("the server at {url} names itself {named}: the login is for that name");
+        tracing::info!("the server at {url} names itself {named}: the login is for that name");
         resource = named.clone();
         resolved = resolve(&client, named, false, challenge.as_deref()).await;
     }

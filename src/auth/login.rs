@@ -43,7 +43,7 @@ impl Login {
         redirect_uri: &str,
         more: &[String],
     ) -> Result<Self, AuthError> {
-        let Found { mut manager, metadata, .. } =
+        let Found { mut manager, metadata, resource } =
             discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
@@ -64,6 +64,7 @@ impl Login {
             client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: redirect_uri.to_owned(),
             revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            named: (resource != account.url).then(|| resource.into()),
             credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
         };
         manager.configure_client(client)?;

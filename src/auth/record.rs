@@ -24,6 +24,9 @@ pub struct Record {
     /// Revocation endpoint.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) revocation_endpoint: Option<String>,
+    /// The server's own name for itself, which the tokens are for, where a slash at the end tells it from `url`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) named: Option<String>,
     /// Client, tokens, scopes and issuer, in rmcp's form.
     pub(super) credentials: StoredCredentials,
 }
@@ -39,6 +42,12 @@ impl Record {
     #[must_use]
     pub fn issuer(&self) -> Option<&str> {
         self.credentials.issuer.as_deref()
+    }
+
+    /// The name that the server has for itself, where it differs from its configured address.
+    #[must_use]
+    pub fn named(&self) -> Option<&str> {
+        self.named.as_deref()
     }
 
     /// Lifetime of the access token; `None` if unknown, zero when it has expired.

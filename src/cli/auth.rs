@@ -200,6 +200,9 @@ fn describe(record: &Record) -> (String, bool) {
     if let Some(issuer) = record.issuer() {
         text += &format!(" by {issuer}");
     }
+    if let Some(named) = record.named() {
+        text += &format!(", for {named}, as the server names itself");
+    }
     if !record.scopes().is_empty() {
         text += &format!(", scopes {}", record.scopes().join(" "));
     }

@@ -662,7 +662,7 @@ fn after_a_person_has_consented_no_login_fails_for_form() {
             let wanted = url::form_urlencoded::byte_serialize(format!("{}/mcp/", server.origin()).as_bytes())
                 .collect::<String>();
             assert!(server.sent("/token")[0].contains(&format!("resource={wanted}")), "{:?}", server.sent("/token"));
-            assert!(output.stderr.contains("names itself") && output.stderr.contains("/mcp/"), "{output:?}");
+            assert!(output.stderr.contains("/mcp/, as the server names itself"), "{output:?}");
         }
     }
 }
