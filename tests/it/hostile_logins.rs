@@ -579,7 +579,9 @@ fn odd_providers() -> Vec<Odd> {
         },
         Odd { register: |_| (201, json!({"client_id": "me"})), ..Odd::new("a registration of one field") },
         Odd {
-            metadata: json!({"scopes_supported": "a b"}),
+            resource: Some(json!({
+                "resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN"], "scopes_supported": ["a", "b"],
+            })),
             register: |nth| match nth {
                 "first" => {
                     (400, json!({"error": "invalid_client_metadata", "error_description": "scope is not allowed"}))
