@@ -61,7 +61,7 @@ const PYRIGHT: &str = r#"{
 }
 "#;
 
-const TSC: &str = r#"{
+pub(crate) const TSC: &str = r#"{
   "include": ["tree/**/*.d.ts"],
   "compilerOptions": { "strict": true, "noEmit": true, "target": "esnext", "lib": ["esnext"], "types": [] }
 }
@@ -147,13 +147,13 @@ struct Row {
     time: Duration,
 }
 
-struct Checkers {
+pub(crate) struct Checkers {
     /// The venv and the folder of node_modules, unless skipped.
-    python: Option<PathBuf>,
-    node: Option<PathBuf>,
-    scripts: PathBuf,
+    pub(crate) python: Option<PathBuf>,
+    pub(crate) node: Option<PathBuf>,
+    pub(crate) scripts: PathBuf,
     /// Folder of the tree and of the checkers' reports.
-    out: PathBuf,
+    pub(crate) out: PathBuf,
 }
 
 impl Checkers {
@@ -171,8 +171,8 @@ impl Checkers {
                 rows.push(self.count(kind, mark, files.python, &mut checker)?);
             }
         }
-        if let Some(mut tsc) = self.node("typescript/bin/tsc") {
-            rows.push(self.count("tsc", "error TS", files.typescript, tsc.args(["--project", "."]))?);
+        if let Some(mut tsc) = self.tsc() {
+            rows.push(self.count("tsc", "error TS", files.typescript, &mut tsc)?);
         }
         if let Some(mut prettier) = self.node("prettier/bin/prettier.cjs") {
             prettier.args(["--no-config", "--no-editorconfig", "--list-different", "tree/**/*.d.ts"]);
@@ -235,7 +235,7 @@ impl Checkers {
         Ok(judged)
     }
 
-    fn type_checker(&self, kind: &str, folder: &str) -> Option<Command> {
+    pub(crate) fn type_checker(&self, kind: &str, folder: &str) -> Option<Command> {
         let mut command = match kind {
             "pyright" => self.node("pyright/index.js")?,
             "ty" => {
@@ -253,6 +253,12 @@ impl Checkers {
         };
         command.arg(folder);
         Some(command)
+    }
+
+    pub(crate) fn tsc(&self) -> Option<Command> {
+        let mut tsc = self.node("typescript/bin/tsc")?;
+        tsc.args(["--project", "."]);
+        Some(tsc)
     }
 
     /// A module of the venv.

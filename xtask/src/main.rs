@@ -10,6 +10,7 @@ mod suite;
 mod tasks;
 mod trial;
 mod v8;
+mod world;
 
 use std::{
     path::{Path, PathBuf},
@@ -48,6 +49,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Bench { names } => workspace.bench(&names),
         Task::V8 => workspace.show_v8(),
         Task::Trial { step } => trial::run(&step),
+        Task::World(args) => workspace.world(&args),
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
         Task::Book => workspace.book(),
@@ -137,6 +139,12 @@ enum Task {
         #[command(subcommand)]
         step: trial::Step,
     },
+    /// Try real servers of npm and PyPI, and write docs/servers-tried.md
+    ///
+    /// The table of servers is tests/real/world.toml. Each is installed below target/world, connected, listed, searched for,
+    /// its stubs type-checked, and called once, confined. Fails when a server became worse than the page says. What was
+    /// seen is kept: an interrupted run goes on where it was.
+    World(world::WorldArgs),
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,
     /// Install the pinned real MCP servers only, and print where they are

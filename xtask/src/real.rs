@@ -153,10 +153,10 @@ pub(crate) fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::
     Ok(Some(folder))
 }
 
-const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
+pub(crate) const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
 /// Interpreter of a venv.
 pub(crate) const VENV_PYTHON: &str = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
-const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+pub(crate) const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
 /// Records the pins and the interpreter's version of an installation.
 struct Stamp {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{check_stubs, conformance, package, real, say, step, suite::Suite, v8::V8};
+use crate::{check_stubs, conformance, package, real, say, step, suite::Suite, v8::V8, world};
 
 /// Requested JavaScript engines of a task.
 #[derive(Clone, Copy)]
@@ -114,8 +114,21 @@ impl Workspace {
         if let Some(forgefs) = forgefs {
             return conformance::run(&self.root, &forgefs.canonicalize()?);
         }
-        step::run(Build::QuickJs.cargo(&Build::program("forgefs")).current_dir(&self.root))?;
-        conformance::run(&self.root, &Build::debug(&self.root, "forgefs"))
+        conformance::run(&self.root, &self.built(&Build::QuickJs)?)
+    }
+
+    pub(crate) fn world(&self, args: &world::WorldArgs) -> anyhow::Result<()> {
+        let forgefs = match &args.forgefs {
+            Some(forgefs) => forgefs.canonicalize()?,
+            None => self.built(&Build::QuickJs)?,
+        };
+        world::run(&self.root, forgefs, args)
+    }
+
+    /// A built `forgefs`.
+    fn built(&self, build: &Build) -> anyhow::Result<PathBuf> {
+        step::run(build.cargo(&Build::program("forgefs")).current_dir(&self.root))?;
+        Ok(Build::debug(&self.root, "forgefs"))
     }
 
     /// Formatting and lints.
@@ -128,7 +141,7 @@ impl Workspace {
     /// Cheap checks first; tests and the table of the stubs last, so that the log ends with their counts.
     pub(crate) fn ci(&self) -> anyhow::Result<()> {
         let build = self.build(Choice::WhatIsFound)?;
-        step::plan(Self::check_steps(&build) + Suite::steps(&build, true) + 4);
+        step::plan(Self::check_steps(&build) + Suite::steps(&build, true) + 5);
         self.check_with(&build)?;
         step::begin(format_args!("documentation of the code"));
         // With the examples, it takes the dependencies that the lints checked.
@@ -141,6 +154,8 @@ impl Workspace {
             Err(error) => say::skipped("the site", format_args!("{error:#}")),
         }
         Suite::new(&self.root, &build)?.run(true)?;
+        step::begin(format_args!("real servers, five of docs/servers-tried.md"));
+        world::run(&self.root, self.built(&build)?, &world::WorldArgs::ci())?;
         step::begin(format_args!("quality of search"));
         self.measure_with(&build, "eval", &[])?;
         step::begin(format_args!("stubs of all catalogs"));
