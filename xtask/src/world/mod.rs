@@ -205,7 +205,7 @@ fn search(tools: &Tools<'_>, seen: &mut BTreeMap<&str, (&Row, Outcome)>) -> anyh
     fs::write(work.join("all.json"), Value::Object(lists).to_string())?;
     let asked: Vec<(String, String)> =
         seen.iter().filter_map(|(name, (_, outcome))| Some(((*name).to_owned(), outcome.query.clone()?))).collect();
-    for some in asked.chunks(4) {
+    for some in asked.chunks(16) {
         let mut words = vec!["--catalog", "all.json", "search", "--json", "--limit", HITS, "--"];
         words.extend(some.iter().map(|(_, query)| query.as_str()));
         let answer = tools.forgefs(&work, &words)?;

@@ -129,3 +129,41 @@ pub(crate) fn worse(page: &str, seen: &[(&Row, &Outcome)]) -> Vec<String> {
     }
     worse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = "name = \"a\"\nfrom = \"npm\"\npackage = \"p\"\nversion = \"1\"\nprogram = \"p\"\nsandbox = \"pure\"\ncall = \"t\"";
+
+    /// What becomes worse, and what does not, beside a page that has the first outcome.
+    #[test]
+    fn what_became_worse_is_found_in_the_page_itself() {
+        let row: Row = toml::from_str(ROW).expect("a row");
+        let seen = |end, tools, odd: &str, says: &str| Outcome {
+            end,
+            revision: "2026-07-28".to_owned(),
+            tools,
+            says: Some(says.to_owned()).filter(|says| !says.is_empty()),
+            odd: Some(odd.to_owned()).filter(|odd| !odd.is_empty()).into_iter().collect(),
+            query: None,
+            date: "2026-11-26".to_owned(),
+        };
+        let page = write(&[(&row, &seen(End::Called, 3, "", ""))]);
+        for (now, expected) in [
+            (seen(End::Called, 3, "", "other words"), None),
+            (seen(End::Called, 4, "a note", ""), None),
+            (seen(End::Refused, 3, "", "no | `luck`"), Some("Refused now, Called before")),
+            (seen(End::NotStarted, 3, "", ""), Some("NotStarted now, Called before")),
+            (seen(End::Called, 2, "", ""), Some("2 tools now, 3 before")),
+            (seen(End::Called, 3, "tsc finds 1 errors in its stubs", ""), Some("tsc finds")),
+            (seen(End::Called, 3, crate::world::NOT_FOUND, ""), Some("search does not find it")),
+        ] {
+            let found = worse(&page, &[(&row, &now)]);
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
+            assert!(found.iter().all(|line| line.contains(expected.unwrap_or_default())), "{found:?}");
+        }
+        let newer: Row = toml::from_str(&ROW.replace("\"1\"", "\"2\"")).expect("a row");
+        assert!(worse(&page, &[(&newer, &seen(End::Called, 2, "", ""))]).is_empty());
+    }
+}
