@@ -20,7 +20,7 @@ use super::{
 use crate::check_stubs::{Checkers, TSC};
 
 /// Longest time of one command.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(150);
 /// Most characters of what a server says.
 const SAYS: usize = 240;
 
@@ -114,7 +114,7 @@ impl Tools<'_> {
         let definitions = self.check_stubs(&work, &mut outcome)?;
         let called = row.call.as_deref();
         let described = definitions.iter().find(|tool| called.is_none_or(|name| tool["name"] == name));
-        outcome.query = described.and_then(|tool| query(tool["description"].as_str()?));
+        outcome.query = row.query.clone().or_else(|| query(described?["description"].as_str()?));
         fs::write(work.join("tools.json"), json!({ "tools": definitions }).to_string())?;
         if let Some(tool) = called {
             let arguments = row.arguments(&places)?;
@@ -131,8 +131,8 @@ impl Tools<'_> {
                 && sandbox.as_deref().is_some_and(|sandbox| sandbox != PURE)
             {
                 fs::write(work.join("forge.toml"), row.config(&program, Some(PURE), &places))?;
-                if self.forgefs(&work, &call)?["ok"] == true {
-                    outcome.odd.push("this call passes under `\"pure\"` too".to_owned());
+                if self.forgefs(&work, &call)?["value"] == answer["value"] {
+                    outcome.odd.push("answers the same under `\"pure\"`".to_owned());
                 }
             }
         }

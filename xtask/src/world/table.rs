@@ -44,7 +44,7 @@ pub(crate) struct Row {
     /// Made-up values, never credentials.
     #[serde(default)]
     pub(crate) env: toml::Table,
-    /// As in forge.toml: the tightest that the call passes under. A server with `url` has none.
+    /// As in forge.toml: the tightest that the call passes under. A server with `url` has none, and one that bears none.
     pub(crate) sandbox: Option<toml::Value>,
     /// Where the started program serves, for a server on HTTP.
     pub(crate) url: Option<String>,
@@ -52,6 +52,8 @@ pub(crate) struct Row {
     pub(crate) call: Option<String>,
     #[serde(default)]
     pub(crate) arguments: toml::Table,
+    /// Words of the called tool's description to search for, where its beginning says nothing of its purpose.
+    pub(crate) query: Option<String>,
     /// What the server needs before it does anything, such as a token.
     pub(crate) needs: Option<String>,
     /// What a person saw.
@@ -104,7 +106,7 @@ impl Row {
 
     /// A `forge.toml` with this server alone, under `sandbox`.
     pub(crate) fn config(&self, program: &Path, sandbox: Option<&str>, places: &Places) -> String {
-        let mut text = format!("[servers.{:?}]\nconnect_timeout = \"60s\"\n", self.name);
+        let mut text = format!("[servers.{:?}]\nconnect_timeout = \"100s\"\n", self.name);
         match &self.url {
             Some(url) => {
                 let _ = writeln!(text, "url = {:?}", places.fill(url));
@@ -146,10 +148,11 @@ mod tests {
         let rows = read(&root).expect("the table can be read");
         assert!(rows.len() >= 60, "{}", rows.len());
         assert_eq!(rows.iter().filter(|row| row.sample).count(), 5);
-        for Row { name, version, call, needs, url, sandbox, .. } in &rows {
+        for Row { name, version, call, needs, odd, url, sandbox, .. } in &rows {
             assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{name}: {version}");
             assert!(call.is_some() || needs.is_some(), "{name} says neither what to call nor why not");
-            assert_ne!(url.is_some(), sandbox.is_some(), "{name} needs a sandbox or a url");
+            assert!(url.is_none() || sandbox.is_none(), "{name}: who starts a server that has a url?");
+            assert!(url.is_some() || sandbox.is_some() || odd.is_some(), "{name} says not why it has no sandbox");
         }
     }
 }
