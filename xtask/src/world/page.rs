@@ -20,7 +20,8 @@ that need an account came to where they ask for it, and what they said then is i
 
 `sandbox` is the tightest that is known to bear the call, as `forge.toml` has it ([the sandbox](sandbox.md#servers)); for a server
 that asks for an account it is the one to use it with. `{data}` and `{home}` are folders of the attempt. The machine of this run
-reached package registries and nothing else, so that a call to a service ends where the service would be asked.
+reached package registries and nothing else, so that a call to a service ends where the service would be asked. A server of both
+eras that is slow to answer the first probe, as on a busy machine, is spoken to in 2025-11-25.
 
 ";
 
