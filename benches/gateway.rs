@@ -61,6 +61,9 @@ async fn main() {
     if let Some(("made-up", server)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
         return serve_made_up(server).await;
     }
+    if args.get(1).is_some_and(|first| first == "hang") {
+        return drop(std::io::stdin().read_to_end(&mut Vec::new()));
+    }
     if args.get(1).is_some_and(|first| first == "slow") {
         let schema = json!({ "type": "object", "properties": {} }).as_object().unwrap().clone();
         let wait = MadeUp(vec![Tool::new("wait", "Waits for 100 ms", std::sync::Arc::new(schema))]);
@@ -73,13 +76,14 @@ async fn main() {
     starts(&sample, "3 servers, 20 tools", &mut table).await;
     let made_up = write_config(&folder.path().join("made-up"), made_up_servers(), "");
     starts(&made_up, "20 servers, 1,000 tools", &mut table).await;
+    let hangs = [sample_servers(), vec![["hangs".to_owned(), own_exe(), "hang".to_owned(), String::new()]]].concat();
+    beside(&write_config(&folder.path().join("hangs"), hangs, ""), &mut table).await;
     let direct =
         Client.serve(TokioChildProcess::new(command(&["demo-server", "people"], None)).unwrap()).await.unwrap();
     let times = repeat(RUNS * 5, || async { drop(call(&direct, "list_teams", json!({})).await) }).await;
     let direct = table.times("one call, by rmcp directly to the server", times);
     table.times("a byte to another process and back, over pipes: two wake-ups", round_trips());
-    let exe = std::env::current_exe().unwrap().display().to_string();
-    let slow = [sample_servers(), vec![["slow".to_owned(), exe, "slow".to_owned(), String::new()]]].concat();
+    let slow = [sample_servers(), vec![["slow".to_owned(), own_exe(), "slow".to_owned(), String::new()]]].concat();
     let many = write_config(&folder.path().join("many"), slow, "[sandbox.limits]\nconcurrency = 64\n");
     for engine in engines() {
         let session = serve(&sample, engine.flags).await;
@@ -123,6 +127,26 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
     table.figure("… memory at rest: the gateway".to_owned(), gateway.to_string());
     table.figure("… its 2 workers and its checker together".to_owned(), workers.to_string());
     session.service.cancel().await.unwrap();
+}
+
+/// Time until a gateway with a server that never answers lists tools, and until a script over another server has its value.
+async fn beside(config: &Path, table: &mut Table) {
+    let (mut to_tools, mut to_run) = (Vec::new(), Vec::new());
+    let script = config.with_file_name("script.star");
+    std::fs::write(&script, "people.list_teams()").unwrap();
+    for _ in 0..STARTS {
+        let session = serve(config, &[]).await;
+        let started = Instant::now();
+        session.service.list_all_tools().await.unwrap();
+        to_tools.push(started.elapsed());
+        session.service.cancel().await.unwrap();
+        let started = Instant::now();
+        let ran = command(&["run", &script.to_string_lossy()], Some(config)).output().await.unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        to_run.push(started.elapsed());
+    }
+    table.times("beside a server that hangs: `tools/list` after `initialize`", to_tools);
+    table.times("… `forgefs run` of a script over another server", to_run);
 }
 
 /// Cost of scripts on an engine. `direct` is the latency of a call without any.
@@ -316,10 +340,13 @@ fn sample_servers() -> Vec<[String; 4]> {
     ["calendar", "people", "tickets"].map(server).into()
 }
 
+fn own_exe() -> String {
+    std::env::current_exe().unwrap().display().to_string()
+}
+
 /// Servers of synthetic tools, which this program serves itself.
 fn made_up_servers() -> Vec<[String; 4]> {
-    let exe = std::env::current_exe().unwrap().display().to_string();
-    let server = |name: String| [name.clone(), exe.clone(), "made-up".to_owned(), name];
+    let server = |name: String| [name.clone(), own_exe(), "made-up".to_owned(), name];
     made_up::tools(MADE_UP).into_keys().map(server).collect()
 }
 

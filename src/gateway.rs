@@ -4,7 +4,7 @@ mod fleet;
 mod scripts;
 mod skills;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::LayerName;
+use wire::{Language, LayerName};
 
 use crate::approvals::Approvals;
 use crate::audit;
@@ -33,7 +33,7 @@ use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::{Router, Tenant};
 use crate::runs::{Background, Bounds, Runs};
 use crate::sandbox::{Pool, PoolOptions, Turn};
-use crate::scripts::Callables;
+use crate::scripts::{Callables, SERVER};
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::state::{self, State};
@@ -443,12 +443,36 @@ impl Gateway {
     pub async fn settle_those(&self, is_wanted: impl Fn(&ServerEntry) -> bool, limit: Duration) -> Vec<String> {
         let starting = || -> Vec<String> {
             let catalog = self.catalog();
-            let starting = catalog.servers().iter().filter(|server| is_wanted(server) && server.is_starting());
+            let starting = catalog.servers().iter().filter(|server| server.is_listing() && is_wanted(server));
             starting.map(|server| server.name.clone()).collect()
         };
         let mut phase = self.fleet.phase();
         let _ = tokio::time::timeout(limit, phase.wait_for(|_| starting().is_empty())).await;
         starting()
+    }
+
+    /// Names of the servers that a script may reach, by its text; `None` if the text does not show them.
+    pub async fn named_by(&self, language: Language, code: &str) -> Option<BTreeSet<String>> {
+        let script = self.pool().prepare(language, code, self.config().sandbox.limits.code_bytes).await.ok()?;
+        let named = script.outline.named()?;
+        // Scripts that are tools call others.
+        (!named.contains(SERVER)).then(|| named.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Like [`Gateway::usable_since_start`], for the servers alone that a script may reach.
+    pub async fn usable_for(&self, script: Option<(Language, &str)>, limit: Duration) {
+        let left = limit.saturating_sub(self.started.elapsed());
+        if left.is_zero() || *self.fleet.phase().borrow() >= Phase::Usable {
+            return;
+        }
+        let named = match script {
+            Some((language, code)) => self.named_by(language, code).await,
+            None => None,
+        };
+        let Some(named) = named else { return self.usable_since_start(limit).await };
+        let is_named = |server: &ServerEntry| named.iter().any(|name| server.is_called(name));
+        let unknown = |server: &ServerEntry| server.is_starting() && server.stubs.tools.is_empty();
+        self.settle_those(|server| unknown(server) && is_named(server), left).await;
     }
 
     /// Waits until the tools of every server are known, be it from its last start, for what is left of `limit` since

@@ -58,6 +58,19 @@ pub fn is_composed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
+/// What a value says of an error: its text, or the first under a usual key.
+#[must_use]
+pub fn words(value: &serde_json::Value) -> Option<&str> {
+    const KEYS: [&str; 9] =
+        ["message", "error", "error_description", "detail", "details", "reason", "errors", "text", "title"];
+    match value {
+        serde_json::Value::String(text) => Some(text.trim()).filter(|text| !text.is_empty()),
+        serde_json::Value::Array(items) => items.iter().find_map(words),
+        serde_json::Value::Object(object) => KEYS.iter().find_map(|key| words(object.get(*key)?)),
+        _ => None,
+    }
+}
+
 /// Bytes of a value as compact JSON.
 #[must_use]
 pub fn written<T: serde::Serialize>(value: &T) -> usize {

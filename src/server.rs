@@ -70,6 +70,8 @@ pub use tools::{definitions, render_instructions, server_names};
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
 /// nothing after that.
 const GRACE: Duration = Duration::from_secs(5);
+/// The same for lists of tools: clients wait for them before they show anything, and hear of what comes later.
+const LIST_GRACE: Duration = Duration::from_millis(100);
 /// TTL of the tool list for clients, in milliseconds: only the names of servers in a description change.
 const LIST_TTL: u64 = 60 * 60 * 1000;
 
@@ -270,7 +272,8 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.handler.gateway.usable_since_start(GRACE).await;
+        let usable = self.handler.gateway.usable_since_start(GRACE);
+        let _ = tokio::time::timeout(LIST_GRACE, usable).await;
         let list = self.answered(async { self.handler.listed(page) }).await?;
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.

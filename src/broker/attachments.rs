@@ -1,6 +1,8 @@
 //! Content other than text: images, audio, resources and resource links. Scripts hold handles (`{"type": "image",
 //! "handle": "blob:1", …}`); handles in the final value go to the client as real content.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 
 use serde_json::{Map, Value, json};
@@ -16,6 +18,8 @@ const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
 const MAX_BYTES: usize = limits::CONTENT_BYTES.max;
 /// Most bytes of content that one execution keeps; further content gets no handle.
 const MAX_KEPT: usize = limits::CONTENT.max;
+/// Most kinds of unknown content that are noted.
+const MAX_UNKNOWN: usize = 3;
 /// Least bytes that a block counts for.
 const LEAST: usize = 1 << 10;
 
@@ -27,6 +31,8 @@ pub struct Attachments(Mutex<Kept>);
 struct Kept {
     all: Vec<Attachment>,
     bytes: usize,
+    /// Tools that answered with blocks of an unknown kind, and the kind.
+    unknown: BTreeSet<(String, String)>,
 }
 
 struct Attachment {
@@ -77,6 +83,26 @@ impl Attachments {
         kept.bytes = bytes;
         kept.all.push(attachment);
         held
+    }
+
+    /// Gives a block of an unknown kind as it is, and remembers to say so.
+    pub(super) fn unknown(&self, tool: &str, block: Value) -> Value {
+        let kind = block.get("type").and_then(Value::as_str).unwrap_or("none");
+        let unknown = &mut self.0.lock().unknown;
+        if unknown.len() < MAX_UNKNOWN {
+            unknown.insert((tool.to_owned(), crate::text::brief(kind).into_owned()));
+        }
+        block
+    }
+
+    /// Says which content was of an unknown kind.
+    pub fn notes(&self) -> Vec<String> {
+        let note = |(tool, kind): &(String, String)| {
+            format!(
+                "{tool} answered with content of the kind `{kind}`, which MCP does not have: it is given as it came"
+            )
+        };
+        self.0.lock().unknown.iter().map(note).collect()
     }
 
     /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each

@@ -47,6 +47,7 @@ fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
         let others = answer.content.into_iter().filter_map(|block| match block {
             Block::Text(_) => None,
             Block::Other(block) => Some(attachments.keep(server, block)),
+            Block::Unknown(block) => Some(attachments.unknown(tool, block)),
         });
         return Ok(beside(structured, others.collect()));
     }
@@ -56,6 +57,7 @@ fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
         .map(|block| match block {
             Block::Text(text) => parsed(text),
             Block::Other(block) => attachments.keep(server, block),
+            Block::Unknown(block) => attachments.unknown(tool, block),
         })
         .collect();
     Ok(match values.len() {
@@ -137,6 +139,7 @@ fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
     for block in &answer.content {
         match block {
             Block::Text(content) => text += content.len(),
+            Block::Unknown(block) => text += json::written(block),
             Block::Other(block) => match binary(block) {
                 Some((kind, bytes)) => {
                     media += bytes;
@@ -185,13 +188,19 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
         .into_iter()
         .map(|block| match block {
             Block::Text(text) => text,
-            Block::Other(block) => match binary(&block) {
-                Some((kind, bytes)) => format!("({kind}, {bytes} bytes)"),
-                None => block.to_string(),
+            Block::Other(block) | Block::Unknown(block) => match (binary(&block), block.pointer("/resource/text")) {
+                (Some((kind, bytes)), _) => format!("({kind}, {bytes} bytes)"),
+                (None, Some(Value::String(text))) => text.clone(),
+                (None, _) => block.to_string(),
             },
         })
         .collect();
-    let said = texts.join("\n");
+    let mut said = texts.join("\n");
+    if said.trim().is_empty()
+        && let Some(structured) = &answer.structured
+    {
+        said = json::words(structured).map_or_else(|| structured.to_string(), str::to_owned);
+    }
     // Redacted before the cut: half a secret would not be recognised.
     let said = redact::text(Surface::ToolError, said.trim());
     let cut = head(&said, MAX_ERROR);

@@ -245,7 +245,7 @@ impl Catalog {
     #[must_use]
     pub fn phase(&self) -> Phase {
         let connecting = || self.servers.iter().filter(|server| server.state == ServerState::Connecting);
-        if connecting().next().is_none() {
+        if self.servers.iter().all(|server| !server.is_listing()) {
             Phase::Settled
         } else if connecting().all(|server| !server.stubs.tools.is_empty()) {
             Phase::Usable

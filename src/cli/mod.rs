@@ -442,9 +442,17 @@ impl Global {
 
 /// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; names of
 /// those that still start.
-async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration) -> Vec<String> {
-    let unnamed = |server: &ServerEntry| !is_named(server);
-    tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(unnamed, others)).1
+///
+/// With `all` of their lists, else with their tools.
+async fn settle(
+    gateway: &Gateway,
+    is_named: impl Fn(&ServerEntry) -> bool,
+    all: bool,
+    others: Duration,
+) -> Vec<String> {
+    let is_wanted = |server: &ServerEntry, named: bool| (all || server.is_starting()) && is_named(server) == named;
+    let named = gateway.settle_those(|server| is_wanted(server, true), SETTLE);
+    tokio::join!(named, gateway.settle_those(|server| is_wanted(server, false), others)).1
 }
 
 /// Says which servers still start after `others`.
@@ -455,7 +463,7 @@ fn still_starting(starting: &[String], others: Duration) -> Option<String> {
 
 /// Like [`settle`]; a terminal shows what it waits for.
 async fn wait_for(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
-    let starting = ui.waiting(|| self::starting(gateway), settle(gateway, is_named, others)).await;
+    let starting = ui.waiting(|| self::starting(gateway), settle(gateway, is_named, true, others)).await;
     if let Some(note) = still_starting(&starting, others) {
         ui.note(&note);
     }

@@ -126,7 +126,7 @@ pub(super) async fn answer_json(gateway: &Gateway, session: &Arc<Session>, reque
         let request: Request = serde_json::from_value(request)
             .map_err(|error| Failure::internal(format!("the daemon does not know this request: {error}")))?;
         let mut answer = Answer::default();
-        answer.pieces.extend(settled_note(&request.settle(gateway).await, request.patience(gateway)));
+        answer.pieces.extend(request.settle(gateway).await.map(Piece::Note));
         let Answer { pieces, exit, asks } = request.answer(gateway, session).await?;
         answer.pieces.extend(pieces);
         Ok::<_, Failure>(Answer { exit, asks, ..answer })
@@ -155,8 +155,7 @@ impl Request {
 
     /// Answer by a gateway of this process.
     async fn by(&self, gateway: &Gateway, principal: Principal, ui: Ui) -> Result<Answer, Failure> {
-        let starting = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await;
-        if let Some(Piece::Note(note)) = settled_note(&starting, self.patience(gateway)) {
+        if let Some(note) = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await {
             ui.note(&note);
         }
         if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
@@ -188,11 +187,20 @@ impl Request {
         }
     }
 
-    /// Waits for the servers that it needs, and for the others as long as it has patience; names of the others that
-    /// still start.
-    async fn settle(&self, gateway: &Gateway) -> Vec<String> {
-        let others = self.patience(gateway);
-        super::settle(gateway, |server| self.names(server), others).await
+    /// Waits for the servers that it needs, and for the others as long as it has patience; says which of those still
+    /// start. A script or a call needs tools alone.
+    async fn settle(&self, gateway: &Gateway) -> Option<String> {
+        let named = match self {
+            Self::Run { language: Some(language), code: Some(code), .. } => gateway.named_by(*language, code).await,
+            _ => None,
+        };
+        let others = if named.is_some() { Duration::ZERO } else { self.patience(gateway) };
+        let is_named = |server: &ServerEntry| match &named {
+            Some(named) => named.iter().any(|name| server.is_called(name)),
+            None => self.names(server),
+        };
+        let starting = super::settle(gateway, is_named, !self.is_stoppable(), others).await;
+        super::still_starting(&starting, others)
     }
 
     /// True if the request needs this server.
@@ -229,9 +237,4 @@ impl Request {
         };
         paths.into_iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect()
     }
-}
-
-/// Says which servers still start after `others`.
-fn settled_note(starting: &[String], others: Duration) -> Option<Piece> {
-    super::still_starting(starting, others).map(Piece::Note)
 }

@@ -380,6 +380,7 @@ impl ExecutionContext {
         let waits = journaled::waits(broker);
         let continues = broker.evidence().is_some_and(|evidence| evidence.root().is_some());
         let is_worth_it = !waits.is_empty() || (can_resume && (continues || calls.iter().any(CallRecord::is_evidence)));
+        notes.extend(broker.attachments().notes());
         notes.extend(broker.evidence().and_then(Evidence::note));
         Execution {
             ok: error.is_none(),

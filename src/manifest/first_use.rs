@@ -103,6 +103,10 @@ impl FirstUse {
             return Record::parse(&text);
         }
         let record = Record::of(entry).await?;
+        // Without all of its lists it would hold back what comes with the others.
+        if entry.is_partial {
+            return Ok(record);
+        }
         let text = record.text()?;
         if self.keep(&entry.name, None, text).await? {
             tracing::info!(server = entry.name, tools = record.tools.len(), "pinned as it was listed first");

@@ -59,6 +59,8 @@ pub struct ServerEntry {
     pub ident: String,
     /// State of the connection.
     pub state: ServerState,
+    /// Lists beside the tools are late.
+    pub is_partial: bool,
     /// Stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
     /// Resources and prompts.
@@ -192,6 +194,7 @@ impl ServerEntry {
         mut listing: Listing,
         state: ServerState,
     ) -> Self {
+        let is_partial = listing.is_partial;
         let is_listed = !listing.tools.is_empty() || matches!(state, ServerState::Ready { .. });
         let names: Option<Arc<[String]>> =
             is_listed.then(|| names(&listing.tools).into_iter().map(str::to_owned).collect());
@@ -234,6 +237,7 @@ impl ServerEntry {
             name: name.to_owned(),
             ident: ident.to_owned(),
             state,
+            is_partial,
             stubs,
             offers,
             hidden,
@@ -428,6 +432,12 @@ impl ServerEntry {
     #[must_use]
     pub fn is_starting(&self) -> bool {
         self.state == ServerState::Connecting
+    }
+
+    /// Whether it may list more by itself: it is starting, or some of its lists are late.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        self.is_starting() || self.is_partial
     }
 
     /// Whether nothing is known of it because it could not be started, or wants a login: a call tries again.

@@ -26,6 +26,10 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 const MAX_RETRY: u32 = 4;
 /// Debounce time of changes, which come in bursts.
 const SETTLE: Duration = Duration::from_millis(300);
+/// Pause after a list that was announced as changed and is not; each further one doubles it, up to [`MAX_CALM`].
+const FIRST_CALM: Duration = Duration::from_secs(1);
+/// Longest of these pauses.
+const MAX_CALM: Duration = Duration::from_secs(120);
 /// Longest time that a server with known tools delays its start until they are in the catalog.
 const MAX_INDEXING: Duration = Duration::from_secs(1);
 /// Least `ttlMs` that is honoured; a server that sends 0 wants a request each time.
@@ -125,6 +129,7 @@ impl Refresher {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
         let mut examination = None;
+        let (mut told, mut calm) = (Told { is_due: false, not_before: Instant::now() }, Duration::ZERO);
         // Before the first tools are shown.
         self.source.observed.save().await;
         let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
@@ -138,7 +143,7 @@ impl Refresher {
             }
         }
         loop {
-            match self.next_reason(wait, &last.state, reading).await {
+            match self.next_reason(wait, &mut told, &last.state, reading).await {
                 Reason::List => {}
                 Reason::IdleStopped => {
                     last = last.with_state(ServerState::Resting);
@@ -148,6 +153,7 @@ impl Refresher {
                 }
                 Reason::Ended => return,
             }
+            let was_told = std::mem::take(&mut told.is_due);
             // The operator may have accepted what was held back.
             let is_accepted_later = self.source.first_use.is_some() && last.holds_back();
             let entry = match self.list(known.clone().filter(|_| !is_accepted_later)).await {
@@ -172,23 +178,24 @@ impl Refresher {
                 }
             };
             // The reading just taken is not news; a change or another reading meanwhile is.
-            let mut changed_meanwhile = false;
             while let Ok(event) = self.events.try_recv() {
-                changed_meanwhile |= match event {
-                    Event::Changed => true,
-                    Event::Connected(number) => number > reading,
-                    Event::IdleStopped => false,
-                };
-            }
-            if changed_meanwhile {
-                wait = Some(wait.unwrap_or(SETTLE).min(SETTLE));
+                match event {
+                    Event::Changed => told.is_due = true,
+                    Event::Connected(number) if number > reading => wait = Some(wait.unwrap_or(SETTLE).min(SETTLE)),
+                    Event::Connected(_) | Event::IdleStopped => {}
+                }
             }
             let is_news = last.state != entry.state
                 || last.stubs.digest != entry.stubs.digest
                 || last.quarantine != entry.quarantine
                 || last.held != entry.held
                 || last.unmatched != entry.unmatched
-                || last.offers.digest != entry.offers.digest;
+                || last.offers.digest != entry.offers.digest
+                || last.is_partial != entry.is_partial;
+            if was_told || is_news {
+                calm = if is_news { Duration::ZERO } else { (calm * 2).clamp(FIRST_CALM, MAX_CALM) };
+                told.not_before = Instant::now() + calm;
+            }
             last = entry.clone();
             if is_news {
                 drop(examination.replace(Task::spawn(examine(Arc::clone(&entry.findings)))));
@@ -205,7 +212,13 @@ impl Refresher {
     }
 
     /// Waits for the next reason to act; `reading` is the last one taken.
-    async fn next_reason(&mut self, wait: Option<Duration>, state: &ServerState, reading: u64) -> Reason {
+    async fn next_reason(
+        &mut self,
+        wait: Option<Duration>,
+        told: &mut Told,
+        state: &ServerState,
+        reading: u64,
+    ) -> Reason {
         let account = match state {
             ServerState::NeedsLogin { .. } => self.source.account.clone(),
             _ => None,
@@ -217,27 +230,28 @@ impl Refresher {
                 None => pending().await,
             }
         };
-        let stale = async {
-            match wait {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => pending().await,
-            }
-        };
-        let (mut stale, mut login) = (pin!(stale), pin!(login));
+        let mut until = wait.map(|wait| Instant::now() + wait);
+        let mut login = pin!(login);
         loop {
+            if told.is_due {
+                let at = told.not_before.max(Instant::now() + SETTLE);
+                until = Some(until.map_or(at, |until| until.min(at)));
+            }
+            let stale = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
-                () = &mut stale => return Reason::List,
+                () = stale => return Reason::List,
                 () = &mut login => return Reason::List,
                 event = self.events.recv() => match event {
                     Some(Event::IdleStopped) => return Reason::IdleStopped,
                     // It waits to be taken: callers know another one.
                     Some(Event::Connected(number)) if number > reading => return Reason::List,
                     Some(Event::Connected(_)) => {}
-                    Some(Event::Changed) => {
-                        tokio::time::sleep(SETTLE).await;
-                        while self.events.try_recv().is_ok() {}
-                        return Reason::List;
-                    }
+                    Some(Event::Changed) => told.is_due = true,
                     None => return Reason::Ended,
                 },
             }
@@ -268,7 +282,8 @@ impl Refresher {
         let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
         // Thousands of stubs take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || {
-            let digest = digest(&listing);
+            // What is to come is news in any case.
+            let digest = digest(&listing).filter(|_| !listing.is_partial);
             if digest.is_some() && digest == known {
                 return None;
             }
@@ -310,6 +325,14 @@ struct Listed {
     news: Option<(ServerEntry, Option<String>)>,
 }
 
+/// Announcements of a changed list.
+struct Told {
+    /// One is to be followed.
+    is_due: bool,
+    /// Not before this.
+    not_before: Instant,
+}
+
 /// Reason to act.
 enum Reason {
     List,
@@ -327,7 +350,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::upstream::events;
+    use crate::upstream::{EventSender, events};
 
     /// Panics on the first list.
     #[derive(Default)]
@@ -413,5 +436,46 @@ mod tests {
             assert_eq!(slow.listed.load(Ordering::Relaxed), 8);
             assert_eq!(slow.most.load(Ordering::Relaxed) as usize, permits);
         }
+    }
+
+    /// Announces a change at each list; its tools change when told.
+    struct Announcing {
+        teller: EventSender,
+        listed: Mutex<Vec<Instant>>,
+        tools: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Upstream for Announcing {
+        async fn call(&self, _: &Operation, _: &Progress) -> crate::error::Result<Answer> {
+            self.listed.lock().push(Instant::now());
+            self.teller.tell(Event::Changed);
+            let named = |number| serde_json::json!({ "name": format!("t{number}"), "inputSchema": {} });
+            let tools = (0..self.tools.load(Ordering::Relaxed)).map(named).collect();
+            Ok(Answer::Listing(Listing { tools, ..Listing::default() }))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_announced_and_does_not_change_is_asked_less_and_less_often() {
+        let ((teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
+        let upstream = Arc::new(Announcing { teller, listed: Mutex::default(), tools: AtomicU32::new(1) });
+        let refresher = refresher(Arc::clone(&upstream) as _, events, Arc::new(Semaphore::new(1)), catalog);
+        let _refreshing = Task::spawn(refresher.run(|_| ()));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let pauses = || -> Vec<u64> {
+            let listed = upstream.listed.lock();
+            listed.windows(2).filter_map(|two| Some((*two.last()? - *two.first()?).as_millis() as u64)).collect()
+        };
+        let expected = [300, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 120_000];
+        let found = pauses();
+        let is_near = |(found, expected): (&u64, &u64)| (*expected..expected + 100).contains(found);
+        assert!(found.len() >= expected.len() && found.iter().zip(&expected).all(is_near), "{found:?}");
+        assert!(found.iter().skip(expected.len()).all(|pause| *pause >= 120_000), "{found:?}");
+        // It did change: it is believed at once again.
+        upstream.tools.store(2, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(130)).await;
+        let changed = pauses();
+        assert!(changed.iter().skip(found.len()).any(|pause| *pause < 400), "{changed:?}");
     }
 }

@@ -341,9 +341,8 @@ fn typed<T: DeserializeOwned>(offer: &Offer, surface: Surface) -> Option<T> {
 }
 
 fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
-    serde_json::from_value(answer).map_err(|error| {
-        Error::new(ErrorCode::UpstreamError, format!("{server} answered what MCP does not know: {error}"))
-    })
+    serde_json::from_value(answer)
+        .map_err(|_| Error::new(ErrorCode::UpstreamError, format!("{server} answered what MCP does not know")))
 }
 
 /// One page, and the cursor of the next. A cursor is valid for the catalog that it was made from.

@@ -111,7 +111,9 @@ impl SessionHandler {
                 let catalog = self.catalog();
                 let most = most.unwrap_or(AUTO_TOKENS);
                 let is_few = task::work_on(catalog.servers().len() << 14, || has_few(&catalog, most));
-                if is_few { Shown { four: false, own: Own::All } } else { Shown { four: true, own: Own::None } }
+                // While servers start it is not decided: both, lest there be no tool at all.
+                let is_open = is_few && *self.gateway.changes().borrow() < Phase::Usable;
+                Shown { four: is_open || !is_few, own: if is_few { Own::All } else { Own::None } }
             }
         }
     }
@@ -244,7 +246,9 @@ impl SessionHandler {
         args: &JsonObject,
         caller: Arc<dyn Caller>,
     ) -> Option<Result<CallToolResult>> {
-        self.gateway.usable_since_start(super::GRACE).await;
+        if self.find(&self.catalog(), shown, name).is_none() {
+            self.gateway.usable_since_start(super::GRACE).await;
+        }
         let catalog = self.catalog();
         let named = self.find(&catalog, shown, name)?;
         let (server, tool) = (named.server.name.clone(), named.tool.name.clone());

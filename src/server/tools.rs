@@ -123,7 +123,7 @@ impl SessionHandler {
         let args = parse("execute", args)?;
         let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh, background, save_as } = args;
         let timeout = timeout_secs.map(timeout).transpose()?;
-        self.gateway.usable_since_start(GRACE).await;
+        self.gateway.usable_for(language.zip(code.as_deref()), GRACE).await;
         let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
         let context = self.execution_context(caller);
         let request =

@@ -227,6 +227,9 @@ pub struct Listing {
     /// Number of the reading of this server's lists.
     #[serde(skip)]
     pub reading: u64,
+    /// The lists beside the tools are late: those of before, or none.
+    #[serde(skip)]
+    pub is_partial: bool,
     /// Read before it was asked for: it does not prove that the server answers now.
     #[serde(skip)]
     pub was_at_hand: bool,
@@ -252,6 +255,8 @@ pub enum Block {
     Text(String),
     /// An image, audio, a resource or a resource link, unchanged.
     Other(Value),
+    /// A block of a kind that MCP does not have.
+    Unknown(Value),
 }
 
 /// A configured server: its stack, its health and its events.

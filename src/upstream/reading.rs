@@ -24,6 +24,8 @@ pub(super) struct Reading {
     listed: Listed,
     /// Changes counted on the connection before the lists were requested.
     pub(super) changes: Changes,
+    /// The lists beside the tools are to come.
+    pub(super) is_partial: bool,
     /// End of validity; `None` while its connection lives.
     until: Option<Instant>,
 }
@@ -57,12 +59,13 @@ impl Reading {
         mut listing: Listing,
     ) -> Result<(Arc<Self>, Listing)> {
         listing.reading = number;
+        let is_partial = listing.is_partial;
         let until = valid.map(|valid| Instant::now() + valid);
         // Thousands of definitions take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || (Listed::of(&listing), listing)).await;
         let (listed, listing) =
             made.map_err(|error| Error::new(ErrorCode::Internal, format!("its lists could not be read: {error}")))?;
-        Ok((Arc::new(Self { number, listed, changes, until }), listing))
+        Ok((Arc::new(Self { number, listed, changes, is_partial, until }), listing))
     }
 
     /// True while it is valid for an operation on its connection, which has counted `now` changes.

@@ -66,6 +66,9 @@ pub(super) trait Link: Send + Sync + 'static {
         false
     }
 
+    /// Waits for lists beside the tools that the last reading went on without.
+    async fn listed(&self) {}
+
     /// List changes announced by the server so far.
     fn changes(&self) -> Changes {
         Changes::default()
@@ -450,7 +453,13 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
             }
-            let Live { link, reading } = self.live(operation).await.map_err(Error::without_effect)?;
+            let mut live = self.live(operation).await.map_err(Error::without_effect)?;
+            let is_of_tools = matches!(operation, Operation::Tool { .. } | Operation::List | Operation::Connect);
+            if live.reading.is_partial && !is_of_tools {
+                live.link.listed().await;
+                live = self.live(operation).await.map_err(Error::without_effect)?;
+            }
+            let Live { link, reading } = live;
             if matches!(operation, Operation::Connect) {
                 return Ok(Answer::Listing(Listing::default()));
             }

@@ -106,8 +106,6 @@ def act(identifier, nonce, fault):
         time.sleep(3600)
     elif fault == "garbage":
         raw(json.dumps(good)[:-20] + "%%%")
-    elif fault == "shape":
-        send({"jsonrpc": "2.0", "id": identifier, "result": "a text where an object belongs"})
     elif fault == "noise":
         raw("%%% not JSON")
         raw('{"json": "but not JSON-RPC"}')

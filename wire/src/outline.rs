@@ -192,6 +192,22 @@ pub enum How {
 }
 
 impl Outline {
+    /// Names under which it may reach servers; `None` if it may reach others.
+    #[must_use]
+    pub fn named(&self) -> Option<BTreeSet<&str>> {
+        let called = self.calls.iter().filter_map(|site| match &site.target {
+            Target::Path(names) => names.first(),
+            Target::Tool(server, _) | Target::Other(server) => Some(server),
+        });
+        let used = self.uses.iter().filter_map(|used| match used {
+            Used::Resources(server) | Used::Prompts(server) => Some(server),
+            Used::Stash | Used::Results | Used::Runs | Used::Discovery => None,
+        });
+        let all = called.chain(used).chain(self.names.iter().map(|name| &name.name));
+        let is_whole = !self.is_partial && !self.uses.contains(&Used::Discovery);
+        is_whole.then(|| all.map(String::as_str).collect())
+    }
+
     /// Bytes of its texts.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -12,6 +12,8 @@ use super::http_client::retry_after;
 use super::refusal::{Refusal, is_lost_session, refusal};
 use crate::auth;
 use crate::error::{Effect, Error, ErrorCode, chain};
+use crate::redact::{self, Surface};
+use crate::text::push_visible;
 
 /// Errors of the HTTP transports.
 pub(in crate::upstream) type HttpError = StreamableHttpError<reqwest::Error>;
@@ -39,17 +41,35 @@ pub(super) fn too_much(why: impl std::fmt::Display) -> ErrorData {
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
 }
 
-/// Replaces an answer that is not MCP.
-pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
-    let message = format!("its answer is not MCP: {why}");
-    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))
+/// Replaces an answer that is not MCP, and shows what came.
+pub(super) fn unreadable(why: impl std::fmt::Display, came: &[u8]) -> ErrorData {
+    told(format!("its answer is not MCP: {why}: {}", excerpt(came)), None)
+}
+
+/// An error in the server's words. Its form is not that of JSON-RPC, so that it proves nothing of the call's effect.
+pub(super) fn told(words: String, data: Option<Value>) -> ErrorData {
+    ErrorData::new(rmcp::model::ErrorCode(REPLACED), words, Some(json!({ MARK: "told", "data": data })))
+}
+
+/// The beginning of what a server sent, for an error. Redacted before it is cut: half a secret would not be recognised.
+pub(super) fn excerpt(came: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    const READ: usize = 4000;
+    let mut visible = String::new();
+    push_visible(&mut visible, &String::from_utf8_lossy(&came[..came.len().min(READ)]));
+    let redacted = redact::text(Surface::Error, visible.trim());
+    let mut shown: String = redacted.chars().take(SHOWN).collect();
+    if shown.len() < redacted.len() || came.len() > READ {
+        shown.push('…');
+    }
+    if shown.is_empty() { "(nothing)".to_owned() } else { shown }
 }
 
 /// Replaces an answer whose stream ended before it; `over` is the last thing that was passed over.
 pub(super) fn ended(over: Option<&str>) -> ErrorData {
-    let over = over.map_or(String::new(), |over| format!("; what came is not MCP: {}", excerpt(over)));
+    let over = over.map_or(String::new(), |over| format!("; what came is not MCP: {}", excerpt(over.as_bytes())));
     let message = format!("the stream of its answer ended during the call, without an answer{over}");
-    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))
+    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "ended" })))
 }
 
 /// True for an error that our transports put in place of an answer.
@@ -82,7 +102,7 @@ pub(super) fn of_request(name: &str, error: ServiceError) -> Error {
             Error::new(ErrorCode::Timeout, format!("{name} did not answer within {timeout:?}"))
         }
         ServiceError::Cancelled { .. } => Error::new(ErrorCode::Cancelled, format!("the call to {name} was cancelled")),
-        ServiceError::UnexpectedResponse => dead(format!("{name} answered something else than it was asked")),
+        ServiceError::UnexpectedResponse => refused(format!("{name} answered something else than it was asked")),
         _ => Error::new(ErrorCode::UpstreamError, format!("{name} ended the request without an answer")),
     }
 }
@@ -95,7 +115,15 @@ fn of_answer(name: &str, data: ErrorData) -> Error {
             return Error::new(ErrorCode::BudgetExceeded, format!("{name}: {}", data.message))
                 .hint("ask for less: a filter, a page size or fewer fields");
         }
-        (REPLACED, Some(_)) => return dead(format!("{name}: {}", data.message)),
+        (REPLACED, Some("ended")) => return dead(format!("{name}: {}", data.message)),
+        // It arrived, so the server is alive; whether the call was carried out, it does not say.
+        (REPLACED, Some(_)) => {
+            let error = refused(format!("{name}: {}", data.message));
+            return match data.data.and_then(|mut data| data.get_mut("data").map(Value::take)) {
+                None | Some(Value::Null) => error,
+                Some(own) => error.data(own),
+            };
+        }
         _ => {}
     }
     let code = if data.code.0 == -32_602 { ErrorCode::InvalidArgs } else { ErrorCode::UpstreamError };
@@ -127,10 +155,10 @@ pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Error {
         StreamableHttpError::Auth(error) => auth::error(name, error).without_effect(),
         StreamableHttpError::ResponseBodyTooLarge { max_size } => of_answer(name, oversized(*max_size)),
         StreamableHttpError::UnexpectedServerResponse(what) => {
-            dead(format!("{name}: its answer is not MCP: {}", excerpt(what)))
+            dead(format!("{name}: its answer is not MCP: {}", excerpt(what.as_bytes())))
         }
         StreamableHttpError::UnexpectedContentType(kind) => {
-            let kind = kind.as_deref().map_or("no content type".into(), excerpt);
+            let kind = kind.as_deref().map_or("no content type".into(), |kind| excerpt(kind.as_bytes()));
             dead(format!("{name} answered with {kind}, which is not MCP"))
                 .hint("is the URL that of its MCP endpoint? It often ends in /mcp")
         }
@@ -184,7 +212,7 @@ fn of_refusal(name: &str, refusal: &Refusal) -> Error {
 }
 
 /// The beginning of foreign text, in one line.
-fn excerpt(text: &str) -> String {
+fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REPEATED).collect()
 }
 
@@ -233,7 +261,7 @@ pub(super) fn of_start(error: &ClientInitializeError) -> String {
         ClientInitializeError::Cancelled => "the handshake was given up".to_owned(),
         _ => "it answered something else than the handshake".to_owned(),
     };
-    excerpt(&text)
+    in_one_line(&text)
 }
 
 /// The HTTP error that ended an attempt to connect.

@@ -1,8 +1,9 @@
 //! Messages of a server, as every transport parses them.
 
 use super::message;
+use super::pending::Pending;
 
 /// Counts the messages of a line, a body or an event.
 pub(crate) fn messages(line: &[u8]) -> usize {
-    message::parse(line).len()
+    message::parse(line, &Pending::default()).len()
 }

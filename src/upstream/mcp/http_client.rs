@@ -18,6 +18,7 @@ use sse_stream::Sse;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
+use super::pending::Pending;
 use super::refusal::refusal;
 use super::stream_messages::{PassedOver, first_answer, readable};
 
@@ -96,7 +97,9 @@ impl HttpClient {
         let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
         match (message, patiently(post).await) {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                self.belonging(answer, &request.id, session.is_some())
+                let pending = Pending::default();
+                pending.sent(message);
+                self.belonging(answer, &request.id, pending, session.is_some())
             }
             (_, answer) => answer,
         }
@@ -128,7 +131,7 @@ impl HttpClient {
             {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
-            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
+            stream => stream.map(|events| readable(events, None, None, self.passed_over.clone())),
         }
     }
 
@@ -137,6 +140,7 @@ impl HttpClient {
         &self,
         answer: StreamableHttpPostResponse,
         id: &RequestId,
+        pending: Pending,
         in_session: bool,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let replaced = |error: ErrorData, session| {
@@ -156,10 +160,11 @@ impl HttpClient {
             StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Response(response), session)
                 if !is_same(&response.id, id) =>
             {
-                replaced(unreadable("it has the number of another request"), session)
+                let came = serde_json::to_vec(&response).unwrap_or_default();
+                replaced(unreadable("it has the number of another request", &came), session)
             }
             StreamableHttpPostResponse::Sse(events, session) => {
-                let events = readable(events, Some(id.clone()), self.passed_over.clone());
+                let events = readable(events, Some(id.clone()), Some(pending), self.passed_over.clone());
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             answer => Ok(answer),

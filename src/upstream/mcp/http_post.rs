@@ -13,6 +13,7 @@ use super::failure::{HttpError, is_about_session, too_much, unreadable};
 use super::http_client::{Headers, is_same};
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
+use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
 use super::sse;
 use crate::error::Effect;
@@ -72,32 +73,25 @@ pub(super) async fn post(
     // Another type may be a wrong one: what looks like JSON can be nothing else.
     match body_if(response, MAX_MESSAGE, |first| is_json(&form) || looks_like_json(first)).await? {
         Some(body) => {
-            let parsed = task::work_on(body.len(), || message::parse(&body));
-            Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id), now))
+            let pending = Pending::default();
+            pending.sent(message);
+            let parsed =
+                task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), Some(&request.id)));
+            Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
         }
         None => Err(StreamableHttpError::UnexpectedContentType(kind)),
     }
 }
 
-/// The answer to the request `id` among the messages of a body.
-fn answer(parsed: Vec<Parsed>, id: &RequestId) -> ServerJsonRpcMessage {
+/// The body as the answer to the request `id`.
+fn answer(parsed: Option<Parsed>, id: &RequestId, body: &[u8]) -> ServerJsonRpcMessage {
     let error = |error: ErrorData, id: &RequestId| ServerJsonRpcMessage::error(error, Some(id.clone()));
-    let is_answer = |parsed: &Parsed| match parsed {
-        Parsed::Message(message) => match &**message {
-            ServerJsonRpcMessage::Response(answer) => is_same(&answer.id, id),
-            ServerJsonRpcMessage::Error(error) => error.id.as_ref().is_some_and(|of| is_same(of, id)),
-            _ => false,
-        },
-        Parsed::Answer(of, _) => is_same(of, id),
-        _ => false,
-    };
-    let at = parsed.iter().position(is_answer).unwrap_or_default();
-    match parsed.into_iter().nth(at) {
+    match parsed {
         Some(Parsed::Message(message)) => *message,
         Some(Parsed::Answer(of, why)) => error(why, &of),
         Some(Parsed::Broken(why)) => error(why, id),
         Some(Parsed::Large(why)) => error(too_much(why), id),
-        Some(Parsed::Other(_)) | None => error(unreadable("it is no message"), id),
+        Some(Parsed::Other(_)) | None => error(unreadable("no message", body), id),
     }
 }
 
@@ -113,13 +107,7 @@ async fn refused(
     let (now, refusal) = (header(&response, SESSION), Refusal::read(response).await);
     let refusal = if in_session { refusal.in_session() } else { refusal };
     let status = refusal.status;
-    let error = match message::parse(refusal.words.as_bytes()).into_iter().next() {
-        Some(Parsed::Message(message)) => match *message {
-            ServerJsonRpcMessage::Error(error) => Some(error),
-            _ => None,
-        },
-        _ => None,
-    };
+    let error = message::refusal(refusal.words.as_bytes());
     let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     let may_hide = !is_auth && status != StatusCode::TOO_MANY_REQUESTS;
     if let ClientJsonRpcMessage::Request(request) = message

@@ -1,15 +1,12 @@
 //! Parses lines of a server's stdout into messages. An invalid line is never lost: if it answers a request, the request
 //! fails; otherwise it is kept with the server's stderr.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 use super::failure::oversized;
 use super::message::{self, Parsed};
+use super::pending::Pending;
 use crate::limits;
 use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
 use crate::task;
@@ -20,97 +17,77 @@ pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
 /// Most bytes of an invalid line that are kept.
 const KEPT_JUNK: usize = 300;
 
-/// Requests without an answer.
-#[derive(Clone, Default)]
-pub(super) struct Pending(Arc<Mutex<HashSet<RequestId>>>);
-
-impl Pending {
-    pub(super) fn insert(&self, id: RequestId) {
-        self.0.lock().insert(id);
-    }
-
-    pub(super) fn remove(&self, id: &RequestId) -> bool {
-        self.0.lock().remove(id)
-    }
-
-    /// The only pending request, which a line without a readable id must belong to.
-    fn only(&self) -> Option<RequestId> {
-        let pending = self.0.lock();
-        let mut ids = pending.iter();
-        ids.next().filter(|_| pending.len() == 1).cloned()
-    }
-}
-
 /// Reads messages from a server's stdout.
 pub(super) struct Messages<R> {
     read: R,
-    name: String,
-    pending: Pending,
-    stderr: Stderr,
+    inbox: Inbox,
 }
 
 impl<R: AsyncBufRead + Unpin> Messages<R> {
     pub(super) fn new(read: R, name: &str, pending: Pending, stderr: Stderr) -> Self {
-        Self { read, name: name.to_owned(), pending, stderr }
+        Self { read, inbox: Inbox { name: name.to_owned(), source: "stdout", pending, stderr } }
     }
 
     /// Messages of the next line that has any, several for a batch; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Vec<ServerJsonRpcMessage>> {
         loop {
             let messages = match read_line(&mut self.read, MAX_MESSAGE).await? {
-                Line::Whole(line) => self.parse(trim(&line)),
-                Line::Skipped { head, tail, bytes } => self.skipped(&head, &tail, bytes),
+                Line::Whole(line) => self.inbox.messages(trim(&line)),
+                Line::Skipped { head, tail, bytes } => self.inbox.skipped(&head, &tail, bytes),
             };
-            for message in &messages {
-                match message {
-                    ServerJsonRpcMessage::Response(response) => drop(self.pending.remove(&response.id)),
-                    ServerJsonRpcMessage::Error(error) => {
-                        if let Some(id) = &error.id {
-                            self.pending.remove(id);
-                        }
-                    }
-                    _ => {}
-                }
-            }
             if !messages.is_empty() {
                 return Some(messages);
             }
         }
     }
+}
 
-    fn parse(&self, line: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        if line.is_empty() {
+/// Makes messages of what a server sends on a connection. What is none, or answers no request, is kept with its stderr.
+pub(super) struct Inbox {
+    pub(super) name: String,
+    /// Where it comes from, for the log.
+    pub(super) source: &'static str,
+    pub(super) pending: Pending,
+    pub(super) stderr: Stderr,
+}
+
+impl Inbox {
+    /// Messages of a line or an event.
+    pub(super) fn messages(&self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
+        if text.is_empty() {
             return Vec::new();
         }
         let mut messages = Vec::new();
-        for parsed in task::work_on(line.len(), || message::parse(line)) {
+        for parsed in task::work_on(text.len(), || message::parse(text, &self.pending)) {
             match parsed {
-                Parsed::Message(message) => messages.push(*message),
-                Parsed::Answer(id, error) if self.pending.0.lock().contains(&id) => messages.push(in_place(error, id)),
-                Parsed::Broken(error) => match id_at_head(line).filter(|id| self.pending.0.lock().contains(id)) {
-                    Some(id) => messages.push(in_place(error, id)),
-                    None => self.junk(line),
+                Parsed::Message(message) => match (message::answered(&message), &*message) {
+                    (Some(id), _) if self.pending.remove(id) => messages.push(*message),
+                    (None, ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_)) => {
+                        messages.push(*message);
+                    }
+                    _ => self.junk("an answer to no request", text),
                 },
-                Parsed::Answer(..) => self.junk(line),
-                Parsed::Other(text) => self.junk(text.as_bytes()),
+                Parsed::Answer(id, error) if self.pending.remove(&id) => messages.push(in_place(error, id)),
+                Parsed::Answer(..) => self.junk("an answer to no request", text),
+                Parsed::Broken(error) => match id_at_head(text).filter(|id| self.pending.remove(id)) {
+                    Some(id) => messages.push(in_place(error, id)),
+                    None => self.junk("not MCP", text),
+                },
+                Parsed::Other(text) => self.junk("not MCP", text.as_bytes()),
                 Parsed::Large(what) => self.stderr.note(what),
             }
         }
-        // Answers without a pending request are dropped at once.
-        messages.retain(|message| match message {
-            ServerJsonRpcMessage::Response(answer) if message::is_large(answer) => {
-                self.pending.0.lock().contains(&answer.id)
-            }
-            _ => true,
-        });
         messages
     }
 
     fn skipped(&self, head: &[u8], tail: &[u8], bytes: usize) -> Vec<ServerJsonRpcMessage> {
         self.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
         let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
-        match found.filter(|id| self.pending.0.lock().contains(id)).or_else(|| self.pending.only()) {
-            Some(id) => vec![in_place(oversized(MAX_MESSAGE), id)],
+        match found.filter(|id| self.pending.has(id)).or_else(|| self.pending.only()) {
+            Some(id) => {
+                self.pending.remove(&id);
+                vec![in_place(oversized(MAX_MESSAGE), id)]
+            }
             None => {
                 tracing::warn!(server = self.name, bytes, "a line that is too long was skipped");
                 Vec::new()
@@ -118,9 +95,9 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
         }
     }
 
-    fn junk(&self, line: &[u8]) {
-        let line = &line[..line.len().min(KEPT_JUNK)];
-        self.stderr.said(&self.name, &format!("(stdout, not MCP) {}", String::from_utf8_lossy(line)));
+    fn junk(&self, what: &str, text: &[u8]) {
+        let text = String::from_utf8_lossy(&text[..text.len().min(KEPT_JUNK)]);
+        self.stderr.said(&self.name, &format!("({}, {what}) {text}", self.source));
     }
 }
 
@@ -152,6 +129,7 @@ async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::{ClientJsonRpcMessage, ClientRequest, PingRequest};
     use serde_json::Value;
 
     use super::*;
@@ -159,7 +137,10 @@ mod tests {
     /// Parses `text` while the requests 1 and 2 are pending: messages as JSON, and the part kept with stderr.
     async fn read(text: &[u8]) -> (Vec<Value>, String) {
         let (pending, stderr) = (Pending::default(), Stderr::default());
-        [1, 2].into_iter().for_each(|id| pending.insert(RequestId::Number(id)));
+        let ping = |id| {
+            ClientJsonRpcMessage::request(ClientRequest::PingRequest(PingRequest::default()), RequestId::Number(id))
+        };
+        [1, 2].into_iter().for_each(|id| pending.sent(&ping(id)));
         let mut messages = Messages::new(text, "x", pending, stderr.clone());
         let mut found = Vec::new();
         while let Some(several) = messages.next().await {
@@ -189,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_broken_answer_fails_its_request_and_only_that() {
         assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\": [garbage\n").await, [(2, -32049)]);
-        assert_eq!(errors("{\"id\":1,\"result\":7}\n").await, [(1, -32049)]);
+        assert_eq!(errors("{\"id\":1,\"result\":7}\n").await, [(1, 0)], "the version is missing, and nothing else");
         assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":garbage\n").await, []);
         assert_eq!(errors("{\"id\":1,\"level\":\"info\"}\n").await, []);
     }

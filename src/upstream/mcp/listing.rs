@@ -10,8 +10,10 @@ use rmcp::model::{
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::failure::is_about_session;
+use super::failure::{excerpt, is_about_session};
+use super::others::Found;
 use super::{Client, Listing, Progress};
 use crate::error::{Error, ErrorCode, Result};
 use crate::text::brief;
@@ -67,11 +69,11 @@ impl List {
 }
 
 impl Client {
-    /// Lists everything that the server declares. A failed list other than the tools is left out with a note.
+    /// Lists everything that the server declares.
     ///
     /// # Errors
     /// When the tools cannot be listed.
-    pub(super) async fn list(&self, progress: &Progress) -> Result<Listing> {
+    pub(super) async fn list(self: &Arc<Self>, progress: &Progress) -> Result<Listing> {
         let mut listing = Listing::default();
         listing.offered.clone_from(&self.revision);
         let (mut tools, mut resources, mut prompts, mut declares) = (true, true, true, true);
@@ -84,67 +86,80 @@ impl Client {
             declares = *declared != ServerCapabilities::default();
             listing.tells_changes = declared.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         }
-        // Tools come first: no other list takes their room.
-        let (for_tools, for_others) = (Allowance::default(), Allowance::default());
-        let asked = |list, declared: bool, left| async move {
-            if declared { self.all(list, progress, left).await } else { Ok(Entries::default()) }
-        };
-        let others = &for_others;
-        let patiently = |list, declared| async move {
-            let patience = self.patience;
-            match tokio::time::timeout(patience, asked(list, declared, others)).await {
-                Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
-                Err(_) => Err(format!("no answer to `{}` within {patience:?}", list.names().0)),
-            }
-        };
-        let all_tools = async {
-            let answer = asked(List::Tools, tools || !declares, &for_tools);
-            if declares {
-                return answer.await.map_err(|failed| failed.into_fault(self));
-            }
-            // It may have forgotten to say so.
-            match tokio::time::timeout(self.patience, answer).await {
-                Ok(Err(failed)) if failed.is_answer() => Ok(Entries::refused(&failed.describe(self))),
-                Ok(answer) => answer.map_err(|failed| failed.into_fault(self)),
-                Err(_) => Ok(Entries::refused("no answer to `tools/list`")),
-            }
-        };
-        let (all_tools, resources, templates, prompts) = tokio::join!(
-            all_tools,
-            patiently(List::Resources, resources),
-            patiently(List::Templates, resources),
-            patiently(List::Prompts, prompts),
-        );
-        let all_tools = all_tools?;
-        (listing.tools, listing.ttl_ms) = (all_tools.entries, all_tools.ttl_ms);
+        // No other list takes the room of the tools.
+        let for_tools = Allowance::default();
+        let others = (resources || prompts).then(|| self.ask_others(resources, prompts));
+        let began = Instant::now();
+        let mut refusal = None;
+        if tools || !declares {
+            let tools = self.all_tools(declares, progress, &for_tools).await?;
+            (listing.tools, listing.ttl_ms, refusal) = (tools.entries, tools.ttl_ms, tools.refusal);
+        }
         if listing.tools.is_empty() {
-            let why = match (all_tools.refusal, tools) {
+            let why = match (refusal, tools) {
                 (Some(why), _) => format!("it declares nothing, and was asked in vain: {why}"),
                 (None, true) => "its list is empty".to_owned(),
                 (None, false) => "it declares none".to_owned(),
             };
             listing.notes.push(format!("{NO_TOOLS}: {why}"));
         }
-        let mut kept = |list: Result<Vec<Value>, String>| match list {
-            Ok(mut entries) => {
-                if entries.len() > MAX_ENTRIES {
-                    listing.notes.push(format!("only {MAX_ENTRIES} of {} entries are shown", entries.len()));
-                    entries.truncate(MAX_ENTRIES);
+        let mut found = Arc::default();
+        if let Some(others) = others {
+            (found, listing.is_partial) = self.others_soon(others, began.elapsed()).await;
+            if found.lists.is_empty() {
+                listing.notes.push("its resources and prompts are not listed yet".to_owned());
+            }
+        }
+        let lists = [&mut listing.resources, &mut listing.templates, &mut listing.prompts];
+        for (list, found) in lists.into_iter().zip(&found.lists) {
+            match found {
+                Ok(entries) => {
+                    if entries.len() > MAX_ENTRIES {
+                        listing.notes.push(format!("only {MAX_ENTRIES} of {} entries are shown", entries.len()));
+                    }
+                    list.extend(entries.iter().take(MAX_ENTRIES).cloned());
                 }
-                entries
+                Err(note) => listing.notes.push(note.clone()),
             }
-            Err(note) => {
-                listing.notes.push(note);
-                Vec::new()
-            }
-        };
-        listing.resources = kept(resources);
-        listing.templates = kept(templates);
-        listing.prompts = kept(prompts);
-        let taken = for_tools.taken() + for_others.taken() + listing.instructions.as_ref().map_or(0, String::len);
+        }
+        let taken = for_tools.taken() + found.taken + listing.instructions.as_ref().map_or(0, String::len);
         let room = memory::Listed::take(self.name(), taken);
         listing.room = Some(Arc::new(room.map_err(|full| self.upstream(format!("{full}; {}", full.hint())))?));
         Ok(listing)
+    }
+
+    /// Lists the tools. A server that declares nothing may have forgotten to, and is asked once.
+    async fn all_tools(&self, declares: bool, progress: &Progress, left: &Allowance) -> Result<Entries> {
+        let answer = self.all(List::Tools, progress, left);
+        if declares {
+            return answer.await.map_err(|failed| failed.into_fault(self));
+        }
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(Err(failed)) if failed.is_answer() => Ok(Entries::refused(&failed.describe(self))),
+            Ok(answer) => answer.map_err(|failed| failed.into_fault(self)),
+            Err(_) => Ok(Entries::refused("no answer to `tools/list`")),
+        }
+    }
+
+    /// Lists everything but the tools. A failed list is left out with a note.
+    pub(super) async fn list_others(&self, resources: bool, prompts: bool) -> Found {
+        let (left, progress) = (Allowance::default(), Progress::default());
+        let (left, progress, patience) = (&left, &progress, self.patience);
+        let patiently = |list, declared: bool| async move {
+            if !declared {
+                return Ok(Vec::new());
+            }
+            match tokio::time::timeout(patience, self.all(list, progress, left)).await {
+                Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
+                Err(_) => Err(format!("no answer to `{}` within {patience:?}", list.names().0)),
+            }
+        };
+        let (resources, templates, prompts) = tokio::join!(
+            patiently(List::Resources, resources),
+            patiently(List::Templates, resources),
+            patiently(List::Prompts, prompts),
+        );
+        Found { lists: vec![resources, templates, prompts], taken: left.taken() }
     }
 
     async fn all(&self, list: List, progress: &Progress, left: &Allowance) -> Result<Entries, Failed> {
@@ -191,11 +206,16 @@ impl Client {
             ServerResult::CustomResult(CustomResult(answer)) => answer,
             answer => serde_json::to_value(&answer).unwrap_or_default(),
         };
-        let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        let next = answer.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty()).map(str::to_owned);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         match answer.get_mut(key).map(Value::take) {
             Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None }, next)),
-            _ => Err(Failed::Odd(format!("it answered `{method}` without a list of {key}"))),
+            // An empty list in Go.
+            Some(Value::Null) => Ok((Entries::default(), next)),
+            _ => {
+                let came = excerpt(answer.to_string().as_bytes());
+                Err(Failed::Odd(format!("it answered `{method}` without a list of {key}: {came}")))
+            }
         }
     }
 }

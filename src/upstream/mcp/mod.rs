@@ -12,9 +12,12 @@ pub(super) mod http_post;
 mod lines;
 mod listing;
 mod message;
+mod others;
+mod pending;
 mod process;
 pub(super) mod refusal;
 pub(super) mod request;
+mod results;
 pub(super) mod sent_headers;
 mod sse;
 mod stdio;
@@ -28,11 +31,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CompleteRequest, CompleteRequestParams,
-    CompleteResult, ContentBlock, CustomResult, DiscoverRequest, DiscoverRequestParams, GetPromptRequest,
-    GetPromptRequestParams, GetPromptResult, ListToolsRequest, PingRequest, ProtocolVersion, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult, ServerResult,
+    ContentBlock, CustomResult, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams,
+    ListToolsRequest, PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
@@ -41,7 +44,7 @@ use rmcp::service::{
 use serde_json::{Map, Value, json};
 
 use self::authorized::Authorization;
-use self::failure::{HttpError, of_start};
+use self::failure::{HttpError, excerpt, of_start};
 use self::handshake::Negotiated;
 use self::request::Round;
 use self::sent_headers::SentHeaders;
@@ -56,14 +59,19 @@ use crate::auth::Account;
 use crate::config::{self, Confinement, HttpKind, Transport};
 use crate::confined::Examined;
 use crate::error::{Effect, Error, ErrorCode, Result};
+use crate::json;
 use crate::secrets::{self, Resolved};
 use crate::state::LoginVersion;
 use crate::task::{self, Task};
+use crate::text::head;
 
 use handler::Handler;
 
 pub use handshake::Revision;
 pub use process::end_all;
+
+/// Most bytes of a server's words in place of an answer.
+const MAX_WORDS: usize = 4000;
 
 /// What holds for the process of a server here; `None` if it is not confined.
 pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
@@ -112,7 +120,7 @@ impl Connector {
 
 #[async_trait]
 impl Connect for Connector {
-    type Link = Client;
+    type Link = Arc<Client>;
 
     fn version(&self) -> Option<LoginVersion> {
         self.account.as_ref().and_then(|account| account.version())
@@ -120,31 +128,34 @@ impl Connect for Connector {
 
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
     /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
-    async fn connect(&self) -> Result<Client> {
+    async fn connect(&self) -> Result<Arc<Client>> {
         let secrets = self.secrets().await?;
         if let (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) =
             (&self.transport, &secrets)
         {
-            return self.connect_sse(url, authorization).await.map_err(|failed| self.describe(failed));
+            let connected = self.connect_sse(url, authorization).await.map(Arc::new);
+            return connected.map_err(|failed| self.describe(failed));
         }
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
         match self.attempt(auto, &secrets).await {
-            Ok(client) => Ok(client),
+            Ok(client) => Ok(Arc::new(client)),
             Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
                 let (Transport::Http { url, .. }, Secrets::Http(authorization)) = (&self.transport, &secrets) else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
                 // The first transport's error says more than the failure of the second.
-                self.connect_sse(url, authorization).await.map_err(|_| self.describe(Failed::Handshake(error)))
+                let connected = self.connect_sse(url, authorization).await.map(Arc::new);
+                connected.map_err(|_| self.describe(Failed::Handshake(error)))
             }
             // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
             // transport, with the handshake alone.
             Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-                self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map_err(|failed| self.describe(failed))
+                let connected = self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map(Arc::new);
+                connected.map_err(|failed| self.describe(failed))
             }
             Err(failed) => Err(self.describe(failed)),
         }
@@ -225,8 +236,8 @@ impl Connector {
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
         let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
-        let revision = self.revision.get();
-        Client { name, service, stderr, revision, ended, in_session, patience, _subscription, _env: None }
+        let (revision, others) = (self.revision.get(), Mutex::default());
+        Client { name, service, stderr, revision, ended, in_session, patience, others, _subscription, _env: None }
     }
 
     async fn last_words(&self) -> String {
@@ -298,6 +309,7 @@ pub(super) struct Client {
     in_session: Option<Arc<AtomicBool>>,
     /// How long the lists besides the tools may take.
     patience: Duration,
+    others: Mutex<others::Asked>,
     _subscription: Option<Task>,
     /// Keeps the secrets of a process redacted.
     _env: Option<Arc<Resolved>>,
@@ -370,7 +382,12 @@ impl Client {
 }
 
 impl Client {
-    async fn answer_to(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
+    async fn answer_to(
+        self: &Arc<Self>,
+        operation: &Operation,
+        progress: &Progress,
+        rounds: &dyn Rounds,
+    ) -> Result<Answer> {
         if matches!(operation, Operation::List | Operation::Connect) {
             // Four lists at once have a large future, which a call would carry along.
             return Box::pin(self.list(progress)).await.map(Answer::Listing);
@@ -380,27 +397,39 @@ impl Client {
             Some(refusal) => error.hint(refusal),
             None => error,
         })?;
-        match answer {
-            ServerResult::CallToolResult(result) => {
-                Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..tool_answer(result) }))
+        let refusal = progress.refusal();
+        let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
+        let result = match (operation, answer) {
+            (Operation::Tool { .. }, ServerResult::CallToolResult(result)) => {
+                return Ok(Answer::Tool(ToolAnswer { refusal, ..tool_answer(result, has_null) }));
             }
-            ServerResult::CustomResult(CustomResult(Value::Object(result))) if result.contains_key(key(operation)) => {
-                let unusable = |_| self.fault(ServiceError::UnexpectedResponse);
-                match task::work_on(usize::MAX, || large_answer(operation, result)).map_err(unusable)? {
-                    Answer::Tool(answer) => Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..answer })),
-                    answer => Ok(answer),
+            (Operation::Resource { .. }, ServerResult::ReadResourceResult(result)) => return raw(&result),
+            (Operation::Prompt { .. }, ServerResult::GetPromptResult(result)) => return raw(&result),
+            (Operation::Complete { .. }, ServerResult::CompleteResult(result)) => return raw(&result),
+            (_, ServerResult::CustomResult(CustomResult(result))) => result,
+            (_, other) => serde_json::to_value(&other).unwrap_or_default(),
+        };
+        task::work_on(usize::MAX, || {
+            // Only for an answer that cannot be read.
+            let came = |result: &Value| match json::words(result) {
+                Some(words) => head(words, MAX_WORDS).to_owned(),
+                None => format!("its answer is not MCP: {}", excerpt(result.to_string().as_bytes())),
+            };
+            let read = match operation {
+                Operation::Tool { .. } => {
+                    return Ok(Answer::Tool(ToolAnswer { refusal, ..results::tool(result, has_null) }));
                 }
-            }
-            ServerResult::ReadResourceResult(result) => raw(&result),
-            ServerResult::GetPromptResult(result) => raw(&result),
-            ServerResult::CompleteResult(result) => raw(&result),
-            _ => Err(self.fault(ServiceError::UnexpectedResponse)),
-        }
+                Operation::Resource { uri, .. } => results::resource(result, uri),
+                Operation::Prompt { .. } => results::prompt(result),
+                Operation::Complete { .. } | Operation::List | Operation::Connect => Err(result),
+            };
+            read.map(strip_protocol).map(Answer::Raw).map_err(|result| self.upstream(came(&result)))
+        })
     }
 }
 
 #[async_trait]
-impl Link for Client {
+impl Link for Arc<Client> {
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match self.answer_to(operation, progress, rounds).await {
             Ok(answer) => Ok(answer),
@@ -418,6 +447,10 @@ impl Link for Client {
 
     fn changes(&self) -> Changes {
         self.service.service().events.changes()
+    }
+
+    async fn listed(&self) {
+        self.others_listed().await;
     }
 
     /// Pings the server: any answer will do, even a refusal.
@@ -461,57 +494,13 @@ fn strip_protocol(mut value: Value) -> Value {
     value
 }
 
-/// Required key of an operation's result, also of one too large for rmcp's types.
-fn key(operation: &Operation) -> &'static str {
-    match operation {
-        Operation::List | Operation::Connect => "tools",
-        Operation::Tool { .. } => "content",
-        Operation::Resource { .. } => "contents",
-        Operation::Prompt { .. } => "messages",
-        Operation::Complete { .. } => "completion",
-    }
-}
-
-/// Parses an answer that came as text, without another copy of structured content.
-fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result<Answer, Unusable> {
-    let structured = result.shift_remove("structuredContent");
-    let result = Value::Object(result);
-    Ok(match operation {
-        Operation::Tool { .. } => {
-            Answer::Tool(ToolAnswer { structured, ..tool_answer(serde_json::from_value(result)?) })
-        }
-        Operation::Resource { .. } => raw(&serde_json::from_value::<ReadResourceResult>(result)?)?,
-        Operation::Prompt { .. } => raw(&serde_json::from_value::<GetPromptResult>(result)?)?,
-        Operation::Complete { .. } | Operation::List | Operation::Connect => {
-            raw(&serde_json::from_value::<CompleteResult>(result)?)?
-        }
-    })
-}
-
-/// The answer does not have the shape of its operation.
-struct Unusable;
-
-impl From<serde_json::Error> for Unusable {
-    fn from(_: serde_json::Error) -> Self {
-        Self
-    }
-}
-
-impl From<Error> for Unusable {
-    fn from(_: Error) -> Self {
-        Self
-    }
-}
-
-fn tool_answer(result: CallToolResult) -> ToolAnswer {
-    let content: Vec<Block> = result.content.into_iter().map(block).collect();
-    let texts = content.iter().map(|block| if let Block::Text(text) = block { text } else { "" });
-    ToolAnswer {
-        failed: result.is_error.unwrap_or(false).then(|| Effect::of_tool_error(&texts.collect::<String>())),
-        content,
-        structured: result.structured_content,
-        refusal: None,
-    }
+/// An answer in the form of MCP.
+fn tool_answer(result: CallToolResult, has_null: bool) -> ToolAnswer {
+    let content = result.content.into_iter().map(block).collect();
+    let structured = result.structured_content.filter(|value| has_null || !value.is_null());
+    let answer = ToolAnswer { content, structured, ..ToolAnswer::default() };
+    let failed = result.is_error.unwrap_or(false).then(|| Effect::of_tool_error(&results::said(&answer)));
+    ToolAnswer { failed, ..answer }
 }
 
 fn block(content: ContentBlock) -> Block {

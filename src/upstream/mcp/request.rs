@@ -186,20 +186,20 @@ pub(in crate::upstream) enum Unparsed {
     /// They do not fit in memory.
     TooMuch(String),
     /// It is no JSON.
-    Unreadable(String),
+    Unreadable,
 }
 
 /// Parses JSON once its values fit in memory.
 pub(in crate::upstream) async fn parsed(text: &[u8], progress: &Progress) -> Result<Value, Unparsed> {
     let measured = task::work_on(text.len(), || json::measure(text));
-    let found = measured.map_err(|unfit| Unparsed::Unreadable(unfit.to_string()))?;
+    let found = measured.map_err(|_| Unparsed::Unreadable)?;
     if found.tree_bytes > memory::SMALL {
         let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
         let room = room.map_err(|full| Unparsed::TooMuch(format!("{full}; {}", full.hint())))?;
         progress.room().hold(room);
     }
     let parsed = task::work_on(text.len(), || serde_json::from_slice::<Value>(text));
-    parsed.map_err(|error| Unparsed::Unreadable(error.to_string()))
+    parsed.map_err(|_| Unparsed::Unreadable)
 }
 
 /// Parses a large answer once its values fit in memory.
@@ -207,13 +207,13 @@ async fn values(text: String, progress: &Progress) -> Result<ServerResult, Servi
     let value = parsed(text.as_bytes(), progress).await.map_err(|unparsed| {
         ServiceError::McpError(match unparsed {
             Unparsed::TooMuch(why) => too_much(why),
-            Unparsed::Unreadable(why) => unreadable(why),
+            Unparsed::Unreadable => unreadable("no JSON", text.as_bytes()),
         })
     })?;
     match value.get("resultType").and_then(Value::as_str) {
         Some("input_required") => {
             let asked = serde_json::from_value(value).map(ServerResult::InputRequiredResult);
-            asked.map_err(|error| ServiceError::McpError(unreadable(error)))
+            asked.map_err(|_| ServiceError::McpError(unreadable("no questions that it could have", text.as_bytes())))
         }
         _ => Ok(ServerResult::CustomResult(CustomResult(value))),
     }

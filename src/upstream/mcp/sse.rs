@@ -22,6 +22,7 @@ use super::http;
 use super::http_client::{Events, Headers};
 use super::http_post::EVENTS;
 use super::lines::MAX_MESSAGE;
+use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
 use super::stream_messages::{PassedOver, readable};
 use crate::error::Result;
@@ -39,6 +40,7 @@ pub(super) struct SseTransport {
     client: reqwest::Client,
     authorization: Authorization,
     endpoint: Url,
+    pending: Pending,
     received: mpsc::Receiver<ServerJsonRpcMessage>,
     ended: Arc<AtomicBool>,
     reading: Option<Task>,
@@ -75,11 +77,12 @@ impl SseTransport {
         let base = response.url().clone();
         let mut events = events(response);
         let endpoint = endpoint(&mut events, &base, &passed_over).await?;
-        let events = readable(events, None, passed_over);
+        let pending = Pending::default();
+        let events = readable(events, None, Some(pending.clone()), passed_over);
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
         let reading = Some(Task::spawn(read(events, tell, Arc::clone(&ended))));
-        Ok(Self { client, authorization, endpoint, received, ended, reading })
+        Ok(Self { client, authorization, endpoint, pending, received, ended, reading })
     }
 
     /// Becomes true when the stream ends, before every request has seen it.
@@ -147,6 +150,7 @@ impl Transport<RoleClient> for SseTransport {
     type Error = HttpError;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        self.pending.sent(&message);
         let (client, endpoint) = (self.client.clone(), self.endpoint.clone());
         let authorization = self.authorization.clone();
         async move {

@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use confine::server::Layer;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, mpsc};
 
-use super::lines::{Messages, Pending};
+use super::lines::Messages;
+use super::message::answered;
+use super::pending::Pending;
 use super::process::{Process, Stdin};
 use crate::config::Confinement;
 use crate::confined::{self, Examined};
@@ -219,25 +221,18 @@ impl Transport<RoleClient> for StdioTransport {
     type Error = std::io::Error;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-        match &message {
-            ClientJsonRpcMessage::Request(request) => {
-                self.pending.insert(request.id.clone());
-                match &request.request {
-                    ClientRequest::DiscoverRequest(_) => self.discovery = Some((request.id.clone(), false)),
-                    ClientRequest::InitializeRequest(_) => {
-                        self.discovery.iter_mut().for_each(|(_, is_replaced)| *is_replaced = true);
+        self.pending.sent(&message);
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            match &request.request {
+                ClientRequest::DiscoverRequest(_) => self.discovery = Some((request.id.clone(), false)),
+                ClientRequest::InitializeRequest(_) => {
+                    if let Some((id, is_replaced)) = &mut self.discovery {
+                        *is_replaced = true;
+                        self.pending.remove(id);
                     }
-                    _ => {}
                 }
+                _ => {}
             }
-            ClientJsonRpcMessage::Notification(notice) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.pending.remove(id);
-                }
-            }
-            _ => {}
         }
         let stdin = Arc::clone(&self.stdin);
         async move {
@@ -256,12 +251,7 @@ impl Transport<RoleClient> for StdioTransport {
                 self.waiting.extend(self.received.recv().await?);
             }
             let message = self.waiting.pop_front()?;
-            let answered = match &message {
-                ServerJsonRpcMessage::Response(response) => Some(&response.id),
-                ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
-                _ => None,
-            };
-            match (&self.discovery, answered) {
+            match (&self.discovery, answered(&message)) {
                 (Some((id, true)), Some(answered)) if id == answered => self.discovery = None,
                 _ => return Some(message),
             }

@@ -6,9 +6,10 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
 use super::failure::{ended, oversized};
-use super::http_client::{Events, is_same};
+use super::http_client::Events;
 use super::lines::{MAX_MESSAGE, id_at_head};
 use super::message::{self, Parsed};
+use super::pending::Pending;
 use super::sse::{Event, TOO_LARGE};
 use crate::task;
 use crate::text::head;
@@ -35,8 +36,14 @@ impl PassedOver {
 
 /// The events with a message each, as rmcp reads them. Events of a post belong to the request `id`: an answer that cannot be
 /// used, or none at all, is replaced by an error.
-pub(super) fn readable(events: Events, id: Option<RequestId>, passed_over: PassedOver) -> Events {
-    let mut reading = Reading { id, passed_over, can_resume: false, is_settled: false, last: None };
+/// `pending` are the requests that are answered in it, if they are known.
+pub(super) fn readable(
+    events: Events,
+    id: Option<RequestId>,
+    pending: Option<Pending>,
+    passed_over: PassedOver,
+) -> Events {
+    let mut reading = Reading { id, pending, passed_over, can_resume: false, is_settled: false, last: None };
     let events = events.map(Some).chain(stream::iter([None]));
     events.flat_map(move |event| stream::iter(reading.next(event))).boxed()
 }
@@ -55,6 +62,7 @@ pub(super) async fn first_answer(mut events: Events) -> Option<ServerJsonRpcMess
 
 struct Reading {
     id: Option<RequestId>,
+    pending: Option<Pending>,
     passed_over: PassedOver,
     /// An event had an id: rmcp resumes the stream after its end.
     can_resume: bool,
@@ -101,15 +109,14 @@ impl Reading {
     /// The messages of an event.
     fn messages(&mut self, data: &str) -> Vec<String> {
         let mut messages = Vec::new();
-        for parsed in task::work_on(data.len(), || message::parse(data.as_bytes())) {
+        let pending = self.pending.clone().unwrap_or_default();
+        for parsed in task::work_on(data.len(), || message::parse(data.as_bytes(), &pending)) {
             let message = match parsed {
                 Parsed::Message(message) => *message,
                 Parsed::Answer(of, error) => ServerJsonRpcMessage::error(error, Some(of)),
-                Parsed::Broken(error) => match id_at_head(data.as_bytes()) {
-                    Some(of) if self.id.as_ref().is_some_and(|id| is_same(&of, id)) => {
-                        ServerJsonRpcMessage::error(error, Some(of))
-                    }
-                    _ => {
+                Parsed::Broken(error) => match id_at_head(data.as_bytes()).filter(|of| pending.has(of)) {
+                    Some(of) => ServerJsonRpcMessage::error(error, Some(of)),
+                    None => {
                         self.pass(data);
                         continue;
                     }
@@ -126,10 +133,15 @@ impl Reading {
             let message = match message {
                 // It belongs to the only request here.
                 ServerJsonRpcMessage::Error(error) if error.id.is_none() => {
-                    ServerJsonRpcMessage::error(error.error, self.id.clone())
+                    ServerJsonRpcMessage::error(error.error, self.id.clone().or_else(|| pending.only()))
                 }
                 message => message,
             };
+            let is_awaited = message::answered(&message).is_none_or(|of| pending.remove(of));
+            if !is_awaited && self.id.is_none() && self.pending.is_some() {
+                self.pass(data);
+                continue;
+            }
             self.is_settled |= matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_));
             messages.extend(serde_json::to_string(&message).ok());
         }

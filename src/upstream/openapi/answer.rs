@@ -31,7 +31,7 @@ pub(super) async fn of(server: &str, tool: &str, answered: Answered, progress: &
                     .hint("ask for less: a filter, a page size or fewer fields")
                     .with_effect(Effect::Done));
             }
-            Err(Unparsed::Unreadable(_)) => return Ok(content(Block::Text(lossy(body)))),
+            Err(Unparsed::Unreadable) => return Ok(content(Block::Text(lossy(body)))),
         }
     }
     if is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&body).is_ok()) {

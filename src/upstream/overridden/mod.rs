@@ -185,7 +185,7 @@ fn sent(shown: &str, by: &Override, given: &Map<String, Value>) -> Result<Map<St
 async fn values(text: &str, progress: &Progress) -> Result<Option<Value>> {
     match parsed(text.as_bytes(), progress).await {
         Ok(value) => Ok(Some(value)),
-        Err(Unparsed::Unreadable(_)) => Ok(None),
+        Err(Unparsed::Unreadable) => Ok(None),
         Err(Unparsed::TooMuch(why)) => {
             Err(Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))
         }
