@@ -110,7 +110,7 @@ const ANSWERS: &[(&str, &[&str])] = &[
     ("number in words", &[FINE, "string"]),
     ("raw value as a large result", &["reserved"]),
     ("no result", &["code"]),
-    ("a text as result", &["code"]),
+    ("a text as result", &["string"]),
     ("17 MiB", &[MUCH, "larger than 16 MiB"]),
     ("large notifications", &[FINE]),
     ("large unknown notifications", &[FINE]),

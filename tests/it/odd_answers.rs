@@ -55,7 +55,7 @@ async fn asked(session: &Session, call: &str, raw: &str) -> Value {
     let arguments = json!({ "raw": raw });
     let code = format!(
         "try {{ return {{ value: (await {call}({arguments})) ?? null }} }}
-         catch (e) {{ return {{ code: e.code, message: e.message, fix: e.fix, retryable: e.retryable }} }}"
+         catch (e) {{ return {{ code: e.code, message: e.message, fix: e.suggested_fix, retryable: e.retryable }} }}"
     );
     session.execute("javascript", &code).await
 }
