@@ -71,7 +71,7 @@ impl SseTransport {
         };
         let response = authorization.send(get).await?;
         let kind = header(&response, CONTENT_TYPE);
-        if !kind.as_deref().is_some_and(|kind| essence(kind) == EVENTS) {
+        if kind.as_deref().is_none_or(|kind| essence(kind) != EVENTS) {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
         let base = response.url().clone();
