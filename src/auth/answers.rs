@@ -63,6 +63,8 @@ fn tidy(fields: &mut Map<String, Value>) {
         let said = value.take();
         *value = match key.as_str() {
             "expires_in" | "interval" => seconds(&said),
+            // Without it a document is refused; one that does not parse would only be passed over.
+            "issuer" if !said.is_string() => Value::Null,
             "scope" => list(&said).map_or(Value::Null, |all| all.join(" ").into()),
             key if is_of(LISTS, key) => list(&said).map_or(Value::Null, Value::from),
             key if key.ends_with("_supported") => match &said {
