@@ -93,6 +93,7 @@ fn readable() -> Vec<(String, Value)> {
         of(json!({}), json!(null)),
         of(json!([1, 2]), json!([1, 2])),
         of(json!({ "rows": [1, 2] }), json!({ "rows": [1, 2] })),
+        of(json!({ "rows": [1, 2], "isError": false }), json!({ "rows": [1, 2] })),
         of(json!({ "content": "just text" }), json!("just text")),
         of(json!({ "content": null, "structuredContent": { "a": 1 } }), json!({ "a": 1 })),
         of(json!({ "structuredContent": { "a": 1 } }), json!({ "a": 1 })),

@@ -87,9 +87,18 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
 
 /// A small message in the form of MCP, with a number for its id if it is an answer.
 pub(super) fn plain(text: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let message = tool_answer(text).or_else(|| serde_json::from_slice(text).ok())?;
+    let is_whole = |message: &ServerJsonRpcMessage| match message {
+        ServerJsonRpcMessage::Response(response) => !is_tool(&response.result),
+        _ => true,
+    };
+    let message = tool_answer(text).or_else(|| serde_json::from_slice(text).ok().filter(is_whole))?;
     let is_answer = matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_));
     (!is_answer || matches!(answered(&message), Some(RequestId::Number(_)))).then_some(message)
+}
+
+/// True for a tool's result, of which rmcp drops the fields that it does not know.
+fn is_tool(result: &ServerResult) -> bool {
+    matches!(result, ServerResult::CallToolResult(_))
 }
 
 /// A refusal in the form of JSON-RPC, whatever request it is about.
@@ -222,7 +231,7 @@ fn answer(id: RequestId, text: &str, is_small: bool) -> Parsed {
             let why = Unfit::TooMuch { measure: found, limit: most };
             return Parsed::Answer(id, too_much(format_args!("{why} (half of `memory.answers`)")));
         }
-        _ if is_small => serde_json::from_str(text).ok(),
+        _ if is_small => serde_json::from_str(text).ok().filter(|result| !is_tool(result)),
         _ => None,
     };
     let result = result.unwrap_or_else(|| ServerResult::CustomResult(CustomResult(Value::String(text.to_owned()))));
