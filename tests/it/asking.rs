@@ -379,13 +379,16 @@ async fn a_flood_of_logs_is_cut_and_says_so() {
     let Some(config) = python("asking", "asking.py", &["legacy"]) else { return };
     let (fence, client) = (Fence::new(), Client::able());
     let service = connected(&fence, Era::Legacy, &config, "asking", &client).await;
+    let started = Instant::now();
     run(&service, "return await asking.work({steps: 500, pause: 0})").await.expect("it works");
     let heard = client.heard_until(|heard| heard.iter().any(|line| line.contains("log entries were dropped"))).await;
+    // Twenty a second beside those at once: a busy machine takes longer, and so lets more pass.
+    let since = usize::try_from(started.elapsed().as_secs()).expect("a short time") * 20;
     let logs = heard.iter().filter(|line| line.starts_with("log ")).count();
-    assert!((50..150).contains(&logs), "{logs} log entries");
+    assert!((50..150 + since).contains(&logs), "{logs} log entries");
     assert!(heard.iter().any(|line| line.contains("log entries were dropped")), "{heard:?}");
     let progress = heard.iter().filter(|line| line.starts_with("progress ")).count();
-    assert!(progress < 50, "{progress} reports of progress");
+    assert!(progress < 50 + since, "{progress} reports of progress");
     service.cancel().await.expect("the session ends");
 }
 
