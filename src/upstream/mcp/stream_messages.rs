@@ -43,7 +43,7 @@ pub(super) fn readable(
     pending: Option<Pending>,
     passed_over: PassedOver,
 ) -> Events {
-    let mut reading = Reading { id, pending, passed_over, can_resume: false, is_settled: false, last: None };
+    let mut reading = Reading { id, pending, passed_over, can_resume: false, is_settled: false, broken: None, last: None };
     let events = events.map(Some).chain(stream::iter([None]));
     events.flat_map(move |event| stream::iter(reading.next(event))).boxed()
 }
@@ -68,6 +68,8 @@ struct Reading {
     can_resume: bool,
     /// The request has an answer, or the stream an error.
     is_settled: bool,
+    /// The error of the last message that is no JSON: it may have been the answer.
+    broken: Option<ErrorData>,
     /// The last thing that was passed over.
     last: Option<String>,
 }
@@ -86,7 +88,8 @@ impl Reading {
             }
             None if self.is_settled || self.can_resume => return Vec::new(),
             None => {
-                let data = self.in_place(ended(self.last.as_deref()));
+                let error = self.broken.take().unwrap_or_else(|| ended(self.last.as_deref()));
+                let data = self.in_place(error);
                 return data.map(|data| Ok(Sse { data: Some(data), ..Sse::default() })).into_iter().collect();
             }
         };
@@ -118,6 +121,7 @@ impl Reading {
                     Some(of) => ServerJsonRpcMessage::error(error, Some(of)),
                     None => {
                         self.pass(data);
+                        self.broken = Some(error);
                         continue;
                     }
                 },
