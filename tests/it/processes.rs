@@ -51,7 +51,7 @@ async fn a_process_that_was_replaced_is_gone_with_all_that_it_started() {
     let Some((session, log)) = started(&fence, &["launch"]).await else { return };
     let first = log.pids();
     assert_eq!(first.len(), 2, "a launcher and a server");
-    let error = session.execute_err("starlark", "faulty.act(nonce='1', fault='garbage')").await;
+    let error = session.execute_err("starlark", "faulty.act(nonce='1', fault='close')").await;
     assert!(error.contains("TRANSPORT_DEAD"), "{error}");
     assert_eq!(session.execute("starlark", "faulty.slow(ms=1)").await, "done");
     all_end(&first, Duration::from_secs(6)).await;

@@ -9,6 +9,9 @@ use wire::ScriptError;
 use super::function::{FunctionOf, is_type};
 use super::syntax_at;
 
+/// Most functions that an error names.
+const TOLD: usize = 5;
+
 /// A function of the top level, by its name.
 type Named<'p, 'a> = (&'p BindingIdentifier<'a>, FunctionOf<'p, 'a>, Span);
 
@@ -37,8 +40,10 @@ pub(super) fn uncalled(program: &Program<'_>, code: &str) -> Result<Option<Span>
         (None, _) if acts => return Ok(None),
         (Some((name, function, _)), _) | (None, [(name, function, _)]) => (*name, *function),
         (None, [(first, ..), ..]) => {
-            let all: Vec<String> = functions.iter().map(|(name, ..)| format!("`{}`", name.name)).collect();
-            return Err(told(code, first, &format!("{} and calls none of them", all.join(", ")), ""));
+            let some: Vec<String> = functions.iter().take(TOLD).map(|(name, ..)| format!("`{}`", name.name)).collect();
+            let more = functions.len() - some.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Err(told(code, first, &format!("{}{more} and calls none of them", some.join(", ")), ""));
         }
     };
     let needs = function.params().items.iter().any(|it| it.initializer.is_none());
