@@ -290,7 +290,10 @@ async fn long_code_is_not_taken_for_deep() {
         ("no semicolons", lines("var f = (a) => a.b.c(1)\nif (f) {\n  f(1)\n} else if (g) f(2)\nelse f(3)\n")),
         (
             "functions",
-            format!("{}f()", lines("function f(a, b) { if (a) return b; for (const x of a) { b += x } return a / b }\n")),
+            format!(
+                "{}f()",
+                lines("function f(a, b) { if (a) return b; for (const x of a) { b += x } return a / b }\n")
+            ),
         ),
         ("types", lines("{ let a: Map<string, Array<Record<string, number>>> | { a: B<C>; d(): E<F> }; }\n")),
         ("switch", format!("switch (1) {{\n{}}}", lines("  case 1:\n    f(1)\n    break\n"))),

@@ -43,7 +43,8 @@ pub(super) fn readable(
     pending: Option<Pending>,
     passed_over: PassedOver,
 ) -> Events {
-    let mut reading = Reading { id, pending, passed_over, can_resume: false, is_settled: false, broken: None, last: None };
+    let mut reading =
+        Reading { id, pending, passed_over, can_resume: false, is_settled: false, broken: None, last: None };
     let events = events.map(Some).chain(stream::iter([None]));
     events.flat_map(move |event| stream::iter(reading.next(event))).boxed()
 }
