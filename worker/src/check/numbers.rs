@@ -80,7 +80,7 @@ pub(super) fn negative(unary: &UnaryExpression<'_>) -> Option<Value> {
         Expression::BigIntLiteral(it) => big(it)?,
         _ => return None,
     };
-    if size == Value::from(0) { Some(size) } else { whole(&format!("-{size}")) }
+    if size == 0 { Some(size) } else { whole(&format!("-{size}")) }
 }
 
 fn whole(digits: &str) -> Option<Value> {
