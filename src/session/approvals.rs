@@ -41,7 +41,7 @@ impl Approvals {
     /// Remembers a consent.
     ///
     /// # Errors
-    /// As of [`State::insert`].
+    /// As of [`insert`](crate::state::Collections::insert).
     pub async fn grant(&self, consent: &Consent) -> Result<()> {
         let (name, room) = (consent.name(), Room::APPROVALS);
         let new = New { name, value: String::new(), labels: Labels::new(), ttl: None, replaces: Vec::new(), room };
@@ -51,7 +51,7 @@ impl Approvals {
     /// True if the user consented.
     ///
     /// # Errors
-    /// As of [`State::entries`].
+    /// As of [`entries`](crate::state::Collections::entries).
     pub async fn has(&self, consent: &Consent) -> Result<bool> {
         Ok(!self.state.entries(&self.collection, &consent.name()).await?.is_empty())
     }

@@ -90,7 +90,7 @@ impl Results {
     /// Kept results that `sees` allows, oldest first, perhaps without their values.
     ///
     /// # Errors
-    /// As of [`State::entries`].
+    /// As of [`entries`](crate::state::Collections::entries).
     pub async fn list(&self, sees: impl Fn(&Labels) -> bool) -> Result<Vec<Entry>> {
         let kept = self.state.listed(&self.collection).await?;
         Ok(kept.into_iter().filter(|result| sees(&result.labels)).collect())

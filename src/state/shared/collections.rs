@@ -79,7 +79,7 @@ async fn look(link: &Link, key: &str, ttl: u64) -> Result<Looked> {
     Ok(Looked { version, head, now })
 }
 
-/// See [`crate::state::State::listed`] and [`crate::state::State::entries`].
+/// See [`crate::state::Collections::listed`] and [`crate::state::Collections::entries`].
 pub(super) async fn entries(
     link: &Link,
     keys: &Keys,
@@ -118,7 +118,7 @@ pub(super) async fn dropped(link: &Link, keys: &Keys, of: &Collection) -> Result
     Ok(head.dropped.into_iter().map(|(name, labels)| (name.into(), labels)).collect())
 }
 
-/// See [`crate::state::State::insert`].
+/// See [`crate::state::Collections::insert`].
 pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New) -> Result<()> {
     let New { name, value, labels, ttl, replaces, room } = new;
     let bytes = name.len() + value.len() + room.overhead;
@@ -150,7 +150,7 @@ pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New
     Err(crowded())
 }
 
-/// See [`crate::state::State::remove`].
+/// See [`crate::state::Collections::remove`].
 pub(super) async fn remove(link: &Link, keys: &Keys, from: &Collection, ids: &[u64]) -> Result<()> {
     for _ in 0..TRIES {
         let key = key(keys, from);
