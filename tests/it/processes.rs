@@ -51,10 +51,12 @@ async fn a_process_that_was_replaced_is_gone_with_all_that_it_started() {
     let Some((session, log)) = started(&fence, &["launch"]).await else { return };
     let first = log.pids();
     assert_eq!(first.len(), 2, "a launcher and a server");
-    let error = session.execute_err("starlark", "faulty.act(nonce='1', fault='close')").await;
-    assert!(error.contains("TRANSPORT_DEAD"), "{error}");
+    let config = std::fs::read_to_string(fence.work().join("forge.toml")).expect("a configuration");
+    fence.write("forge.toml", &config.replace("env = { ", "env = { OTHER = \"1\", "));
+    session.hang_up();
+    all_end(&first, Duration::from_secs(60)).await;
+    session.ready(&["faulty"]).await;
     assert_eq!(session.execute("starlark", "faulty.slow(ms=1)").await, "done");
-    all_end(&first, Duration::from_secs(6)).await;
     assert!(log.pids()[2..].iter().all(|pid| runs(*pid)));
 }
 

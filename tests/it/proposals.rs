@@ -131,7 +131,7 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
     ("javascript", JS, "{}", "../out", "is no name of a script"),
     ("javascript", JS, "{}", "/abs", "is no name of a script"),
     ("javascript", JS, "{}", "a/../b", "is no name of a script"),
-    ("javascript", JS, "{}", " ", "is no name of a script"),
+    ("javascript", JS, "{}", ".", "is no name of a script"),
     ("javascript", JS, "{}", "class", "is no name of a script"),
     ("javascript", JS, "{}", "a.js", "is no name of a script"),
     ("javascript", JS, "{}", "a\u{1b}[31m\u{202e}", "is no name of a script"),
