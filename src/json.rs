@@ -58,7 +58,7 @@ pub fn is_composed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// What a value says of an error: its text, or the first under a usual key.
+/// Finds the text of an error in a value: the value itself, or the first text under a usual key.
 #[must_use]
 pub fn words(value: &serde_json::Value) -> Option<&str> {
     const KEYS: [&str; 9] =

@@ -28,7 +28,7 @@ pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Does work that blocks on the disk, or takes long, on a thread that serves nobody.
+/// Runs work that blocks or takes long on a thread for blocking work.
 ///
 /// # Errors
 /// Those of the work, and `INTERNAL` when it panics.

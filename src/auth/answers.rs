@@ -14,6 +14,9 @@ const MAX_SECONDS: f64 = 315_360_000.0;
 const CODE_SECONDS: u64 = 1800;
 /// Most bytes that are repeated of an answer without OAuth's fields.
 const MAX_SAID: usize = 200;
+/// Most names of fields that are repeated of it, and most bytes of one.
+const MAX_NAMES: usize = 10;
+const MAX_NAME: usize = 30;
 /// Fields that are texts, beside those that end in `_endpoint`.
 const TEXTS: &str = "access_token authorization_server client_id client_name client_secret device_code error \
     error_description id_token jwks_uri refresh_token resource token_type user_code verification_uri \
@@ -97,11 +100,20 @@ fn complete(fields: &mut Map<String, Value>) {
 
 /// The error of an answer that is neither a token nor an error of OAuth.
 fn unexplained(status: StatusCode, fields: &Map<String, Value>, text: &[u8]) -> Map<String, Value> {
-    let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    // A token alone, without a form, is read as a name.
+    let is_name =
+        |name: &&str| name.len() <= MAX_NAME && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let names: Vec<&str> = fields.keys().map(String::as_str).filter(is_name).take(MAX_NAMES).collect();
     let said = fields.get("error_description").or_else(|| fields.get("message")).and_then(Value::as_str);
     let (error, said) = match (status.is_success(), said) {
         // What stands under another name may be a secret.
-        (true, _) => ("no access_token".to_owned(), format!("the answer has only {}", names.join(", "))),
+        (true, _) => (
+            "no access_token".to_owned(),
+            match names.as_slice() {
+                [] => "the answer has no field of OAuth".to_owned(),
+                names => format!("the answer has only {}", names.join(", ")),
+            },
+        ),
         (false, Some(said)) => (format!("HTTP {status}"), said.to_owned()),
         (false, None) => (format!("HTTP {status}"), String::from_utf8_lossy(text).into_owned()),
     };

@@ -30,7 +30,7 @@ pub(super) enum Issuer<'a> {
     Of(&'a Record),
 }
 
-/// What is known of an MCP server's logins.
+/// The authorization server of an MCP server, discovered.
 pub(super) struct Found {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,

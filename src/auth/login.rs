@@ -108,8 +108,8 @@ impl Login {
         let _lock = self.store.lock().await.map_err(failed)?;
         self.manager.set_credential_store(Keep::new(Arc::clone(&self.store), self.record.clone()));
         // Both texts are one address: a host with and without its slash.
-        let is_ours =
-            |said: &str| self.issuer.as_deref().is_some_and(|ours| Url::parse(ours).ok() == Url::parse(said).ok());
+        let ours = self.issuer.as_deref().and_then(|ours| Url::parse(ours).ok());
+        let is_ours = |said: &str| ours.is_some() && Url::parse(said).ok() == ours;
         let issuer = if callback.issuer.as_deref().is_some_and(is_ours) { self.issuer } else { callback.issuer };
         let exchange =
             self.manager.exchange_code_for_token_with_issuer(&callback.code, &callback.csrf_token, issuer.as_deref());

@@ -57,7 +57,7 @@ limits! {
     /// Tools in a lock.
     PIN_TOOLS: "reviewed tools", 100_000, Items, "`stubs.lock` of `manifest.pin`";
 
-    /// What is kept of a server's first list.
+    /// Record of a server's first list.
     FIRST_USE: "digests of a first list", 1 << 20, Bytes, "servers, with `manifest.pin_first_use`";
     /// Definitions of a server that are examined for findings.
     EXAMINED_LIST: "definitions examined for findings", 16 << 20, Bytes, "the lists of servers";
@@ -167,7 +167,7 @@ limits! {
     CONSOLE_STREAMS: "live pages", 32, Items, "the console";
     /// Runs of the audit log that the console lists: the newest.
     CONSOLE_RUNS: "listed runs", 50_000, Items, "the console";
-    /// What the console keeps of them.
+    /// Bytes of their index.
     CONSOLE_INDEX: "index of runs", 64 << 20, Bytes, "the console";
     /// Connections to the daemon.
     DAEMON_CONNECTIONS: "connections", 256, Items, "connections to the daemon";

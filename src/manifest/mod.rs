@@ -434,7 +434,7 @@ impl ServerEntry {
         self.state == ServerState::Connecting
     }
 
-    /// Whether it may list more by itself: it is starting, or some of its lists are late.
+    /// True while it starts, or while one of its lists is late.
     #[must_use]
     pub fn is_listing(&self) -> bool {
         self.is_starting() || self.is_partial

@@ -47,11 +47,11 @@ pub(super) fn read(line: &[u8], mut held: Held) -> Read {
             (Err(error), _) => Read::Refused(None, refusal(&error)),
             (Ok(()), None) => Read::Message(Box::new(message), held),
             (Ok(()), Some(id)) => {
-                let mended = with_arguments(line).filter(|(_, bytes)| held.grow(found.tree_bytes + bytes).is_ok());
+                let mended = with_arguments(line, found.tree_bytes, &mut held);
                 let why = "tools/call takes `name`, a text, and `arguments`, an object with the arguments by name";
                 mended.map_or_else(
                     || Read::Refused(Some(id.clone()), ErrorData::invalid_params(why, None)),
-                    |(message, _)| Read::Mended(Box::new(message), held),
+                    |message| Read::Mended(Box::new(message), held),
                 )
             }
         },
@@ -69,15 +69,17 @@ fn unread_call(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// A call whose arguments are an object as JSON text, as some clients send them, with that object; and its bytes.
-fn with_arguments(line: &[u8]) -> Option<(ClientJsonRpcMessage, usize)> {
+/// A call whose arguments are an object as JSON text, as some clients send them, with that object. Its values are held
+/// before they are made, beside those of the line, which are made twice.
+fn with_arguments(line: &[u8], tree_bytes: usize, held: &mut Held) -> Option<ClientJsonRpcMessage> {
+    held.grow(2 * tree_bytes).ok()?;
     let mut whole: Value = serde_json::from_slice(line).ok()?;
     let place = whole.pointer_mut("/params/arguments")?;
     let text = place.as_str().map(|text| if text.trim().is_empty() { "{}" } else { text })?;
-    let bytes = json::measure(text.as_bytes()).ok()?.tree_bytes;
+    held.grow(2 * tree_bytes + json::measure(text.as_bytes()).ok()?.tree_bytes).ok()?;
     *place = Value::Object(json::parse(text.as_bytes(), limits::CLIENT_VALUES.max).ok()?);
     let message = serde_json::from_value(whole).ok()?;
-    unread_call(&message).is_none().then_some((message, bytes))
+    unread_call(&message).is_none().then_some(message)
 }
 
 /// Checks what is repeated in answers and reports: the id of a request, and its progress token.

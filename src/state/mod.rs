@@ -259,7 +259,7 @@ pub type LoginLock = Box<dyn Any + Send>;
 pub enum RecordKind {
     /// An approval.
     Approval,
-    /// What a server listed first.
+    /// Record of a server's first list.
     FirstUse,
 }
 

@@ -1,4 +1,4 @@
-//! What a configuration promises, it holds: small configurations, made from a seed, against a model that is written from
+//! Tests that a configuration keeps its promises: small ones, made from a seed, against a model that is written from
 //! docs/policy.md and knows no pattern, no catalog and no rule of this folder. Of each rule there are forms that are absent,
 //! exact, a pattern, misspelt, contradicted by another, about a server that is down or switched off, in a profile, and
 //! changed while a script runs.
@@ -314,7 +314,7 @@ impl Case {
         self.told(known).into_iter().flat_map(|(_, _, held)| held).collect()
     }
 
-    /// What the rules make of a call; of the lists of the servers they know nothing.
+    /// The verdict of the rules alone, without the lists of the servers.
     fn ruled(&self, act: Act) -> Verdict {
         let Act { server, tool, holds, from } = act;
         let own = &self.servers[server];
@@ -359,7 +359,7 @@ impl Case {
         })
     }
 
-    /// What becomes of a call of a script that began with this configuration.
+    /// The verdict of the model on a call of a script that began with this configuration.
     fn promised(&self, known: [Known; 2], act: Act) -> Verdict {
         match known[act.server] == Known::Down || self.held(known).contains(SERVERS[act.server]) {
             true => Verdict::Refused,
@@ -411,7 +411,7 @@ impl Taken {
         Self { rules, whole: catalogs.whole, catalog, config }
     }
 
-    /// What becomes of a call, as the broker decides about it; `None` where a script cannot hold what it should. `next` has
+    /// The verdict of the broker on a call; `None` where a script cannot hold what it should. `next` has
     /// come into force meanwhile.
     fn verdict(&self, act: Act, next: Option<&Rules>) -> Option<Verdict> {
         let taint = Taint::new(Arc::clone(&self.rules), Arc::default());

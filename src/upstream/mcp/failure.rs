@@ -212,8 +212,12 @@ fn of_refusal(name: &str, refusal: &Refusal) -> Error {
 }
 
 /// The beginning of foreign text, in one line.
-fn in_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REPEATED).collect()
+pub(super) fn in_one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_REPEATED) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
 }
 
 /// True if a failure is about the login.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::http_client::is_same;
-use crate::{json, memory};
+use crate::{json, memory, task};
 
 /// Revisions with a handshake, newest first.
 const OFFERS: [ProtocolVersion; 4] = [
@@ -127,7 +127,12 @@ impl Handshake {
     pub(super) fn read(&mut self, answer: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         match answer {
             ServerJsonRpcMessage::Response(JsonRpcResponse { jsonrpc, id, result }) => {
-                let result = self.filled(result);
+                let bytes = if let ServerResult::CustomResult(CustomResult(Value::String(text))) = &result {
+                    text.len()
+                } else {
+                    0
+                };
+                let result = task::work_on(bytes, || self.filled(result));
                 if let ServerResult::InitializeResult(_) = &result {
                     let accepted = self.offered.last().filter(|last| **last != OFFERS[0]);
                     self.revision.set(accepted.map(ToString::to_string));

@@ -97,9 +97,7 @@ impl HttpClient {
         let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
         match (message, patiently(post).await) {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                let pending = Pending::default();
-                pending.sent(message);
-                self.belonging(answer, &request.id, pending, session.is_some())
+                self.belonging(answer, &request.id, session.is_some())
             }
             (_, answer) => answer,
         }
@@ -140,7 +138,6 @@ impl HttpClient {
         &self,
         answer: StreamableHttpPostResponse,
         id: &RequestId,
-        pending: Pending,
         in_session: bool,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let replaced = |error: ErrorData, session| {
@@ -164,7 +161,7 @@ impl HttpClient {
                 replaced(unreadable("it has the number of another request", &came), session)
             }
             StreamableHttpPostResponse::Sse(events, session) => {
-                let events = readable(events, Some(id.clone()), Some(pending), self.passed_over.clone());
+                let events = readable(events, Some(id.clone()), Some(Pending::of(id)), self.passed_over.clone());
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             answer => Ok(answer),

@@ -73,8 +73,7 @@ pub(super) async fn post(
     // Another type may be a wrong one: what looks like JSON can be nothing else.
     match body_if(response, MAX_MESSAGE, |first| is_json(&form) || looks_like_json(first)).await? {
         Some(body) => {
-            let pending = Pending::default();
-            pending.sent(message);
+            let pending = Pending::of(&request.id);
             let parsed =
                 task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), Some(&request.id)));
             Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))

@@ -85,8 +85,13 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
     }
 }
 
+/// A text that is one small message in the form of MCP.
+pub(super) fn small(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    json::measure(text).ok().filter(|found| found.tree_bytes <= memory::SMALL).and_then(|_| plain(text))
+}
+
 /// A small message in the form of MCP, with a number for its id if it is an answer.
-pub(super) fn plain(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+fn plain(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     let is_whole = |message: &ServerJsonRpcMessage| match message {
         ServerJsonRpcMessage::Response(response) => !is_tool(&response.result),
         _ => true,

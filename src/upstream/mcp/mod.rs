@@ -126,43 +126,44 @@ impl Connect for Connector {
         self.account.as_ref().and_then(|account| account.version())
     }
 
+    async fn connect(&self) -> Result<Arc<Client>> {
+        self.connected().await.map(Arc::new)
+    }
+}
+
+impl Connector {
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
     /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
-    async fn connect(&self) -> Result<Arc<Client>> {
+    async fn connected(&self) -> Result<Client> {
         let secrets = self.secrets().await?;
         if let (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) =
             (&self.transport, &secrets)
         {
-            let connected = self.connect_sse(url, authorization).await.map(Arc::new);
-            return connected.map_err(|failed| self.describe(failed));
+            return self.connect_sse(url, authorization).await.map_err(|failed| self.describe(failed));
         }
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
         match self.attempt(auto, &secrets).await {
-            Ok(client) => Ok(Arc::new(client)),
+            Ok(client) => Ok(client),
             Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
                 let (Transport::Http { url, .. }, Secrets::Http(authorization)) = (&self.transport, &secrets) else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
                 // The first transport's error says more than the failure of the second.
-                let connected = self.connect_sse(url, authorization).await.map(Arc::new);
-                connected.map_err(|_| self.describe(Failed::Handshake(error)))
+                self.connect_sse(url, authorization).await.map_err(|_| self.describe(Failed::Handshake(error)))
             }
             // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
             // transport, with the handshake alone.
             Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-                let connected = self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map(Arc::new);
-                connected.map_err(|failed| self.describe(failed))
+                self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map_err(|failed| self.describe(failed))
             }
             Err(failed) => Err(self.describe(failed)),
         }
     }
-}
 
-impl Connector {
     /// Reads the credentials that the configuration names.
     async fn secrets(&self) -> Result<Secrets> {
         Ok(match &self.transport {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Client;
+use crate::task::Task;
 
 /// Least time that tools which are listed wait for the other lists.
 const SOON: Duration = Duration::from_secs(1);
@@ -35,6 +36,8 @@ struct Request {
     /// A reading went on without it.
     is_late: bool,
     found: watch::Receiver<Option<Arc<Found>>>,
+    /// A later request ends this one: a server that announces changes has one at a time.
+    _asking: Task,
 }
 
 impl Client {
@@ -46,10 +49,9 @@ impl Client {
             return request.found.clone();
         }
         let (tell, found) = watch::channel(None);
-        asked.now = Some(Request { since, is_late: false, found: found.clone() });
         let (client, own) = (Arc::clone(self), found.clone());
         // It ends by its own timeout.
-        tokio::spawn(async move {
+        let asking = Task::spawn(async move {
             let answer = Arc::new(client.list_others(resources, prompts).await);
             let mut asked = client.others.lock();
             asked.last = Arc::clone(&answer);
@@ -61,6 +63,7 @@ impl Client {
             }
             tell.send_replace(Some(answer));
         });
+        asked.now = Some(Request { since, is_late: false, found: found.clone(), _asking: asking });
         found
     }
 

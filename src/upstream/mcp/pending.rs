@@ -18,6 +18,13 @@ struct Waiting {
 }
 
 impl Pending {
+    /// This request alone.
+    pub(super) fn of(id: &RequestId) -> Self {
+        let pending = Self::default();
+        pending.0.lock().requests.insert(id.clone());
+        pending
+    }
+
     /// Notes a message that is sent: a request waits, and a cancelled one waits no more.
     pub(super) fn sent(&self, message: &ClientJsonRpcMessage) {
         match message {

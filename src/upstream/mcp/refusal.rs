@@ -8,11 +8,8 @@ use reqwest::header::{HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
-use super::failure::HttpError;
+use super::failure::{HttpError, in_one_line};
 use crate::limits;
-
-/// Most characters of the server's words in an error.
-const MAX_SHOWN: usize = 300;
 
 /// What a server answered in place of an answer of the protocol.
 #[derive(Debug)]
@@ -83,11 +80,9 @@ impl fmt::Display for Refusal {
         if let Some(reason) = self.status.canonical_reason() {
             write!(f, " {reason}")?;
         }
-        let words = self.words.split_whitespace().collect::<Vec<_>>().join(" ");
-        match words.char_indices().nth(MAX_SHOWN) {
-            Some((cut, _)) => write!(f, ": {}…", &words[..cut]),
-            None if words.is_empty() => Ok(()),
-            None => write!(f, ": {words}"),
+        match in_one_line(&self.words) {
+            words if words.is_empty() => Ok(()),
+            words => write!(f, ": {words}"),
         }
     }
 }

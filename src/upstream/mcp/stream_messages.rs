@@ -97,9 +97,10 @@ impl Reading {
         self.can_resume |= event.id.as_ref().is_some_and(|id| !id.is_empty());
         let data = event.data.take().filter(|data| !data.trim().is_empty());
         let mut messages = match data {
-            Some(data) if matches!(event.event.as_deref(), None | Some("" | "message")) => self.messages(&data),
+            Some(data) if matches!(event.event.as_deref(), None | Some("" | "message")) => self.messages(data),
             Some(data) => {
-                self.pass(&format!("event {}: {data}", event.event.as_deref().unwrap_or_default()));
+                let kind = event.event.as_deref().unwrap_or_default();
+                self.pass(&format!("event {}: {}", head(kind, KEPT), head(&data, KEPT)));
                 Vec::new()
             }
             None => Vec::new(),
@@ -111,8 +112,12 @@ impl Reading {
     }
 
     /// The messages of an event.
-    fn messages(&mut self, data: &str) -> Vec<String> {
-        let mut messages = Vec::new();
+    fn messages(&mut self, data: String) -> Vec<String> {
+        // The usual one goes on as it came.
+        if let Some(message) = task::work_on(data.len(), || message::small(data.as_bytes())) {
+            return if self.takes(&message, &data) { vec![data] } else { Vec::new() };
+        }
+        let (data, mut messages) = (data.as_str(), Vec::new());
         let pending = self.pending.clone().unwrap_or_default();
         for parsed in task::work_on(data.len(), || message::parse(data.as_bytes(), &pending)) {
             let message = match parsed {
@@ -135,22 +140,25 @@ impl Reading {
                     continue;
                 }
             };
-            let message = match message {
-                // It belongs to the only request here.
-                ServerJsonRpcMessage::Error(error) if error.id.is_none() => {
-                    ServerJsonRpcMessage::error(error.error, self.id.clone().or_else(|| pending.only()))
-                }
-                message => message,
-            };
-            let is_awaited = message::answered(&message).is_none_or(|of| pending.remove(of));
-            if !is_awaited && self.id.is_none() && self.pending.is_some() {
-                self.pass(data);
-                continue;
+            if self.takes(&message, data) {
+                messages.extend(serde_json::to_string(&message).ok());
             }
-            self.is_settled |= matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_));
-            messages.extend(serde_json::to_string(&message).ok());
         }
         messages
+    }
+
+    /// Notes a message that came as `data`; false if it is passed over, an answer to no request of a session's stream.
+    fn takes(&mut self, message: &ServerJsonRpcMessage, data: &str) -> bool {
+        let is_awaited = match (message::answered(message), &self.pending) {
+            (Some(of), Some(pending)) => pending.remove(of) || self.id.is_some(),
+            _ => true,
+        };
+        if is_awaited {
+            self.is_settled |= matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_));
+        } else {
+            self.pass(data);
+        }
+        is_awaited
     }
 
     /// Keeps something once, although it may come every few seconds.

@@ -150,9 +150,11 @@ fn facts(check: &Check, code: &str, stripped: Option<&Stripped>, program: &Progr
     };
     // A script that is a tool has to be a function, which its signature says.
     if facts.value == ValueOf::Return && !check.signature {
-        let module = module(script, facts.clone())?;
-        let name = uncalled(program, code).map_err(|error| relocated(&module, 1, error))?;
-        facts.value = name.map_or(ValueOf::Return, |name| ValueOf::Named(name.start, name.end));
+        match uncalled(program, code) {
+            Ok(Some(name)) => facts.value = ValueOf::Named(name.start, name.end),
+            Ok(None) => {}
+            Err(error) => return Err(relocated(&module(script, facts)?, 1, error)),
+        }
     }
     let module = module(script, facts.clone())?;
     if let Err((offset, message)) = banned::check_modules(&program.body) {

@@ -226,6 +226,11 @@ export default (host) => {
     return texts;
   };
 
+  const reasonText = (error) => {
+    const reasons = reasonsOf(error);
+    return reasons === undefined ? "" : ` (${join(reasons, "; ")})`;
+  };
+
   const define = (target, key, value) => defineProperty(target, key, { value, writable: true, configurable: true });
 
   // Errors that engines and natives throw; a script that stops itself throws others.
@@ -269,8 +274,7 @@ export default (host) => {
     if (isObject && safe(() => error instanceof Error, false)) {
       const cause = safe(() => error.cause, undefined);
       const because = safe(() => (cause instanceof Error ? ` (caused by: ${cause.message})` : ""), "");
-      const reasons = safe(() => reasonsOf(error), undefined);
-      const of = reasons === undefined ? "" : ` (${join(reasons, "; ")})`;
+      const of = safe(() => reasonText(error), "");
       const name = safe(() => String(error.name), "Error");
       return stringify({
         kind: error instanceof NoJson ? "result" : includes(NATIVE, name) ? "script" : "stopped",
@@ -663,10 +667,7 @@ export default (host) => {
     }
   };
 
-  const errorText = (error) => {
-    const reasons = reasonsOf(error);
-    return `${error.name}: ${error.message}${reasons === undefined ? "" : ` (${join(reasons, "; ")})`}`;
-  };
+  const errorText = (error) => `${error.name}: ${error.message}${reasonText(error)}`;
 
   const print = (isError) => (...args) => {
     const parts = [];
