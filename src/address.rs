@@ -8,10 +8,27 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-use crate::config::is_loopback;
-
 /// Variables that name a proxy. A proxy resolves the names behind it; its own address is the operator's choice.
 const PROXIES: &[&str] = &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// True if a URL points at this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        // In schemes that are none of the web's, the parser takes an address for a name.
+        Some(Host::Domain(name)) => match name.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback(),
+            Err(_) => name == "localhost" || name.ends_with(".localhost"),
+        },
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// True if tokens may travel to this address: over TLS, or within this machine.
+pub(crate) fn is_private(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
+}
 
 /// Class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

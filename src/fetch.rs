@@ -8,8 +8,7 @@ use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use reqwest::redirect::Policy;
 use url::Url;
 
-use crate::address::{Reach, refusal};
-use crate::config::{is_loopback, is_private};
+use crate::address::{Reach, is_loopback, is_private, refusal};
 use crate::error::chain;
 use crate::limits::Limit;
 use crate::tls;

@@ -161,7 +161,7 @@ impl Gateway {
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
         let workers = Workers { exe: worker, args: worker_args };
-        memory::configure(&config);
+        memory::configure(&config.memory, config.remote_clients());
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
@@ -248,7 +248,7 @@ impl Gateway {
         };
         let waiting_approvals = Approvals::new(&config, &self.state);
         // Infallible from here on.
-        memory::configure(&config);
+        memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
         // With another token it is another client: its runs end.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::config::{self, Config};
 pub(crate) use shared::{HINT as RESULTS_HINT, Refused, Share, SharedRoom};
 
 /// Values of large texts.
@@ -34,14 +33,33 @@ pub(crate) const SMALL: usize = 1 << 20;
 /// Longest wait of a large text for a reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sets the sizes of all rooms. Reservations stay, also over a smaller size.
-pub(crate) fn configure(config: &Config) {
-    let config::Memory { answers, results, lists, list } = config.memory;
+/// Memory of all rooms, in bytes: the `[memory]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// Values of large answers and results, in total.
+    pub answers: usize,
+    /// Stored results and the stash of all sessions.
+    pub results: usize,
+    /// Definitions of all servers, as JSON.
+    pub lists: usize,
+    /// Definitions of one server.
+    pub list: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { answers: 512 << 20, results: 256 << 20, lists: 64 << 20, list: 16 << 20 }
+    }
+}
+
+/// Sets the sizes of all rooms; `clients` share that of results. Reservations stay, also over a smaller size.
+pub(crate) fn configure<'a>(sizes: &Memory, clients: impl Iterator<Item = &'a String>) {
+    let &Memory { answers, results, lists, list } = sizes;
     for (room, bytes) in [(&ANSWERS, answers), (&LISTS, lists)] {
         room.size.store(bytes, Ordering::Relaxed);
         room.freed.notify_waiters();
     }
-    RESULTS.configure(results, config.remote_clients());
+    RESULTS.configure(results, clients);
     LIST.store(list, Ordering::Relaxed);
 }
 

@@ -8,8 +8,9 @@ use futures::future::join_all;
 use reqwest::redirect::Policy;
 use url::Url;
 
+use crate::address::is_loopback;
 use crate::address::{Reach, refusal};
-use crate::config::{Notify, is_loopback};
+use crate::config::Notify;
 use crate::error::chain;
 use crate::program::Program;
 use crate::redact::{self, Surface};

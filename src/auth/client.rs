@@ -17,8 +17,9 @@ use tower::{BoxError, Layer, Service};
 use url::Url;
 
 use super::answers::{Answer, readable};
+use crate::address::is_loopback;
 use crate::address::{Reach, refusal};
-use crate::config::{OAuth, is_loopback};
+use crate::config::OAuth;
 use crate::error::chain;
 use crate::limits;
 

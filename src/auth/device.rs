@@ -24,7 +24,7 @@ use super::explain::{error, refused};
 use super::record::{self, Record};
 use super::store::Store;
 use super::{Account, exposed, hide};
-use crate::config::is_private;
+use crate::address::is_private;
 use crate::error::{Result, chain};
 use crate::text::push_visible;
 

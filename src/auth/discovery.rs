@@ -13,7 +13,8 @@ use url::Url;
 
 use super::client::Client;
 use super::record::Record;
-use crate::config::{OAuth, is_private};
+use crate::address::is_private;
+use crate::config::OAuth;
 
 /// Total timeout of discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::glob::{Glob, Matcher, is_glob};
 use super::listing::Lines;
 use super::{Catalog, quarantine, skill_paths};
+use crate::config::SCRIPTS_SERVER as SERVER;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
 use crate::manifest::{Offer, ServerEntry, roots};
 use crate::meter::{Halt, Meter, Stopped};
-use crate::scripts::SERVER;
 use crate::text::brief;
 
 /// Names compared per metered step.

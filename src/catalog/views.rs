@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use super::index::{self, Ranking};
 use super::{Catalog, skill_paths};
-use crate::config::{Profile, View};
+use crate::config::{Profile, SCRIPTS_SERVER as SERVER, View};
 use crate::error::Result;
 use crate::manifest::{ServerEntry, ServerState};
-use crate::scripts::SERVER;
 use crate::skills::{self, Skills};
 
 /// Views by the name of their profile.

@@ -242,7 +242,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     #[cfg(unix)]
     crate::secrets::dump_no_core();
     log_to_stderr(&cli);
-    panics::install();
+    panics::install(|said| redact::text(redact::Surface::Log, said).into_owned());
     memory::set_up(task::threads());
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // New requests are heard while many steps of others wait, each up to milliseconds.

@@ -7,7 +7,8 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawAuth;
 use super::values::Values;
-use super::{Auth, OAuth, Transport, is_loopback};
+use super::{Auth, OAuth, Transport};
+use crate::address::is_private;
 use crate::redact::secret::Secret;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +130,4 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
     let private_network = raw.private_network.unwrap_or(false);
     let store = values.own_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"));
     Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store }))
-}
-
-/// True if tokens may travel to this address: over TLS, or within this machine.
-pub(crate) fn is_private(url: &Url) -> bool {
-    url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }

@@ -57,7 +57,6 @@ mod unmatched;
 mod values;
 
 pub use approvals::{Approvals, Notify};
-pub(crate) use auth::is_private;
 pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};
 pub use daemon::Daemon;
@@ -82,13 +81,13 @@ pub use reference::reference;
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
+pub use crate::memory::Memory;
 pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use state::Store;
 pub use telemetry::{Metrics, Telemetry};
-pub(crate) use transport::is_loopback;
 pub(crate) use units::show_size;
 pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use values::Values;
@@ -812,25 +811,6 @@ impl Default for Limits {
             stash_bytes: 16 << 20,
             stash_value_bytes: 4 << 20,
         }
-    }
-}
-
-/// The `[memory]` table: memory limits of the gateway, in bytes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Memory {
-    /// Values of large answers and results, in total.
-    pub answers: usize,
-    /// Stored results and the stash of all sessions.
-    pub results: usize,
-    /// Definitions of all servers, as JSON.
-    pub lists: usize,
-    /// Definitions of one server.
-    pub list: usize,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self { answers: 512 << 20, results: 256 << 20, lists: 64 << 20, list: 16 << 20 }
     }
 }
 

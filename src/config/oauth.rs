@@ -12,7 +12,8 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawClaimRow, RawResourceServer};
 use super::values::Values;
-use super::{Profile, is_private, profiles};
+use super::{Profile, profiles};
+use crate::address::is_private;
 use crate::limits;
 
 /// The `[http.oauth]` table: what makes the endpoint a resource server of an authorization server.

@@ -1,6 +1,5 @@
 //! `[state]`: the store that replicas share.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use super::policy::Isolation;
 use super::raw::RawState;
 use super::values::Values;
 use super::{Config, Expose};
+use crate::address::is_loopback;
 use crate::redact::secret::{self, Secret};
 
 /// Longest prefix of keys.
@@ -77,12 +77,6 @@ pub(super) fn store(values: Values<'_>, raw: RawState) -> Result<Option<Store>, 
         timeout: values.duration(&key.key("timeout"), timeout, Duration::from_secs(2), LEAST..=MOST)?,
         replicas: values.count(&key.key("replicas"), replicas, 0, 0..=16)? as usize,
     }))
-}
-
-/// True if a URL points at this machine. Its scheme is none whose hosts the URL parser knows to be addresses.
-fn is_loopback(url: &url::Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Checks that replicas share all that the configuration needs them to.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue};
-use url::{Host, Url};
+use url::Url;
 
 use super::credential::{self, Credential, RawCredential};
 use super::document::KeyPath;
@@ -13,6 +13,7 @@ use super::raw::RawServer;
 use super::sensitive;
 use super::values::Values;
 use super::{HttpKind, Transport};
+use crate::address::is_loopback;
 use crate::redact::secret::Secret;
 
 /// Resolves the transport of an entry and checks its keys.
@@ -194,16 +195,6 @@ pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Resul
         return fault("a credential in the query of a plain http URL".to_owned(), PLAIN);
     }
     Ok((url.into(), is_private))
-}
-
-/// True if a URL points at this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 /// Headers of HTTP itself or of the MCP transport.

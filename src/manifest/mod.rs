@@ -22,7 +22,6 @@ use crate::config::{self, Access, Binding, MEND, Patterns, ToolRule, Transport, 
 use crate::findings::{Findings, Later, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
-use crate::scripts;
 use crate::upstream::{Health, Listed as ListRoom, Listing, NO_TOOLS, Stderr};
 
 pub use cache::Cache;
@@ -425,7 +424,7 @@ impl ServerEntry {
     /// True for the scripts that are tools: no server is behind them.
     #[must_use]
     pub fn is_scripts(&self) -> bool {
-        self.name == scripts::SERVER
+        self.name == config::SCRIPTS_SERVER
     }
 
     /// Whether it is being started.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::address::Reach;
-use crate::config::is_loopback;
+use crate::address::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
 use crate::text::brief;
 

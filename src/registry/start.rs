@@ -9,7 +9,7 @@ use url::Url;
 
 use super::entry::{Argument, Entry, Input, Kind, Package, Remote, Variable};
 use crate::address::{Reach, refusal};
-use crate::config::{is_loopback, is_private};
+use crate::address::{is_loopback, is_private};
 use crate::people;
 use crate::text::brief;
 

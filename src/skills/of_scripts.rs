@@ -8,11 +8,9 @@ use serde_json::Value;
 use stubgen::ToolStub;
 
 use super::{MAX_DESCRIPTION, MAX_NAME, Skill, Skills};
+use crate::config::SCRIPTS_SERVER as SERVER;
 use crate::limits;
 use crate::manifest::ServerEntry;
-
-/// Name of the server whose tools are scripts; `scripts::SERVER`, which stands above this module.
-const SERVER: &str = "scripts";
 
 /// The skills of the folder with those of the scripts among `servers`. A skill of the folder hides that of a script
 /// with its name.

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::address;
 use crate::config::{self, Credential};
 use crate::error::{Error, ErrorCode, Result};
 use crate::secrets::{self, Resolved};
@@ -51,7 +52,7 @@ impl Traces {
             |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
         let client = crate::tls::client().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
         // Proxies are for other machines.
-        let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
+        let is_here = url::Url::parse(&config.traces).is_ok_and(|url| address::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();
         let client = client.map_err(|error| failed(&error))?;
         let poster = Post { client, headers: config.headers.clone(), resolved: Mutex::default() };

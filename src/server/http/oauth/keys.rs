@@ -11,8 +11,9 @@ use url::Url;
 
 use super::Refusal;
 use super::key_set::KeySet;
+use crate::address::is_private;
 use crate::auth::Documents;
-use crate::config::{ResourceServer, is_private};
+use crate::config::ResourceServer;
 use crate::json;
 use crate::limits;
 
