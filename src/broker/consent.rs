@@ -29,6 +29,8 @@ use crate::upstream::{Ask, Caller, Operation, Question, Speaker};
 
 /// Time that a question waits for concurrent calls of the same tool.
 const GATHER: Duration = Duration::from_millis(20);
+/// Most such times, while calls of the run are still being validated.
+const GATHERS: usize = 50;
 /// Most calls of one question.
 const MAX_CALLS: usize = 10;
 
@@ -99,6 +101,8 @@ struct ConsentState {
     /// Questions that the user put away: these calls wait, and are asked about no more.
     dismissed: BTreeMap<Consent, String>,
     planned: Vec<Planned>,
+    /// Calls of the run that are being validated.
+    arriving: usize,
     /// Questions that further calls can join.
     open: HashMap<Vec<Consent>, Arc<Batch>>,
     /// One question at a time for each key.
@@ -147,7 +151,32 @@ impl Settled {
     }
 }
 
+/// A call that is being validated, until it is dropped.
+pub(super) struct Arriving<'c>(&'c Consents);
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().arriving -= 1;
+    }
+}
+
 impl Consents {
+    /// Has questions wait for the call that is validated now.
+    pub(super) fn arriving(&self) -> Arriving<'_> {
+        self.0.lock().arriving += 1;
+        Arriving(self)
+    }
+
+    /// Waits for calls that were made together with one that needs consent.
+    async fn gather(&self) {
+        for _ in 0..GATHERS {
+            tokio::time::sleep(GATHER).await;
+            if self.0.lock().arriving == 0 {
+                return;
+            }
+        }
+    }
+
     /// The remembered decision about all of `wanted`; `None` if any of it must be asked.
     async fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Result<Option<Settled>> {
         let mut allowed = Vec::with_capacity(wanted.len());
@@ -277,7 +306,7 @@ impl Broker {
         if is_first {
             let turn = self.consents.turn(wanted);
             let _turn = turn.lock().await;
-            tokio::time::sleep(GATHER).await;
+            self.consents.gather().await;
             let (calls, hashes) = self.consents.close(wanted, &batch);
             // Another question for the same key may have been answered meanwhile.
             let remembered = self.consents.remembered(wanted, &self.context.session.approvals).await?;

@@ -228,6 +228,7 @@ impl Broker {
             .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = async {
+            let _arriving = self.consents.arriving();
             let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
             let max_bytes = self.context.limits.args_bytes;

@@ -56,6 +56,7 @@ mod units;
 mod unmatched;
 mod values;
 
+pub use crate::memory::Memory;
 pub use approvals::{Approvals, Notify};
 pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};
@@ -81,7 +82,6 @@ pub use reference::reference;
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
-pub use crate::memory::Memory;
 pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};

@@ -20,7 +20,7 @@ use worker::confine;
 
 use crate::Verdict::{Fails, Value};
 use crate::leaks::children;
-use crate::rogue::{done, exit, hang, send, write};
+use crate::rogue::{done, exit, frame, hang, send, write};
 use crate::{CONFIG, Verdict, eventually, gateway, in_runtime, is_taken_as, misbehaves, run};
 
 const BROKE: ErrorCode = ErrorCode::Internal;
@@ -103,7 +103,7 @@ fn misbehave(behaviour: &str, check: u64) {
         "more_code_than_allowed" => {
             facts(Some(Stripped { code: "x".repeat(1 << 20), map: Vec::new() }), ValueOf::Return);
         }
-        "largest_map" => map(vec![[0, 0, 0, 9]; 3_000_000]),
+        "largest_map" => largest_map(check),
         "more_calls_than_a_script_has" => outline(vec![site("{}"); 501]),
         "a_literal_that_is_not_there" => outline(vec![site(&"[".repeat(1 << 20))]),
         "a_mistake_that_is_not_there" => outline(vec![site("{\"no\": 1}")]),
@@ -129,6 +129,14 @@ fn misbehave(behaviour: &str, check: u64) {
         }
         _ => answer(check, Ok(Facts::default())),
     }
+}
+
+/// Made of text: to write it value by value takes seconds of those that the check has.
+fn largest_map(check: u64) {
+    let stripped = Some(Stripped { code: "x".to_owned(), map: vec![[0, 0, 0, 9]] });
+    let result = Ok(Facts { stripped, value: ValueOf::Return, ..Facts::default() });
+    let answer = json!(FromWorker::Checked(Box::new(Checked { check, result }))).to_string();
+    frame(answer.replace("[0,0,0,9]", &vec!["[0,0,0,9]"; 3_000_000].join(",")).as_bytes());
 }
 
 /// A call of a tool that is not there.

@@ -358,7 +358,7 @@ pub(crate) fn send(message: &FromWorker) {
     }
 }
 
-fn frame(body: &[u8]) {
+pub(crate) fn frame(body: &[u8]) {
     write(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
     write(body);
 }

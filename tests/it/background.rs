@@ -130,7 +130,9 @@ fn workers(gateway: u32) -> BTreeSet<u32> {
 async fn a_cancelled_run_ends_with_its_worker_and_keeps_its_output() {
     let session = Fence::new().serve("").await;
     let id = start(&session, &steps(3000)).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    while !cat(&session, &id).await.contains("\nline 1\n") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let before = workers(session.pid);
     assert!(!before.is_empty());
     let cancel = format!("return await forge.runs.cancel('{id}')");

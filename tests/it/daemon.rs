@@ -359,11 +359,14 @@ fn a_daemon_that_is_stopped_is_started_again_by_the_next_request_and_not_before(
 #[test]
 fn a_call_that_is_under_way_is_answered_before_the_daemon_ends() {
     let Some(faulty) = faulty(&[]) else { return };
-    let config = format!("{AUTO}{faulty}");
-    let place = Place::new(&config);
+    let fence = Fence::new();
+    let (calls, setting) = log(&fence);
+    let config = format!("{AUTO}{faulty}{setting}");
+    fence.write("forge.toml", &config);
+    let place = Place { fence };
     let mut wire = Wire::new(&place.fence, &config, true);
     wire.call(1, "execute", json!({"language": "starlark", "code": "faulty.slow(ms=1500)"}));
-    std::thread::sleep(Duration::from_millis(500));
+    eventually(|| (calls.count("slow") == 1).then_some(()));
     place.daemon(&["stop"]).success();
     assert_eq!(wire.answer(1)["result"]["content"][0]["text"], "done");
 }
@@ -460,7 +463,7 @@ async fn an_interrupted_command_cancels_its_call_in_the_daemon() {
     place.daemon(&["start"]).success();
     let mut command = place.fence.forgefs(["call", "faulty", "hang"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(1_500));
+    eventually(|| (servers.count("hang") == 1).then_some(()));
     signal(child.id(), Signal::SIGINT);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     eventually(|| (servers.count("cancelled") == 1).then_some(()));

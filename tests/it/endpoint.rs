@@ -367,7 +367,7 @@ async fn requests_in_flight_are_answered_before_it_ends_and_no_process_stays() {
     let running = [Arc::clone(&legacy), Arc::clone(&modern)].map(|client| {
         tokio::spawn(async move { run(&client, "await faulty.slow({ms: 1500}); return 'in time'").await })
     });
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    logged.until("slow", 2).await;
     served.terminate();
     for running in running {
         assert_eq!(running.await.expect("an answer"), "in time");
@@ -382,15 +382,17 @@ async fn requests_in_flight_are_answered_before_it_ends_and_no_process_stays() {
 
 #[tokio::test]
 async fn an_unused_session_makes_room_and_one_in_use_does_not() {
+    let fence = Fence::new();
+    let (logged, setting) = log(&fence);
     let Some(config) = faulty(&[]) else { return };
-    let served = Served::start(Fence::new(), &format!("{config}[http]\nmax_client_sessions = 2\n")).await;
+    let served = Served::start(fence, &format!("{config}{setting}[http]\nmax_client_sessions = 2\n")).await;
     let (first, second) = (served.session(None).await, served.session(None).await);
     let busy = served.message(
         Some(&first),
         &call(5, "execute", json!({"language": "javascript", "code": "await faulty.slow({ms: 4000}); return 'done'"})),
     );
     let busy = tokio::spawn(async move { busy.send().await.expect("an answer").text().await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    logged.until("slow", 1).await;
     let third = served.session(None).await;
     let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
     for (id, status) in [(&second, 404), (&third, 200), (&first, 200)] {

@@ -57,6 +57,15 @@ impl Log {
         fs::read_to_string(&self.0).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
+    /// Waits for that many times.
+    pub(crate) async fn until(&self, line: &str, count: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.count(line) < count {
+            assert!(Instant::now() < deadline, "{line:?} is logged {} times", self.count(line));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Processes that were started.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.lines().iter().filter_map(|line| line.strip_prefix("start ")?.parse().ok()).collect()

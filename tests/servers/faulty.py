@@ -141,6 +141,8 @@ def progress(identifier, token, steps, ms):
 
 
 def call(identifier, name, arguments, token=None):
+    if name in ("slow", "hang"):
+        log(name)
     if name in ("act", "act_safely"):
         act(identifier, arguments["nonce"], arguments.get("fault"))
     elif name == "progress":
