@@ -2,6 +2,7 @@
 
 mod check_stubs;
 mod conformance;
+mod lines;
 mod package;
 mod real;
 mod say;
@@ -48,6 +49,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tokens { args } => workspace.measure("tokens", &args),
         Task::Bench { names } => workspace.bench(&names),
         Task::V8 => workspace.show_v8(),
+        Task::Lines { revision } => workspace.lines(revision.as_deref()),
         Task::Trial { step } => trial::run(&step),
         Task::World(args) => workspace.world(&args),
         Task::Real => workspace.install_real(),
@@ -109,6 +111,11 @@ enum Task {
         /// The executable; one is built if none is given
         #[arg(long)]
         forgefs: Option<PathBuf>,
+    },
+    /// Count production lines by crate and folder: with code, without comments and tests
+    Lines {
+        /// A revision of the repository, whose lines are printed first
+        revision: Option<String>,
     },
     /// Measure how well search finds: recall and rank of the right tools, by set of questions
     ///

@@ -75,7 +75,7 @@ pub(crate) const TABLES: [&str; 8] = ["eval", "tokens", "catalog", "broker", "ch
 
 /// A checkout of ForgeFS.
 pub(crate) struct Workspace {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Workspace {
