@@ -540,7 +540,7 @@ impl Gateway {
         self.reloads.subscribe()
     }
 
-    /// Counts a token that let nobody in, by where it was sent.
+    /// Counts a token that let no client in, by where it was sent.
     pub fn refused_token(&self, place: &'static str) {
         self.metrics.refused_token(place);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Names of the servers whose data a value contains.
 pub type Labels = BTreeSet<String>;
 
-/// What a run, or a session, holds.
+/// Labels of a run, or of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     /// Servers whose data is held.

@@ -23,13 +23,13 @@ pub(crate) struct Program<'a> {
     pub(crate) words: &'a [String],
     /// Its whole environment.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// What it gets on stdin; `None` closes it.
+    /// Its stdin; `None` closes it.
     pub(crate) stdin: Option<&'a [u8]>,
     /// Most bytes of its stdout that are kept.
     pub(crate) stdout: usize,
 }
 
-/// What a program did.
+/// Result of a program.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     /// Beginning of its stdout: one byte more than was asked for if there was more.

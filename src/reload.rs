@@ -205,7 +205,7 @@ impl Follower {
             let mut widened = Widened::between(&now, &config);
             variables.difference(&known).for_each(|variable| widened.reads(variable));
             if !widened.is_empty() {
-                // A token that was taken back waits for nobody.
+                // Revocation takes effect without confirmation.
                 if let Some(revoked) = now.revoked(&config) {
                     self.gateway.reload(revoked, Pins::Keep).map_err(|error| error.to_string())?;
                 }

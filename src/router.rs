@@ -72,7 +72,7 @@ impl Router {
         }
     }
 
-    /// What the instance that serves an operation of a session is for, in one word; `None` for the one that gave the
+    /// Sharing scope of the instance that serves a session's operation, in one word; `None` for the one that gave the
     /// catalog its lists.
     #[must_use]
     pub fn scope(&self, server: &ServerEntry, tenant: Option<&Tenant>, operation: &Operation) -> Option<&'static str> {

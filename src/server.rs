@@ -255,7 +255,7 @@ impl ServerHandler for ForgeServer {
             .enable_completions()
             .enable_logging()
             .enable_tasks();
-        // Nobody who has no skills meets the extension.
+        // Without skills, a client does not meet the extension.
         let capabilities = match self.handler.changes_tools() {
             true => capabilities.enable_tool_list_changed(),
             false => capabilities,

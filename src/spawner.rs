@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Keeps descriptors that whoever started this process left open out of the processes that it starts itself. What is
+/// Keeps descriptors that the parent of this process left open out of the processes that it starts itself. What is
 /// opened from here on is kept out by how it is opened.
 #[cfg(unix)]
 pub(crate) fn close_on_exec() {

@@ -31,7 +31,7 @@ pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 /// Runs work that blocks or takes long on a thread for blocking work.
 ///
 /// # Errors
-/// Those of the work, and `INTERNAL` when it panics.
+/// Errors of the work, and `INTERNAL` when it panics.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, error.to_string())))

@@ -1,4 +1,4 @@
-//! Places for runs, and for shorter work, at once. Whoever waits is served in turn by client, so that one client's storm
+//! Places for runs, and for shorter work, at once. Those that wait are served in turn by client, so that one client's storm
 //! delays another by one run at most, or by one step of shorter work.
 
 use std::collections::{HashMap, VecDeque};
@@ -129,7 +129,7 @@ impl Places {
         state.waiting()
     }
 
-    /// A place at once, if there is one and nobody's turn is before.
+    /// A place at once, if there is one and no other turn is before.
     pub(crate) fn take(&self, turn: &Turn) -> Option<Place> {
         let mut state = self.0.lock();
         state.tidy();

@@ -22,7 +22,7 @@ pub(crate) struct Rules {
 /// Reason why a text is not read.
 #[derive(Debug)]
 pub(crate) struct Fault {
-    /// What it has or is, such as `has a tag, which is not read,`.
+    /// The fault as a clause, such as `has a tag, which is not read,`.
     pub(crate) what: String,
     /// The line, counted from 1.
     pub(crate) line: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Fault {
 /// Reads a text; an empty one is null.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault, and where it is.
 pub(crate) fn read(text: &str, rules: &Rules) -> Result<Value, Fault> {
     let reader = Reader { rules, open: Vec::new(), whole: None, anchored: HashMap::new(), bytes: 0, kept: 0 };
     reader.read(text)

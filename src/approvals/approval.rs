@@ -68,7 +68,7 @@ pub struct Asker {
     pub run: String,
 }
 
-/// What an approval covers: this one call and no other.
+/// Scope of an approval: this one call and no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {

@@ -52,7 +52,7 @@ pub struct Choice<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// What is known of a call that needs approval.
+/// State of a call that needs approval.
 #[derive(Debug)]
 pub enum Known {
     /// Nothing; with the id of a new approval.
@@ -222,7 +222,7 @@ impl Approvals {
         })
     }
 
-    /// What `keep` makes of each approval, read one at a time.
+    /// Result of `keep` for each approval, read one at a time.
     async fn each<T>(&self, keep: impl Fn(Approval) -> T) -> Result<Vec<T>> {
         let mut all = Vec::new();
         for id in self.state.approvals(&self.folder).await? {

@@ -74,7 +74,7 @@ async fn of_many_that_use_an_approval_at_once_one_does() {
     let used: Vec<bool> = join_all(using).await.into_iter().map(|used| used.expect("no panic")).collect();
     assert_eq!(used.iter().filter(|used| **used).count(), 1);
     let op = used.iter().position(|used| *used).expect("one") as u64;
-    // What another call used is not given back.
+    // An approval that another call used is not given back.
     here.give_back(&id, RUN, op + 1).await;
     assert_eq!(here.get(&id).await.expect("there").standing(now()), Standing::Used);
     here.give_back(&id, RUN, op).await;

@@ -106,7 +106,7 @@ fn unexplained(status: StatusCode, fields: &Map<String, Value>, text: &[u8]) -> 
     let names: Vec<&str> = fields.keys().map(String::as_str).filter(is_name).take(MAX_NAMES).collect();
     let said = fields.get("error_description").or_else(|| fields.get("message")).and_then(Value::as_str);
     let (error, said) = match (status.is_success(), said) {
-        // What stands under another name may be a secret.
+        // A value under another name may be a secret.
         (true, _) => (
             "no access_token".to_owned(),
             match names.as_slice() {

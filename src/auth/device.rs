@@ -222,7 +222,7 @@ fn internal(error: impl std::fmt::Display) -> AuthError {
     AuthError::InternalError(error.to_string())
 }
 
-/// What the authorization server said, without its whole answer.
+/// The authorization server's words, without its whole answer.
 fn said<T: oauth2::ErrorResponse + std::fmt::Display>(failed: &RequestTokenError<io::Error, T>) -> String {
     match failed {
         RequestTokenError::ServerResponse(response) => format!("the authorization server said {response}"),

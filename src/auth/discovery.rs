@@ -27,7 +27,7 @@ const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 pub(super) enum Issuer<'a> {
     /// The one that the MCP server names, within the configuration.
     Named,
-    /// The one of an earlier login.
+    /// Client of an earlier login.
     Of(&'a Record),
 }
 

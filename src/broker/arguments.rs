@@ -138,7 +138,7 @@ pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
     })
 }
 
-/// What is known of input schemas, by the whole digest of the definition.
+/// Compiled input schemas, by the whole digest of the definition.
 #[derive(Default)]
 pub struct Validators {
     schemas: Mutex<Schemas>,

@@ -114,7 +114,7 @@ struct Record {
     /// Sandbox layers not in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unconfined: Vec<LayerName>,
-    /// What its calls cost.
+    /// Cost of its calls.
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,

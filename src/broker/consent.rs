@@ -70,7 +70,7 @@ pub enum Approval {
     Waited {
         /// Id of the approval.
         id: Arc<str>,
-        /// By whom, and when.
+        /// By which person, and when.
         who: Arc<str>,
     },
 }

@@ -57,7 +57,7 @@ impl Broker {
         drop(turn);
         let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
         match &report.result {
-            // What failed has not returned what was reviewed, and may be called again: its past is not used up.
+            // A failed script has not returned what was reviewed, and may be called again: its past is not used up.
             Err(_) => {
                 if let Some(evidence) = self.evidence() {
                     evidence.give_back(taken);

@@ -26,7 +26,7 @@ pub(super) struct Parked<'b> {
 }
 
 impl Broker {
-    /// What is known of a call's approval; `None` if it cannot wait: nothing waits, or its run has no journal to be
+    /// State of a call's approval; `None` if it cannot wait: nothing waits, or its run has no journal to be
     /// resumed from.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ impl Planned {
             Some((_, None)) => true,
             None => self.is_open,
         };
-        // What was shown and is not sent is another call, unless the tool takes `null` for "not sent".
+        // A call shown and not sent as shown is another call, unless the tool takes `null` for "not sent".
         let is_sent = |(name, value): &(String, Option<Value>)| match value {
             Some(value) => value.is_null() || arguments.contains_key(name),
             None => true,
@@ -99,7 +99,7 @@ impl Broker {
         }
         let (mut shown, mut bytes) = (Vec::new(), 0);
         for (call, number) in planned.iter().zip(1..) {
-            // What cannot be shown is asked about, and refused, when it is called.
+            // A call that cannot be shown is asked about, and refused, when it is made.
             let Ok(lines) = call.shown() else { return Ok(()) };
             let lines = format!("{number}. {}", lines.join("\n   "));
             bytes += lines.len();

@@ -46,7 +46,7 @@ pub struct CallRecord {
     pub server: String,
     /// The tool's identifier, or the operation for resources and prompts.
     pub tool: String,
-    /// What the server's instance is for, unless it is the first one: `session`, `client` or `environment`.
+    /// Sharing scope of the server's instance, unless it is the first one: `session`, `client` or `environment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<&'static str>,
     /// The script that made it, if it is one that was called itself: `scripts.name`.

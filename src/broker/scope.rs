@@ -16,7 +16,7 @@ use crate::scripts::{Callable, Locked, Use};
 /// Most scripts around a script.
 const MAX_DEPTH: usize = 4;
 
-/// What the scripts of one execution share.
+/// State that the scripts of one execution share.
 #[derive(Debug)]
 pub(super) struct Nesting {
     /// Operations so far.
@@ -106,7 +106,7 @@ impl Scope {
         &self.script.label
     }
 
-    /// What its lock allows; `None` for one that runs without a lock.
+    /// Rights by its lock; `None` for one that runs without a lock.
     pub(super) fn locked(&self) -> Option<&Locked> {
         self.script.locked.as_ref()
     }

@@ -50,7 +50,7 @@ impl Catalog {
         Some((skill, skill.files.get(file)?))
     }
 
-    /// What a skill lacks: its servers that are not there or do not answer.
+    /// Servers of a skill that are not there or do not answer.
     #[must_use]
     pub fn skill_lacks(&self, skill: &Skill) -> Option<String> {
         let (mut missing, mut silent) = (Vec::new(), Vec::new());

@@ -316,7 +316,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whom this process speaks for.
+/// Client and session of this process.
 fn speaker(global: &Global, config: &Config, place: &Place) -> Result<Speaker, Failure> {
     let principal = global.principal(config)?;
     let client = principal.named().map(str::to_owned);

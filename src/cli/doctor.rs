@@ -187,7 +187,7 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
     0
 }
 
-/// What holds for the process of a server. One that is refused has failed to start, which its line says.
+/// Confinement of a server's process. One that is refused has failed to start, which its line says.
 fn confined(name: &str, examined: crate::error::Result<Examined>, report: &mut Report) {
     let examined = match examined {
         Ok(examined) => examined,

@@ -143,7 +143,7 @@ fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
         return Ok(path);
     }
     let path = PathBuf::from(HERE);
-    // One that nobody asked for would hide it.
+    // One that was not asked for would hide it.
     match Config::find(None, &process_env, Path::new("")) {
         Ok(Some(other)) if other != path => {
             let other = other.display();

@@ -8,7 +8,7 @@ pub(super) struct Case {
     pub(super) name: String,
     /// Duration in seconds.
     pub(super) seconds: f64,
-    /// What is wrong with it, if anything.
+    /// The failure, if it failed.
     pub(super) failure: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-/// What every new configuration begins with, as a literal.
+/// Beginning of every new configuration, as a literal.
 macro_rules! pins {
     () => {
         "# A changed or new tool of a server is held until you review it: `forgefs stubs accept` shows the difference.\n\
@@ -348,11 +348,11 @@ fn log_to_stderr(cli: &Cli) {
         Some(Command::Daemon(args)) => args.serves(),
         Some(_) => false,
     };
-    // What rmcp says of a server that is down is said here in other words.
+    // The gateway says in its own words that a server is down.
     let default = if serving { "warn,forgefs::audit=info,forgefs::daemon=info,rmcp=off" } else { "error,rmcp=off" };
     let wanted = cli.global.log.clone().or_else(|| process_env("RUST_LOG")).filter(|filter| !filter.is_empty());
     let filter = tracing_subscriber::EnvFilter::new(wanted.as_deref().unwrap_or(default));
-    // What rmcp tells of logins in detail has codes and tokens in it.
+    // rmcp's details of logins have codes and tokens.
     let filter = match "rmcp::transport::auth=warn".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
@@ -394,7 +394,7 @@ impl Global {
             ..Principal::of(client)
         };
         if config.clients.contains_key(name) {
-            // What it has now it keeps, if it is removed meanwhile.
+            // It keeps its current value, if the file is removed meanwhile.
             return Ok(of(name, config.profile_of(name, None)));
         }
         if config.profiles.contains_key(name) {

@@ -20,7 +20,7 @@ impl Newest {
     }
 }
 
-/// The one of `all` whose id begins so. `what` are they, and `list` the command that lists them.
+/// Finds the record by the beginning of its id. `what` names the records, and `list` the command that lists them.
 ///
 /// # Errors
 /// None, or several, do.

@@ -98,7 +98,7 @@ pub(super) struct Problem {
     pub(super) message: String,
     /// Name and kind of the definition that it is in.
     pub(super) definition: Option<(String, &'static str)>,
-    /// What stays the same if the file changes elsewhere.
+    /// Fingerprint that stays if the file changes elsewhere.
     pub(super) fingerprint: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl Problem {
     }
 }
 
-/// What one check found.
+/// Findings of one check.
 pub(super) struct Report {
     /// The command, without the program: `scripts check`.
     pub(super) command: &'static str,

@@ -122,7 +122,7 @@ impl Below {
         report(&self.outcomes, self.failed, self.has_definitions)
     }
 
-    /// What failed.
+    /// The failure.
     pub(super) fn problems(&self) -> Vec<Problem> {
         problems(&self.outcomes)
     }
@@ -389,7 +389,7 @@ fn case(outcome: &Outcome) -> Case {
     Case { name: outcome.script.display().to_string(), seconds: outcome.seconds, failure }
 }
 
-/// What was not compared, in words.
+/// Parts that were not compared, in words.
 fn skipped(outcomes: &[Outcome], has_definitions: bool) -> Option<String> {
     let unchecked: BTreeSet<&str> =
         outcomes.iter().flat_map(|outcome| &outcome.unchecked).map(String::as_str).collect();

@@ -11,7 +11,7 @@ use super::raw::{RawConfinement, RawConfinementTable};
 use super::values::Values;
 use super::{Confinement, Transport};
 
-/// What a server may do without a table.
+/// Rights of a server without a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Preset {
     /// Its program, and a temporary folder of its own.

@@ -52,7 +52,7 @@ pub struct Source {
 pub enum Place {
     /// Content of a file; relative paths were resolved against the configuration file.
     File(PathBuf),
-    /// What a program prints: the program and its arguments.
+    /// Output of a program: the program and its arguments.
     Command(Vec<String>),
     /// Entry of the desktop's keyring.
     Keyring(String),

@@ -133,7 +133,7 @@ pub struct Config {
     pub scripts: Scripts,
     /// Endpoint of `forgefs serve --http`.
     pub http: Http,
-    /// What clients may see and call, by name of the profile.
+    /// Rights of clients, by name of the profile.
     pub profiles: BTreeMap<String, Profile>,
     /// Clients by name. Where none has credentials, only this machine may use the endpoint.
     pub clients: BTreeMap<String, Client>,
@@ -481,11 +481,11 @@ pub struct Server {
     pub overrides: BTreeMap<String, Override>,
     /// True if a rule of this entry that matches nothing holds no tools.
     pub allow_unmatched: bool,
-    /// What its process may do; `None` confines it in no way.
+    /// Rights of its process; `None` does not confine it.
     pub sandbox: Option<Confinement>,
 }
 
-/// What the process of a server may do besides running its program: the `sandbox` of its entry.
+/// Rights of a server's process besides running its program: the `sandbox` of its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
     /// Files and folders that it may read.

@@ -21,7 +21,7 @@ use crate::limits;
 pub struct ResourceServer {
     /// Issuer of the tokens, exactly as in `iss`.
     pub issuer: String,
-    /// What `aud` of a token must contain.
+    /// Audience that a token must contain.
     pub audience: String,
     /// Public URL of the endpoint.
     pub resource: Url,
@@ -72,7 +72,8 @@ pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
 const SKEW: Duration = Duration::from_secs(30);
 const MOST_SKEW: Duration = Duration::from_secs(300);
 
-/// What is left of `now` before `next` is confirmed: nothing where `next` has none, and without the rows of the map that
+/// Part of `now` that holds before `next` is confirmed: nothing where `next` has none, and without the rows of the map
+/// that
 /// were taken out of it.
 pub(super) fn remaining(
     now: Option<&Arc<ResourceServer>>,

@@ -176,7 +176,7 @@ pub(super) fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMa
     entries.flat_map(both).flatten().map(|glob| glob.compile_matcher()).collect()
 }
 
-/// What stands before each dot: a server's name may have dots itself.
+/// Text before each dot: a server's name may have dots itself.
 pub(super) fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
     entry.match_indices('.').map(|(at, _)| &entry[..at])
 }

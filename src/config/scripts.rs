@@ -66,7 +66,7 @@ pub enum ScriptApproval {
 /// Labels of a script's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Returns {
-    /// Those of all that it called.
+    /// Labels of everything that it called.
     #[default]
     Labelled,
     /// None.

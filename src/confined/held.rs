@@ -18,7 +18,7 @@ use confine::cgroup::Cgroup;
 #[cfg(not(target_os = "linux"))]
 type Cgroup = ();
 
-/// What a running process holds.
+/// Resources of a running process.
 pub(crate) struct Held {
     pub(super) name: String,
     pub(super) _group: Option<Cgroup>,

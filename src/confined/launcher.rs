@@ -10,7 +10,7 @@ pub(super) struct Launcher {
     /// Its name, as it is typed.
     pub(super) word: String,
     pub(super) registry: Registry,
-    /// What is installed; the first one has the program.
+    /// Packages to install; the first one has the program.
     pub(super) packages: Vec<String>,
     /// Name of the program; `None`: the package's own.
     pub(super) program: Option<String>,

@@ -58,7 +58,7 @@ pub(crate) struct Server<'a> {
     pub(crate) inherited: &'a [&'a str],
     /// Its working directory.
     pub(crate) cwd: Option<&'a Path>,
-    /// What it may do.
+    /// Its rights.
     pub(crate) confinement: &'a Confinement,
     /// Takes lines of what is installed for it.
     pub(crate) log: Log,
@@ -183,7 +183,7 @@ impl Prepared {
         Ok((held, layers))
     }
 
-    /// What holds for this server here, for `forgefs doctor`: a process confines itself, and ends.
+    /// Confinement of this server on this machine, for `forgefs doctor`: a process confines itself, and ends.
     ///
     /// # Errors
     /// As of [`Prepared::enter`].

@@ -59,7 +59,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
     })
 }
 
-/// What a program needs to read, and why it is thought to.
+/// Paths that a program needs to read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grant {
     /// A real path.

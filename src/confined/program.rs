@@ -28,7 +28,7 @@ pub(super) struct Found {
     /// Its path. Not the real one: Python finds its environment by it.
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
-    /// What it needs to read.
+    /// Paths that it needs to read.
     pub(super) grants: Vec<Grant>,
     /// Real paths of its scripts.
     pub(super) scripts: BTreeSet<PathBuf>,
@@ -155,7 +155,7 @@ fn home(server: &Server<'_>) -> Option<PathBuf> {
     std::fs::canonicalize(home).ok()
 }
 
-/// What a program is, as far as it matters for what it reads.
+/// Kind of a program, as far as it matters for what it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Python,

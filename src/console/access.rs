@@ -28,7 +28,7 @@ const SESSIONS: usize = 16;
 /// Most one-time tokens that wait; one more drops the oldest.
 const WAITING: usize = 16;
 
-/// What a person may do.
+/// Rights of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     /// True if they may change and call something; else they may look.
@@ -138,7 +138,7 @@ impl Access {
         let ended = CancellationToken::new();
         let _ends = ended.clone().drop_guard();
         let mut sessions = self.sessions.lock();
-        // Of the person's own: nobody ends the sessions of others.
+        // Of the person's own sessions: a person ends no others.
         let own = |session: &&Session| session.entry == entry && session.person.name == name;
         if sessions.values().filter(own).count() >= SESSIONS {
             let own = sessions.iter().filter(|(_, session)| own(session));

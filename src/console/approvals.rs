@@ -50,7 +50,7 @@ impl Console {
         })
     }
 
-    /// What waits, and what was decided last.
+    /// Approvals that wait, and the last decisions.
     pub(super) async fn approvals(self: &Arc<Self>) -> Result<Value> {
         let approvals = self.inbox()?;
         let now = unix_ms(SystemTime::now());

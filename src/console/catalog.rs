@@ -94,7 +94,7 @@ fn word(word: &Word) -> Value {
     })
 }
 
-/// What the share of the name in the query adds.
+/// Score of the share of its name in the query.
 fn name(gives: f32) -> Option<Value> {
     (gives > 0.001).then(|| {
         json!({ "word": null, "as": "share of its name", "how": "name", "fields": ["name"], "rarity": null, "gives": gives })

@@ -24,7 +24,7 @@ const RELISTING: Duration = Duration::from_secs(10);
 /// Most differences of a list.
 const ITEMS: usize = 500;
 
-/// What is accepted: as the page showed it.
+/// The accepted state, as the page showed it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accept {
@@ -141,7 +141,7 @@ impl Drift {
     }
 }
 
-/// What is held back of a server.
+/// Tools and offers of a server that are held back.
 fn drifts(entry: &ServerEntry) -> Vec<Drift> {
     let listed = entry.listed_otherwise();
     let tools = entry.quarantine.iter().map(|(ident, held)| {

@@ -103,7 +103,7 @@ struct Index {
     words: HashMap<Box<str>, Arc<str>>,
 }
 
-/// What is known of a run without an end.
+/// Facts of a run without an end.
 #[derive(Debug)]
 struct Begun {
     entry: Entry,

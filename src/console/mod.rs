@@ -64,7 +64,7 @@ pub struct Console {
     streams: [Arc<Semaphore>; 2],
     /// Turns of requests that read and redact much, as [`TURNS`] has them.
     turns: [Semaphore; 2],
-    /// What the live pages saw last.
+    /// Last state that the live pages saw.
     seen: Mutex<now::Seen>,
 }
 
@@ -79,7 +79,8 @@ struct Asked {
 }
 
 impl Console {
-    /// The console of a gateway, for those whom `access` lets in. `shown_tokens` is what its clients are shown at first, in
+    /// The console of a gateway, for people that `access` lets in. `shown_tokens` is what its clients are shown at
+    /// first, in
     /// estimated tokens.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize) -> Arc<Self> {
@@ -159,7 +160,7 @@ impl Console {
     }
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
-        // Lists and runs are read and redacted whole: few at once, whoever asks.
+        // Lists and runs are read and redacted whole: few at once, for all people together.
         let is_long = asked.path != "live" && asked.path != "execute" && asked.path != "call";
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
         let _turn = if is_long { turns.acquire().await.ok() } else { None };

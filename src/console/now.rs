@@ -1,4 +1,4 @@
-//! What runs now: a snapshot, and a stream of snapshots. The stream looks a few times a second while somebody reads it; a
+//! What runs now: a snapshot, and a stream of snapshots. The stream looks a few times a second while it is read; a
 //! reader who is slow gets fewer, and no script waits for one.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
         let what = "the console has no place for a further live page";
         return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, what, "close one of them"));
     };
-    // One event waits: whoever reads slowly gets the next state, not every one.
+    // One event waits: a slow reader gets the next state, not every one.
     let (tell, mut told) = mpsc::channel(1);
     let (console, by) = (Arc::clone(console), asked.by.clone());
     let looking = Task::spawn(async move {
@@ -77,7 +77,7 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
     Ok(reply::with_headers(StreamBody::new(events).boxed(), "text/event-stream"))
 }
 
-/// What the pages saw last.
+/// Last state that the pages saw.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     state: Option<(Instant, Arc<str>)>,
@@ -86,7 +86,7 @@ pub(super) struct Seen {
 }
 
 impl Console {
-    /// The latest snapshot as JSON, made for all pages together, and on a thread that serves nobody.
+    /// The latest snapshot as JSON, made for all pages together, and on a thread that serves no request.
     async fn state(self: &Arc<Self>) -> Arc<str> {
         let mut seen = self.seen.lock().await;
         if let Some((at, state)) = &seen.state
@@ -112,7 +112,7 @@ impl Console {
         all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()
     }
 
-    /// What runs now. Its time is added when it is sent: a state is sent if it differs from the last one.
+    /// Runs under way. Its time is added when it is sent: a state is sent if it differs from the last one.
     fn snapshot(&self, approvals: usize) -> Value {
         let (gateway, board) = (&self.gateway, self.gateway.board());
         let (catalog, config, pool) = (gateway.catalog(), gateway.config(), gateway.pool().metrics());

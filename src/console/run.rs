@@ -67,7 +67,7 @@ impl Console {
         found.await
     }
 
-    /// What the journals have of a run; `None` if they have nothing.
+    /// Journal of a run; `None` if there is none.
     pub(super) async fn journal(&self, id: &str) -> Result<Option<(Run, Recorded)>> {
         let Some(journals) = self.gateway.journals() else { return Ok(None) };
         let run = match journals.find(None, id).await {
@@ -80,7 +80,7 @@ impl Console {
         Ok(Some((run, recorded)))
     }
 
-    /// What lists show of it, and the rest of its record.
+    /// Line of the list, and the rest of its record.
     async fn outline(
         self: &Arc<Self>,
         id: &str,
@@ -192,7 +192,7 @@ fn script(recorded: Option<&Recorded>) -> Option<(Language, String)> {
     recorded.map(|recorded| (recorded.head.language, recorded.head.code.clone()))
 }
 
-/// What a list shows of a run that the audit log does not have.
+/// Line of the list for a run that the audit log does not have.
 fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
     let end = recorded.end.as_ref();
     let outcome = match end {

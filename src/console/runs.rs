@@ -24,7 +24,7 @@ const FACET: usize = 200;
 /// Most characters of a script's first line.
 const LINE: usize = 160;
 
-/// What a list is filtered by.
+/// Filter of a list.
 #[derive(Debug, Default)]
 struct Filter {
     client: String,

@@ -85,7 +85,7 @@ impl Console {
         let error = answer.as_ref().err().map(|error| {
             let mut fix = error.suggested_fix().to_owned();
             if error.code == ErrorCode::ApprovalDenied {
-                // Nobody is asked in a page.
+                // A page asks no person.
                 fix = "run it as a script in the console: its call waits under Approvals".to_owned();
             }
             json!({ "code": code_name(error.code), "message": error.message, "suggested_fix": fix })

@@ -23,7 +23,7 @@ const ROWS: usize = 50;
 const MOST: u64 = 24 * 366;
 const HOUR_MS: u64 = 3_600_000;
 
-/// What calls are summed by.
+/// Key by which calls are summed.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Client,

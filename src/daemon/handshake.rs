@@ -47,7 +47,7 @@ pub(crate) struct Hello {
     pub(crate) speaker: Speaker,
 }
 
-/// Whom a process speaks for. It holds values of variables: it has no `Debug`.
+/// Client and session of a process. It holds values of variables: it has no `Debug`.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Speaker {
     /// Values of the variables that the configuration references, as this process has them.

@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Waits until nobody was attached for `daemon.idle_exit` of the configuration in force, and no run is in the
+    /// Waits until no client was attached for `daemon.idle_exit` of the configuration in force, and no run is in the
     /// background.
     async fn idle(&self) {
         let mut attached = self.attached.subscribe();

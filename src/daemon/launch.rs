@@ -122,7 +122,7 @@ fn rotate(path: &Path, most: u64) -> io::Result<u64> {
     std::fs::rename(path, path.with_extension("log.1")).map(|()| 0)
 }
 
-/// What was logged from this position on: its end.
+/// End of the log from this position on.
 fn end_of(path: &Path, from: u64) -> io::Result<String> {
     let mut file = files::open_private(path, files::private().read(true))?;
     let length = file.metadata()?.len();

@@ -139,7 +139,7 @@ impl Place {
         let _ = fs::remove_file(self.socket());
     }
 
-    /// Connects to the socket; `None` if nobody listens. The other end is a process of this user.
+    /// Connects to the socket; `None` if nothing listens. The other end is a process of this user.
     ///
     /// # Errors
     /// When it cannot be reached for another reason, or belongs to another user.

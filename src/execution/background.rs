@@ -14,7 +14,7 @@ use crate::principal::Principal;
 use crate::runs::{Bounds, Live};
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
-/// What came of a script for the background.
+/// Result of a script in the background.
 pub enum Started {
     /// It goes on.
     Running {
@@ -76,7 +76,7 @@ impl ExecutionContext {
                     }
                 }
                 execution = executed => {
-                    // Nobody waits for it once its journal was begun.
+                    // No request waits for it once its journal was begun.
                     let _ = early.send(execution);
                 }
             }

@@ -72,7 +72,7 @@ impl Called {
     /// The tools of a recorded run.
     ///
     /// # Errors
-    /// Those of reading the journals of the earlier runs.
+    /// Errors of reading the journals of the earlier runs.
     pub async fn of(journals: &Journals, recorded: &Recorded) -> Result<Self> {
         let mut tools: BTreeSet<Tool> = recorded.operations.values().filter_map(tool).collect();
         let mut gone = Vec::new();

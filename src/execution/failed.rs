@@ -153,7 +153,7 @@ impl Failed {
         let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
         failed.retryable = error.error.as_ref().map_or(failed.retryable, |call| call.retryable);
-        // What a worker says of itself is bounded like everything else that it says.
+        // A worker's words about itself are bounded like all its words.
         failed.message = shortened(failed.message, MAX_MESSAGE);
         failed.suggested_fix = shortened(visible(&failed.suggested_fix), MAX_FIX);
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));

@@ -36,7 +36,7 @@ pub struct Wanted {
     pub save_as: Option<String>,
 }
 
-/// What makes a script's clock and random numbers.
+/// Source of a script's clock and random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Seed {
     /// Text of which the seed of its random numbers is the digest.
@@ -167,7 +167,7 @@ impl ExecutionContext {
                         }
                         Some(writer)
                     }
-                    // What goes on in the background is read from its journal when it has ended.
+                    // A run in the background is read from its journal when it has ended.
                     Err(error) if past.is_some() || self.live.is_some() || journals.required => {
                         return Err(error);
                     }

@@ -52,7 +52,7 @@ const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are
 /// Most warnings of the check that are told beside an answer.
 const MAX_WARNINGS: usize = 3;
 
-/// What is to be run.
+/// The script to run.
 #[derive(Debug)]
 pub struct Request {
     /// Language of the script.
@@ -63,7 +63,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// Dry run: nothing is written. See [`Broker::of_script`].
     pub dry_run: bool,
-    /// What the runs did that it continues.
+    /// Calls of the runs that it continues.
     pub past: Option<Past>,
     /// Name under which the run is proposed as a script, if it succeeds.
     pub save_as: Option<String>,
@@ -98,7 +98,7 @@ pub struct Execution {
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// What the text of the script shows of its calls, for a dry run.
+    /// Calls that the script's text shows, for a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
     /// Servers whose data it held at its end.
@@ -165,7 +165,7 @@ impl ExecutionContext {
     /// Answers a request other than a script, with the same broker and record.
     ///
     /// # Errors
-    /// Those of `ask`.
+    /// Errors of `ask`.
     pub async fn request<T: Outgoing>(
         self,
         request: &'static str,

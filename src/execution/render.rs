@@ -46,7 +46,7 @@ impl Execution {
         parts
     }
 
-    /// What the script may do by its text, and calls of a dry run in order, with their outcome.
+    /// Rights of the script by its text, and calls of a dry run in order, with their outcome.
     #[must_use]
     pub fn dry_calls(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();

@@ -32,7 +32,7 @@ pub struct Script {
     pub args: Option<Json>,
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Debug)]
 pub struct Played {
     /// Its value or failure; `None` where it parted from the record and was stopped.

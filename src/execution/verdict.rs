@@ -5,7 +5,7 @@ use crate::journal::End;
 use crate::replay::{Parting, shown};
 use crate::text::counted;
 
-/// What a replay ended with.
+/// End of a replay.
 #[derive(Debug)]
 pub struct Verdict {
     /// True if it did what its record says.

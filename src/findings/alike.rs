@@ -34,7 +34,7 @@ const BASE: u64 = 0x0000_0100_0000_01b3;
 /// Most tools that share one form of a name.
 const MAX_SHARED: usize = 16;
 
-/// What the comparison needs of a server.
+/// A server, for the comparison.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Traits {
     tools: Vec<Tool>,

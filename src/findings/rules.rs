@@ -33,9 +33,9 @@ pub struct Rule {
     pub id: &'static str,
     /// Most severe finding of it.
     pub worst: Severity,
-    /// What it finds.
+    /// The kind of text that it finds.
     pub what: &'static str,
-    /// What to do.
+    /// Advice.
     pub advice: &'static str,
     /// Text or value that it finds.
     pub example: &'static str,

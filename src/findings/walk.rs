@@ -20,7 +20,7 @@ const MAPS: &[&str] = &["properties", "patternProperties", "$defs", "definitions
 const FIXED: &[&str] = &["default", "const"];
 const SHOWN: &[&str] = &["enum", "examples", "example"];
 
-/// What is examined so far.
+/// Texts examined so far.
 pub(super) struct Walk {
     pub(super) found: Vec<Finding>,
     /// Number of findings that are not in `found`.

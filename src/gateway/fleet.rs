@@ -246,7 +246,7 @@ impl Fleet {
         if all {
             running.starts = starts(&config.manifest);
         }
-        // At once, so that whoever waits for the servers waits for the scripts too.
+        // At once, so that waiting for the servers is waiting for the scripts too.
         if config.scripts.path.is_some() && !known.0.contains_key(SERVER) {
             known.start(0, ServerEntry::empty(SERVER, SERVER, None, ServerState::Connecting));
         }

@@ -35,7 +35,7 @@ struct Followed {
     _task: Task,
 }
 
-/// What following needs of the gateway.
+/// Parts of the gateway that following needs.
 pub(super) struct Follower {
     pub(super) pool: Arc<Pool>,
     pub(super) max_bytes: usize,
@@ -64,7 +64,7 @@ impl Shelf {
         if following.as_ref().is_some_and(is_same) {
             return;
         }
-        // What was reviewed under other settings is not called while these are read.
+        // Scripts reviewed under other settings are not called while these are read.
         *following = None;
         self.now.store(Arc::default());
         (follower.show)(Some(entry(&Callables::default(), ServerState::Connecting)));
@@ -110,7 +110,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
                     let here = traced(&config).await;
                     let is_at_rest = here == seen;
                     seen = here;
-                    // Whoever keeps writing there puts off no review.
+                    // Continual writing there puts off no review.
                     restless = if is_at_rest { 0 } else { restless + 1 };
                     if seen != trace && (is_at_rest || restless >= RESTLESS) {
                         break;

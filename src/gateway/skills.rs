@@ -73,7 +73,7 @@ async fn look(path: Option<PathBuf>) -> Found {
     Found { path: Some(path), trace }
 }
 
-/// What each script may call.
+/// Rights of each script.
 fn calls(scripts: &Callables) -> Calls {
     let of = |script: &Arc<crate::scripts::Callable>| {
         let calls = script

@@ -163,7 +163,7 @@ pub struct Answered<A = wire::Outcome> {
     /// The request as the script wrote it, unless an earlier line has it or it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Json>,
-    /// What the script got; `None` where it was too large to keep.
+    /// The answer that the script got; `None` where it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<A>,
     /// True for an error that tells that the call had no effect.

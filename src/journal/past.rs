@@ -52,7 +52,7 @@ struct Call {
 #[derive(Debug, Clone)]
 pub struct Taken(Key, Call);
 
-/// What was called.
+/// The operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// Digest of the server's connection settings.
@@ -78,7 +78,7 @@ pub enum Found {
     Done {
         /// The earlier call.
         origin: RunOp,
-        /// What the script got.
+        /// The answer that the script got.
         answer: Json,
         /// The script's clock then, in Unix milliseconds.
         now_ms: u64,
@@ -286,7 +286,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
             Line::Asks(Asks { questions, .. }) => {
                 put_off.extend(questions.iter().filter_map(|question| question.put_off));
             }
-            // What was put off may go on from here.
+            // Suspended work may go on from here.
             Line::Heard(_) => put_off.clear(),
             Line::Begun(head) => script = head.code,
             Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}

@@ -40,7 +40,7 @@ pub struct Operation {
 pub struct Given {
     /// The script's clock from here on, in Unix milliseconds.
     pub now_ms: u64,
-    /// What the script got; `None` where it was too large to keep.
+    /// The answer that the script got; `None` where it was too large to keep.
     pub outcome: Option<Outcome>,
     /// Bytes of an answer that is not kept.
     pub left_out: Option<usize>,

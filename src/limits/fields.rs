@@ -74,7 +74,7 @@ limits! {
 
     /// Scripts that agents propose.
     PROPOSALS: "proposals", 64, Items, "`execute` with `save_as`";
-    /// Those of one client: none can keep the others from proposing.
+    /// Proposals of one client: none can keep the others from proposing.
     PROPOSALS_OF_CLIENT: "proposals of a client", 16, Items, "`execute` with `save_as`";
     /// One proposal, with the record of its run.
     PROPOSAL: "proposal", 2 << 20, Bytes, "`execute` with `save_as`";

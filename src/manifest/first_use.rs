@@ -35,7 +35,7 @@ pub struct FirstUse {
     accepts_text: bool,
 }
 
-/// What a server listed.
+/// A server's list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     format: u32,
@@ -125,7 +125,7 @@ impl FirstUse {
         self.state.keep_record(RecordKind::FirstUse, &self.folder, &id(server), before, Some(text)).await
     }
 
-    /// What an acceptance of what a server lists now would do. A record that cannot be read counts as none.
+    /// Effect of accepting a server's current list. A record that cannot be read counts as none.
     ///
     /// # Errors
     /// `INTERNAL` when the state cannot be read.
@@ -251,7 +251,7 @@ impl Record {
         entry.pinned(Some(&pin))
     }
 
-    /// What differs from an earlier record.
+    /// Differences from an earlier record.
     fn since(&self, before: &Self) -> Accepted {
         let mut accepted = Accepted::default();
         accepted.compare(&self.tools, &before.tools, Item::Tool);

@@ -85,7 +85,7 @@ pub struct ServerEntry {
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
     /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
     pub held: Option<Arc<Held>>,
-    /// What the server listed, where something of it is held back.
+    /// The server's own list, where a part of it is held back.
     listed: Option<Arc<Listed>>,
     /// Findings in the definitions as the server listed them.
     pub findings: Arc<Later>,
@@ -99,7 +99,7 @@ pub struct ServerEntry {
     _room: Option<Arc<ListRoom>>,
 }
 
-/// What a server listed, before anything of it was held back.
+/// A server's own list, before a part of it was held back.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// Stubs of its tools.
@@ -291,7 +291,7 @@ impl ServerEntry {
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
     }
 
-    /// What the server listed, where something of it is held back.
+    /// The server's own list, where a part of it is held back.
     #[must_use]
     pub fn listed_otherwise(&self) -> Option<&Listed> {
         self.listed.as_deref()

@@ -62,7 +62,7 @@ impl Observed {
         }
     }
 
-    /// What is known of a tool's result; `None` if shapes are not learned.
+    /// Learned shape of a tool's result; `None` if shapes are not learned.
     #[must_use]
     pub fn of(&self, tool: &ToolStub) -> Option<stubgen::Observed> {
         let server = self.0.as_ref()?;

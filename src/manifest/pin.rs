@@ -36,7 +36,7 @@ pub struct Pin {
     offers: BTreeMap<String, ReviewedOffers>,
     /// True if other wording passes, unless it adds a finding.
     accepts_text: bool,
-    /// What the operator does about a tool that differs, as a sentence.
+    /// The operator's way out for a tool that differs, as a sentence.
     review: String,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Reviewed {
         /// Canonical JSON.
         definition: String,
     },
-    /// What is known of it.
+    /// Definition as it was reviewed, or only its record.
     Digests(Digests),
 }
 
-/// What is kept of a definition that was seen first.
+/// Record of a definition that was seen first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Digests {
     /// Digest of the definition.
@@ -85,7 +85,7 @@ pub struct Quarantined {
     pub reason: String,
     /// True if the stub shows the reviewed definition; otherwise it shows nothing.
     pub is_reviewed: bool,
-    /// What the operator does about it, as a sentence; empty if the reason says it.
+    /// The operator's way out, as a sentence; empty if the reason says it.
     pub review: String,
 }
 
@@ -335,7 +335,7 @@ impl From<Digests> for Reviewed {
 }
 
 impl Digests {
-    /// What is kept of a definition.
+    /// Record of a definition.
     pub(super) fn of(item: &Item, definition: &Value) -> Self {
         let found = match (definition, item) {
             (Value::String(text), Item::Instructions) => Findings::of_text(item, text),

@@ -282,7 +282,7 @@ impl Refresher {
         let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
         // Thousands of stubs take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || {
-            // What is to come is news in any case.
+            // Changes to come are news in any case.
             let digest = digest(&listing).filter(|_| !listing.is_partial);
             if digest.is_some() && digest == known {
                 return None;

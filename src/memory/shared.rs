@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::principal::LOCAL;
 
-/// What to do about [`Refused`].
+/// Hint for [`Refused`].
 pub(crate) const HINT: &str =
     "return or keep less, end sessions that are not needed, or raise `memory.results` in the configuration";
 

@@ -164,7 +164,7 @@ impl Body {
                 let mut pairs = Pairs::new(MAX_BODY, &none);
                 for (name, value) in fields(value)? {
                     let (style, explode) = styles.get(name).copied().unwrap_or((Style::Form, true));
-                    // What has no other form is nested, as most servers that take such a thing read it.
+                    // A value without another form is nested, as most servers read it.
                     let is_nested = match value {
                         Value::Object(_) => true,
                         Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_array()),

@@ -43,7 +43,7 @@ impl Document {
     /// Reads a document.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault, and where it is.
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
         let (mut root, room) = values(bytes)?;
         let (version, written) = version(&root)?;
@@ -56,7 +56,7 @@ impl Document {
 /// Reads a text as JSON or YAML, with the memory reserved for its values.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault, and where it is.
 pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Taken)> {
     limits::OPENAPI_DOCUMENT.check(bytes.len()).map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

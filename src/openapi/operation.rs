@@ -149,7 +149,7 @@ impl Operation<'_> {
         successes.sort_by_key(|(status, _)| *status);
         let mut accept = None;
         for (_, response) in successes {
-            // What is wrong with a result leaves its type open.
+            // A faulty result leaves its type open.
             let Ok((file, response)) = refs.follow(self.file, response) else { continue };
             let content = response.get("content").and_then(Value::as_object);
             let mut content = content.into_iter().flatten();
@@ -200,7 +200,7 @@ fn add(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// What a method promises (RFC 9110, section 9.2).
+/// Promises of a method (RFC 9110, section 9.2).
 fn annotations(method: &str) -> Value {
     match method {
         "get" | "head" => json!({ "readOnlyHint": true }),

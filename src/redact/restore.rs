@@ -21,7 +21,7 @@ pub enum Mentions {
     /// All: the agent wrote the arguments.
     #[default]
     Everything,
-    /// Those of its script, and of data kept by the session for it.
+    /// Placeholders of its script, and of data that the session keeps for it.
     Only(HashSet<Written>),
 }
 

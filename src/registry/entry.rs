@@ -179,7 +179,7 @@ impl Entry {
     /// Reads an entry of the API.
     ///
     /// # Errors
-    /// What is not valid in it.
+    /// Its invalid part.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         // The crate's messages quote what they were given.
         let wrong = |error: serde_json::Error| brief(&error.to_string()).into_owned();
@@ -216,7 +216,7 @@ impl Entry {
         Ok(Self { name, version, description, repository, status, status_message, packages, remotes })
     }
 
-    /// What it can be had as: types of packages, and `remote`, each once.
+    /// Forms of it: types of packages, and `remote`, each once.
     pub(crate) fn kinds(&self) -> Vec<&str> {
         let types = self.packages.iter().map(|package| package.registry_type.as_str());
         let remote = (!self.remotes.is_empty()).then_some(Kind::Remote.word());

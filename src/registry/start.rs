@@ -59,7 +59,7 @@ fn steers(name: &str) -> bool {
     })
 }
 
-/// What a person decides about an entry.
+/// A person's decision about an entry.
 pub(crate) struct Choice<'a> {
     /// Kind, if it can be had as several.
     pub(crate) kind: Option<Kind>,
@@ -87,7 +87,7 @@ pub(crate) struct Start {
     pub(crate) headers: Vec<String>,
     /// Variables of the environment that it refers to, as the entry wants it.
     pub(crate) refers: Vec<String>,
-    /// What it could have besides.
+    /// Further forms of it.
     pub(crate) notes: Vec<String>,
 }
 

@@ -43,7 +43,7 @@ pub struct Cassette {
     pub tools: Vec<Tool>,
     /// Its requests, in the order of their answers.
     pub operations: Vec<Entry>,
-    /// What comes of it.
+    /// Its expected result.
     pub expected: Expected,
 }
 

@@ -124,9 +124,9 @@ pub enum Parting {
     Other {
         /// Number of the operation.
         number: u64,
-        /// What was recorded.
+        /// The record.
         recorded: Asked,
-        /// What the script asks now.
+        /// The script's request now.
         asked: Asked,
     },
     /// A request has no recorded answer.
@@ -140,14 +140,14 @@ pub enum Parting {
     Missing {
         /// Number of the recorded operation.
         number: u64,
-        /// What was recorded.
+        /// The record.
         recorded: Asked,
     },
     /// The answer was too large for the journal.
     LeftOut {
         /// Number of the recorded operation.
         number: u64,
-        /// What was recorded.
+        /// The record.
         recorded: Asked,
         /// Size of the answer.
         bytes: usize,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Asked, Expected, Parting, shown};
 use crate::json;
 
-/// What came of a script on a cassette.
+/// Result of a script on a cassette.
 #[derive(Debug)]
 pub struct Tested {
     /// Its result, redacted as the cassette is.
@@ -23,7 +23,7 @@ pub struct Tested {
 /// One difference from what was expected.
 #[derive(Debug, Clone, Serialize)]
 pub struct Difference {
-    /// What differs: `value`, `output`, `error`, `outcome`, `calls` or `definition`.
+    /// The difference: `value`, `output`, `error`, `outcome`, `calls` or `definition`.
     pub what: &'static str,
     /// Both sides, in lines.
     pub text: String,

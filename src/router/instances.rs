@@ -156,7 +156,7 @@ impl Instances {
         held.sessions.insert(session, client);
     }
 
-    /// Notes the end of a session: its own instances end at once, others when nobody needed them for a while.
+    /// Notes the end of a session: its own instances end at once, others when they were not needed for a while.
     pub(super) fn leave(self: &Arc<Self>, session: &Arc<str>) {
         let mut held = self.held.lock();
         held.sessions.remove(session);

@@ -20,7 +20,7 @@ use crate::limits;
 
 /// Checkers kept warm.
 const SPARE: usize = 1;
-/// What Rust's runtime says before it aborts a thread that recursed too deeply.
+/// Message of Rust's runtime before it aborts a thread that recursed too deeply.
 const OVERFLOW: &str = "has overflowed its stack";
 
 /// One question to a checker.
@@ -115,7 +115,7 @@ impl Checkers {
         judged.map_err(Failure::Script)
     }
 
-    /// What one checker says of a script. One that fails is ended.
+    /// One checker's answer about a script. A checker that fails is ended.
     async fn ask(
         &self,
         worker: Worker,
@@ -170,7 +170,7 @@ fn judge(
     }
 }
 
-/// What a failure of the checker says of the script.
+/// Error of a script whose checker failed.
 fn explained(failure: Failure, code: &str) -> Failure {
     match failure {
         Failure::Crashed(how) if how.contains(OVERFLOW) => {

@@ -1,6 +1,6 @@
 //! Fuzz targets of the host side, and their property tests.
 //!
-//! Only built for tests and with the feature `fuzzing`: a conversation with a worker is nobody else's business. Each
+//! Only built for tests and with the feature `fuzzing`: a conversation with a worker is internal. Each
 //! function takes any input and panics when an invariant does not hold.
 
 mod frames;

@@ -14,9 +14,9 @@ const MAX_MESSAGE: usize = 1000;
 pub struct Script {
     /// Its language.
     pub language: Language,
-    /// What the worker gets.
+    /// The module for the worker.
     pub code: String,
-    /// What it is seen to do, with places in the script as written.
+    /// Its calls, with places in the script as written.
     pub outline: Outline,
     /// Where positions lead back, if the code is not the script itself.
     module: Option<Module>,
@@ -26,7 +26,7 @@ impl Script {
     /// JavaScript, by what a checker says of it.
     ///
     /// # Errors
-    /// What of the facts cannot be true.
+    /// The fact that cannot be true.
     pub(super) fn new(code: &str, mut facts: Facts, max_bytes: usize) -> Result<Self, &'static str> {
         if facts.stripped.as_ref().is_some_and(|stripped| stripped.code.len() > max_bytes) {
             return Err("the code is larger than was asked for");
@@ -45,7 +45,7 @@ impl Script {
     /// Starlark, which runs as it was written.
     ///
     /// # Errors
-    /// What of the outline cannot be true.
+    /// The part of the outline that cannot be true.
     pub(super) fn starlark(code: &str, outline: Outline) -> Result<Self, &'static str> {
         outline.judge(code.len())?;
         Ok(Self { language: Language::Starlark, code: code.to_owned(), outline, module: None })

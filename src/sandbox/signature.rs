@@ -15,7 +15,7 @@ const MOST_LEVELS: usize = MAX_TYPE_LEVELS * 2;
 /// Refuses a signature that no checker of ours makes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub(super) fn judge(signature: &Signature) -> Result<(), &'static str> {
     if signature.doc.len() > MAX_DOC {
         return Err("the description is larger than a script can have");

@@ -104,7 +104,7 @@ impl Warm {
         idle.remove(surplus)
     }
 
-    /// A new process, in two attempts if the first one fails at once: somebody may have killed it.
+    /// A new process, in two attempts if the first one fails at once: it may have been killed.
     pub(super) async fn start_anew(&self) -> Result<Worker> {
         let begun = Instant::now();
         match self.start().await {

@@ -14,7 +14,7 @@ use crate::sandbox::Script;
 pub struct Callable {
     /// The file as it was read.
     pub source: Source,
-    /// What a worker gets.
+    /// The script as a worker runs it.
     pub prepared: Script,
     /// The script as scripts call it, `scripts.name`.
     pub label: String,
@@ -24,7 +24,7 @@ pub struct Callable {
     pub definition: Value,
     /// Whole digest of the definition.
     pub digest: String,
-    /// What its lock allows; `None` for one that runs without a lock.
+    /// Rights by its lock; `None` for one that runs without a lock.
     pub locked: Option<Locked>,
     /// Approval of what it calls.
     pub approval: ScriptApproval,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use wire::Signature;
 
-/// What callers are told of a script beside its signature.
+/// Description of a script for callers, beside its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     /// True if it calls tools that read, and no others.

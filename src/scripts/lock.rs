@@ -20,14 +20,14 @@ const HEAD: &str = "\
 # What each script may do, held while it runs. `forgefs scripts lock` writes this file: review its changes.
 ";
 
-/// What all locked scripts may do, by wire name.
+/// Rights of all locked scripts, by wire name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lock {
     /// The scripts.
     pub scripts: BTreeMap<String, Locked>,
 }
 
-/// What one script may do.
+/// Rights of one script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Locked {
     /// SHA-256 of its text, in hex.
@@ -36,7 +36,7 @@ pub struct Locked {
     pub calls: Vec<LockedCall>,
     /// Servers whose data may reach another that is written to: from, to. Wire names.
     pub flows: BTreeSet<(String, String)>,
-    /// What it may use beside tools.
+    /// Rights beside tools.
     pub uses: BTreeSet<Use>,
     /// Most calls of one run, those of scripts that it calls included; `None` if nothing in the text bounds them.
     pub most_calls: Option<u32>,

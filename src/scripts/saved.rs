@@ -53,7 +53,7 @@ struct Param {
 /// The function that a script becomes.
 ///
 /// # Errors
-/// What keeps it from becoming one.
+/// Reasons against it.
 pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) -> Result<Saved, String> {
     const LYING: &str = "the checker named places that the script has not";
     if parts.is_partial {

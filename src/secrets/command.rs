@@ -17,7 +17,7 @@ const LINES: usize = 32;
 /// Permits of programs that run at once.
 static RUNNING: Semaphore = Semaphore::const_new(limits::RESOLVERS.max);
 
-/// What a program prints. Its stderr is shown if it fails, its stdout never.
+/// Output of a program. Its stderr is shown if it fails, its stdout never.
 pub(super) async fn run(words: &[String]) -> Result<Vec<u8>, Refused> {
     let _permit = RUNNING.acquire().await.map_err(|_| Refused::from("was not started"))?;
     let program = Program { words, env: environment(), stdin: None, stdout: limits::SECRET.max };

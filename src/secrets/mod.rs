@@ -91,7 +91,7 @@ pub(crate) async fn value(credential: &Credential) -> Result<Secret> {
 }
 
 /// Keeps the memory of this process, and of those that it starts, out of core dumps. Of the soft limit 1 is enough: it also
-/// stops a program to which the kernel pipes dumps (core(5)), which 0 does not. Whoever debugs a server can raise its limit.
+/// stops a program to which the kernel pipes dumps (core(5)), which 0 does not. To debug a server, raise its limit.
 #[cfg(unix)]
 pub(crate) fn dump_no_core() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};

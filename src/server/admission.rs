@@ -13,7 +13,7 @@ use crate::limits::{self, Limit};
 /// Multiple of [`limits::UNREAD`] that answers may have: those of requests that were in flight when it was reached.
 const IN_FLIGHT: usize = 4;
 
-/// What a client has of one kind, in all its sessions, and the most that it may have.
+/// Use of one kind by a client, in all its sessions, and the most that it may have.
 #[derive(Clone)]
 pub(super) struct Counter {
     all: watch::Sender<usize>,

@@ -34,7 +34,7 @@ const GROWTH: usize = 10;
 /// Pages that were made.
 static PAGES: LazyLock<Mutex<Kept<PageOf, Arc<Page>>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::PAGES)));
 
-/// What a page is made of. Catalog and configuration are addresses, which are not used again while the page is kept.
+/// Inputs of a page. Catalog and configuration are addresses, which are not used again while the page is kept.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct PageOf {
     catalog: usize,
@@ -70,7 +70,7 @@ pub(super) enum Own {
     All,
 }
 
-/// What a client asks for within what its profile allows. `Err` names the form that is allowed.
+/// A client's wish within its profile. `Err` names the form that is allowed.
 pub(crate) fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Narrowed, Expose> {
     match (allowed, asked) {
         (Expose::Hybrid, Some(Expose::Direct)) => Ok(Narrowed { expose: Expose::Direct, is_chosen: true }),

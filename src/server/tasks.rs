@@ -162,7 +162,7 @@ impl ForgeServer {
         Ok(runs.redacted(run, session.placeholders()))
     }
 
-    /// What the agent would have been answered.
+    /// The agent's answer.
     async fn text(&self, run: &Run) -> String {
         let session = &self.handler.session;
         self.handler.gateway.runs(session).text(run, session, false).await

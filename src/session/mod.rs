@@ -29,7 +29,7 @@ pub struct Session {
     reads: Mutex<Reads>,
     placeholders: PlaceholderTable,
     tenant: Option<Tenant>,
-    /// What its requests hold together, once labels accumulate.
+    /// Labels of all its requests, once labels accumulate.
     held: OnceLock<Arc<Mutex<Held>>>,
     /// Results too large to answer with.
     pub results: Results,
@@ -156,7 +156,7 @@ impl Session {
         self.held.get_or_init(Arc::default);
     }
 
-    /// What its requests hold together; `None` where each is apart.
+    /// Labels of all its requests; `None` where each is apart.
     #[must_use]
     pub fn held(&self) -> Option<Arc<Mutex<Held>>> {
         self.held.get().cloned()

@@ -14,7 +14,7 @@ const MAX_TOOLS: usize = 512;
 #[serde(transparent)]
 pub struct Shapes(BTreeMap<String, Learned>);
 
-/// What the answers of one tool have in common.
+/// Common shape of one tool's answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     /// Number of answers.
@@ -85,7 +85,7 @@ impl Shapes {
         self.0.is_empty()
     }
 
-    /// Those of some tools, for a reviewed tree: with counts rounded as stubs show them.
+    /// Shapes of some tools, for a reviewed tree: with counts rounded as stubs show them.
     #[must_use]
     pub fn reviewed(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
         self.0.retain(|digest, _| is_wanted(digest));

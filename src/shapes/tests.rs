@@ -228,7 +228,7 @@ fn no_first_row_of_data_passes_for_a_header() {
         let kind = Text::of(text, &BTreeSet::new());
         assert!(!matches!(kind, Text::Csv(_)), "{text:?}: {kind:?}");
     }
-    // What the caller named is not learned.
+    // Names of the caller are not learned.
     let asked = |name: &str| Text::of("version: 3\n\ntext", &BTreeSet::from([name.to_owned()]));
     assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Named(vec!["version".to_owned()])));
 }

@@ -11,7 +11,7 @@ const RULES: Rules = Rules { levels: 8, with_aliases: None };
 /// Front matter of a `SKILL.md`.
 ///
 /// # Errors
-/// What is wrong with it, and what to write instead.
+/// The fault, and what to write instead.
 pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
     let yaml = between(text)?;
     if let Some(found) = hidden(yaml) {

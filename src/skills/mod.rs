@@ -26,7 +26,7 @@ pub const SKILL_MD: &str = "SKILL.md";
 pub struct Skill {
     /// Name of the skill and of its folder.
     pub name: String,
-    /// What it does and when to use it, on one line.
+    /// Its purpose and when to use it, on one line.
     pub description: String,
     /// Front matter as it was written.
     pub front_matter: Map<String, Value>,
@@ -85,7 +85,7 @@ pub struct Skills {
     pub skills: Vec<Skill>,
     /// Skills and files that were left out, by path, with the reason.
     pub left_out: Vec<(String, String)>,
-    /// What each script may call, by its wire name.
+    /// Rights of each script, by its wire name.
     pub calls: Calls,
     digest: String,
 }
@@ -110,7 +110,7 @@ impl Skills {
         Self { calls, ..self }
     }
 
-    /// Those of a kind; what was left out stays.
+    /// Skills of one kind; the number left out stays.
     #[must_use]
     pub fn keeping(&self, is_kept: impl Fn(&Skill) -> bool) -> Self {
         let skills = self.skills.iter().filter(|skill| is_kept(skill)).cloned().collect();
@@ -140,7 +140,7 @@ impl Skill {
     /// Makes a skill of the text of its `SKILL.md`.
     ///
     /// # Errors
-    /// What is wrong with its front matter, in words.
+    /// Fault of its front matter, in words.
     fn of_text(folder: &str, text: &str) -> Result<Self, String> {
         let front_matter = front_matter::read(text)?;
         let required = |key: &str| match front_matter.get(key) {

@@ -15,7 +15,7 @@ use crate::manifest::ServerEntry;
 /// The skills of the folder with those of the scripts among `servers`. A skill of the folder hides that of a script
 /// with its name.
 pub(crate) fn with_scripts(skills: &Arc<Skills>, servers: &[Arc<ServerEntry>]) -> Arc<Skills> {
-    // A connected server with this name is somebody's, and its tools are no scripts.
+    // A connected server may have this name, and its tools are no scripts.
     let entry = servers.iter().find(|entry| entry.name == SERVER && entry.instance == 0);
     let Some(entry) = entry.filter(|entry| !entry.stubs.tools.is_empty()) else { return Arc::clone(skills) };
     let (mut all, mut left_out) = (skills.skills.clone(), skills.left_out.clone());

@@ -97,7 +97,7 @@ impl Entries {
         let refused = |refused: memory::Refused| {
             Error::new(ErrorCode::BudgetExceeded, refused.to_string()).hint(memory::RESULTS_HINT)
         };
-        // What would not fit without the older ones either drops none of them.
+        // An entry that would not fit without the older ones either drops none of them.
         let freed = if room.drops_oldest { self.kept.iter().map(|kept| kept.bytes).sum() } else { 0 };
         memory::RESULTS.check(&self.client, bytes, freed).map_err(refused)?;
         loop {

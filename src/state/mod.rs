@@ -209,7 +209,7 @@ pub trait State: Collections {
         false
     }
 
-    /// Asks the replica at which a run waits for its client, or which has a session, to give it up; false where nobody can
+    /// Asks the replica at which a run waits for its client, or which has a session, to give it up; false where none can
     /// be asked.
     ///
     /// # Errors

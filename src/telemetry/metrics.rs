@@ -114,7 +114,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a token that let nobody in.
+    /// Counts a token that let no client in.
     pub fn refused_token(&self, place: &'static str) {
         self.wrong_tokens.get_or_create(&[("place", place.to_owned())]).inc();
     }

@@ -308,7 +308,7 @@ pub fn build(
     }
 }
 
-/// What a stack and its connector share.
+/// State that a stack shares with its connector.
 struct Channels {
     event_sender: EventSender,
     events: EventReceiver,
@@ -343,7 +343,7 @@ fn composed<C: reconnect::Connect>(
     Connection { upstream, health, events, event_sender, rotation }
 }
 
-/// What holds for the process of a server here, for `forgefs doctor`; `None` if it is not confined.
+/// Confinement of a server's process on this machine, for `forgefs doctor`; `None` if it has none.
 pub(crate) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
     mcp::examine(name, server).await
 }

@@ -57,7 +57,8 @@ impl ToolStub {
         self.is_undescribed() || self.only_text.as_deref().is_some()
     }
 
-    /// What counts of an observation: all of it if the definition does not describe the result; if that is one text,
+    /// The part of an observation that counts: all of it if the definition does not describe the result; if that is one
+    /// text,
     /// its contents, should they be JSON or CSV.
     pub(crate) fn usable<'o>(&self, observed: Option<&'o Observed>) -> Option<&'o Observed> {
         let tells = |observed: &Observed, key: &str| {

@@ -40,7 +40,7 @@ pub struct Checked {
     pub result: Result<Facts, ScriptError>,
 }
 
-/// What parsing found in a script. [`crate::Module`] holds them to the script.
+/// Facts that parsing found in a script. [`crate::Module`] holds them to the script.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// The script without types, where it has any.
@@ -72,7 +72,7 @@ pub struct Stripped {
 /// The part of a script that gives its value, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ValueOf {
-    /// What it returns.
+    /// Its result.
     #[default]
     Return,
     /// The expression that begins here, up to the end.

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::{Check, Checked, Ready};
 
-/// A JSON document kept as text, so that it is parsed once, by whoever needs its content.
+/// A JSON document kept as text, so that it is parsed once, where its content is needed.
 pub type Json = Box<RawValue>;
 
 /// Gateway to worker.
@@ -384,7 +384,7 @@ pub struct ScriptError {
     pub call: Option<u64>,
     /// That call's error.
     pub error: Option<CallError>,
-    /// What to write instead, where the worker knows it.
+    /// The correction, where the worker knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

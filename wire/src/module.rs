@@ -44,7 +44,7 @@ impl Module {
     /// Makes the module of a script.
     ///
     /// # Errors
-    /// What of the facts cannot be true of this script.
+    /// The fact that cannot be true of this script.
     pub fn new(script: &str, facts: Facts) -> Result<Self, &'static str> {
         let (script, letters) = widened(script, &facts.numbers)?;
         let lines = line_lengths(&script);

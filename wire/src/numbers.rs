@@ -34,7 +34,7 @@ pub fn shown(script: &str, numbers: &[(u32, u32)]) -> Vec<(Place, String)> {
 /// The script with whole literals as BigInt, and the places of what was inserted.
 ///
 /// # Errors
-/// What of the literals cannot be true.
+/// The literal that cannot be true.
 pub fn widened<'s>(script: &'s str, numbers: &[(u32, u32)]) -> Result<(Cow<'s, str>, Vec<Place>), &'static str> {
     if !numbers.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the numbers are not in order");

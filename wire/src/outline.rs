@@ -144,7 +144,7 @@ pub enum Args {
     Positional(usize),
 }
 
-/// What is known of a value.
+/// Knowledge about a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Known {
     /// All of it, as JSON.
@@ -236,7 +236,7 @@ impl Outline {
     /// Refuses an outline that no checker of ours makes of so many bytes of code.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn judge(&self, code: usize) -> Result<(), &'static str> {
         let is_long = |path: &[String]| path.len() > MAX_PATH;
         let is_large = |site: &Site| {

@@ -107,7 +107,7 @@ pub(crate) fn no_json_error(message: String) -> ScriptError {
     ScriptError { fix: Some(fix.to_owned()), ..script_error(ScriptErrorKind::Script, message) }
 }
 
-/// What to do about a value that has no JSON form.
+/// Advice for a value without a JSON form.
 pub(crate) fn no_json_fix(message: &str) -> &'static str {
     let is_number = [" is NaN", " is Infinity", " is -Infinity", "nan has no", "inf has no"];
     if is_number.iter().any(|part| message.contains(part)) {

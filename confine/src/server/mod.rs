@@ -30,7 +30,7 @@ pub const GO: u8 = b'\n';
 /// Exit code when the program could not be started.
 const CANNOT: u8 = 126;
 
-/// What a server may do.
+/// Rights of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Files and folders that it may read and execute. Real paths: no part of one is a symbolic link.
@@ -275,7 +275,7 @@ pub fn unavailable() -> Vec<Layer> {
     LayerName::OWN.map(|name| Layer::of(name, why())).into()
 }
 
-/// What the program keeps of root's rights, where the gateway has them: those over files, which landlock bounds, and low
+/// Root's rights that the program keeps, where the gateway has them: those over files, which landlock bounds, and low
 /// ports. With more of them it would read the environment of other processes, whatever landlock says.
 #[cfg(target_os = "linux")]
 const KEPT: [u64; 4] = [CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_NET_BIND_SERVICE];

@@ -62,14 +62,14 @@ pub struct Mistake {
     pub call: Option<u64>,
 }
 
-/// What is known of a script before it runs.
+/// Facts of a script before it runs.
 #[derive(Debug, Default)]
 pub struct Judgement {
     /// Mistakes in code that certainly runs, by place.
     pub mistakes: Vec<Mistake>,
     /// Mistakes in code that may run, by place.
     pub warnings: Vec<Mistake>,
-    /// What the script may do.
+    /// Rights of the script.
     pub plan: Plan,
     /// Calls of tools, by place.
     pub(crate) calls: Vec<(Place, String)>,
@@ -389,7 +389,7 @@ fn called_script(target: &Target) -> Option<String> {
     }
 }
 
-/// What the catalog says of names, unless it cannot know yet.
+/// The catalog's answer about names, unless it cannot know yet.
 fn known<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -57,7 +57,7 @@ impl Plan {
     pub(super) fn touch(&mut self, entry: &ServerEntry, stub: Option<&ToolStub>, site: &Site) {
         let (server, tool) = (&entry.ident, stub.map(|stub| &stub.ident));
         let writes = stub.is_some_and(|stub| !is_read_only(stub));
-        // What was called before, or may come round again, may be in the arguments.
+        // Results of calls before, or of an earlier round, may be in the arguments.
         if writes {
             let from: BTreeSet<&String> = self.steps.iter().map(|step| &step.server).collect();
             let others = from.into_iter().filter(|from| *from != server);

@@ -62,7 +62,7 @@ pub struct Rules {
     callers: HashMap<String, Callers>,
     /// Server → its questions that are forwarded.
     relays: HashMap<String, Relays>,
-    /// What the client's profile has, if it has one.
+    /// Rules of the client's profile, if it has one.
     view: Option<View>,
     /// Least approval of each call.
     least: Approval,
@@ -133,7 +133,7 @@ impl Approvals {
         Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
     }
 
-    /// Those of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
+    /// Reasons of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
     fn of(scripts: &config::Scripts) -> Self {
         let at_its_own = |rights: &config::ScriptRule| match rights.approval {
             ScriptApproval::Each => None,
@@ -262,7 +262,7 @@ pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Ve
     access::check(rules, asked)?;
     lock::check(asked)?;
     only_from::check(rules, asked)?;
-    // What a script gets goes nowhere by itself: its own calls are decided about.
+    // A script's data goes nowhere by itself: its own calls are decided about.
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());
     }

@@ -373,7 +373,7 @@ struct Taken {
     config: Config,
     rules: Arc<Rules>,
     whole: Arc<Catalog>,
-    /// That of the client.
+    /// Catalog as the client sees it.
     catalog: Arc<Catalog>,
 }
 
@@ -473,7 +473,8 @@ fn what_a_configuration_promises_it_holds() {
             let Some(verdict) = taken.verdict(act, None) else { continue };
             assert_eq!(verdict, promised, "{act:?}; {}", shown());
             *met.entry((promised, false)).or_default() += 1;
-            // What comes into force while a script runs takes away from what it has. What a rule holds that names nothing is
+            // Rules that come into force while a script runs only take rights away. What a rule holds that names
+            // nothing is
             // held in the catalog, and the script has its own.
             let promised = promised.max(next.ruled(act));
             let verdict = taken.verdict(act, Some(&after.rules)).unwrap_or(Verdict::Refused);

@@ -5,13 +5,13 @@ use super::{Index, POSTINGS_A_STEP, broken, query, ratio};
 use crate::error::Result;
 use crate::meter::{Halt, Meter};
 
-/// What the score of one hit is made of: its words, and the share of its name in the query, times the boosts. Scores of a
+/// Parts of one hit's score: its words, and the share of its name in the query, times the boosts. Scores of a
 /// query of one sentence are divided by the square root of the best of these; those of several sentences are summed.
 #[derive(Debug, Default)]
 pub struct Explained {
     /// Words of the query that it has.
     pub words: Vec<Word>,
-    /// What the share of its name in the query adds.
+    /// Score of the share of its name in the query.
     pub name: f32,
     /// Factors, and what is added, beside them.
     pub boosts: Vec<Boost>,
@@ -30,7 +30,7 @@ pub struct Word {
     pub in_name: bool,
     /// Rarity of the document's word.
     pub rarity: f32,
-    /// What it adds to the score.
+    /// Its part of the score.
     pub gives: f32,
 }
 
@@ -44,7 +44,7 @@ pub struct Boost {
 }
 
 impl Index {
-    /// What the scores of documents for a query are made of, in their order.
+    /// Parts of the scores of documents for a query, in their order.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.

@@ -32,7 +32,7 @@ impl<'a> Document<'a> {
     /// Parses a document; an empty one has no servers.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The fault, and where it is.
     pub(super) fn parse(client: &'a Client, text: &'a str) -> Result<Self, String> {
         let value = value(client, text)?;
         let mut table = client.table.to_vec();

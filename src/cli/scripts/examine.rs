@@ -22,7 +22,7 @@ pub(super) struct Examined {
     pub(super) refused: Vec<Refusal>,
     /// Mistakes in code that may run.
     pub(super) warnings: Vec<Mistake>,
-    /// What its lock lists, as far as it is known.
+    /// Rights by its lock, as far as they are known.
     pub(super) locked: Locked,
     /// Scripts that it calls, by wire name; true for a call that may run more than once.
     pub(super) calls: Vec<(String, bool)>,
@@ -199,7 +199,7 @@ fn refuse_cycles(examined: &mut [Examined]) {
 }
 
 impl Examined {
-    /// What this script alone reaches.
+    /// Tools that this script alone reaches.
     pub(super) fn reach(&self) -> Reach {
         let servers = self.locked.calls.iter().map(|call| call.server.clone());
         let offers = self.locked.uses.iter().filter_map(|used| match used {

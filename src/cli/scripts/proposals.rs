@@ -77,7 +77,7 @@ impl Desk {
         stubgen::digest(&format!("{} {}", kept.sha256, current.unwrap_or("new")))
     }
 
-    /// What accepting a proposal does to the folder.
+    /// Effect of accepting a proposal on the folder.
     fn effect(&self, kept: &Kept) -> String {
         match self.current(kept) {
             Some(current) => format!("changes {}", told::file(&self.place.path, current)),
@@ -227,7 +227,7 @@ fn line(code: &str) -> String {
     format!("{indent}{}", people::line(rest))
 }
 
-/// What a script may do by its text, as its lock would list it.
+/// Rights of a script by its text, as its lock would list them.
 fn plan(examined: &Examined) -> Value {
     let locked = &examined.locked;
     let calls = locked.calls.iter().map(|call| json!({ "tool": call.to_string(), "writes": call.writes }));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::examine::Examined;
 use crate::scripts::{LockedCall, SERVER};
 
-/// What a script reaches, directly and through others.
+/// Tools that a script reaches, directly and through others.
 pub(super) struct Reach {
     /// Servers whose data it may get.
     pub(super) servers: BTreeSet<String>,

@@ -45,7 +45,7 @@ pub(super) fn changes(changed: &BTreeMap<String, Vec<String>>, ui: Ui) {
     }
 }
 
-/// What is wrong, as problems of files.
+/// Faults, as problems of files.
 pub(super) fn problems(
     place: &Place,
     examined: &[Examined],

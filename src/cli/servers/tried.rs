@@ -78,7 +78,7 @@ pub(super) enum Verdict {
 impl Tried {
     /// Starts a gateway with this server alone, and waits until it is listed or has failed.
     pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Self, Failure> {
-        // What is not written yet leaves nothing behind.
+        // An entry that is not written yet leaves nothing behind.
         config.manifest.cache = None;
         for server in config.servers.values_mut() {
             server.connect_timeout = server.connect_timeout.max(FIRST_START);

@@ -156,7 +156,7 @@ async fn converse(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        // A broken connection has nobody to tell.
+        // A broken connection cannot be told.
         _ = connection.as_mut() => return,
         _ = ends.wait_for(|ends| *ends) => connection.as_mut().graceful_shutdown(),
     }

@@ -72,7 +72,7 @@ pub(super) struct Edge {
     pub(super) console: Arc<Console>,
     /// Mark of the replica's own requests and events.
     pub(super) mark: Mark,
-    /// Tokens that let nobody in.
+    /// Tokens that let no client in.
     pub(super) wrong: Wrong,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Begun {
     pub(super) keeping: Option<Arc<Keeping>>,
 }
 
-/// What a connection tells of its requests.
+/// Facts of a connection for its requests.
 #[derive(Clone)]
 pub(super) struct Connection {
     /// Address of the peer.

@@ -49,7 +49,8 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// That of the session `id`; `None` where no other process could go on with it. Another client finds nothing by the
+    /// Replicated setup of the session `id`; `None` where no other process could go on with it. Another client finds
+    /// nothing by the
     /// same id.
     pub(super) fn of(gateway: &Gateway, client: &HttpClient, id: &str) -> Option<Self> {
         let state = Arc::clone(gateway.state());

@@ -99,7 +99,7 @@ pub(super) fn json(status: StatusCode, document: &Value) -> Reply {
     reply(status, JSON, document.to_string())
 }
 
-/// What a page of an allowed origin may send.
+/// Headers that a page of an allowed origin may send.
 pub(super) fn preflight() -> Reply {
     let mut reply = reply(StatusCode::NO_CONTENT, PLAIN, "");
     let headers = reply.headers_mut();

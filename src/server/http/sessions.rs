@@ -52,7 +52,7 @@ pub(super) struct HttpClient {
     profile: Option<String>,
     /// Form that it asks for its tools to be shown in.
     asked: Option<Expose>,
-    /// What let it in.
+    /// Credential that let it in.
     grant: Grant,
     /// Ends everything of it.
     pub(super) ended: CancellationToken,

@@ -26,7 +26,7 @@ pub(super) struct Who {
     pub(super) client: String,
     /// Profile that its access token gives it.
     pub(super) profile: Option<String>,
-    /// What let it in.
+    /// Credential that let it in.
     pub(super) grant: Grant,
     /// Time until which a stream may be open on its access token.
     pub(super) until: Option<Instant>,
@@ -39,7 +39,7 @@ impl Who {
     }
 }
 
-/// What let a client in. Where it is no longer in force, or is another one, everything of the client ends.
+/// Credential that let a client in. Where it is no longer in force, or is another one, everything of the client ends.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     /// Its entry in `[clients]`; none where no token is asked for, and for clients of access tokens alone.

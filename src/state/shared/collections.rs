@@ -27,7 +27,7 @@ pub(super) const FOREVER: u64 = 0;
 /// Memory that a parsed head may take.
 const MAX_TREE: usize = 64 << 20;
 
-/// What a collection holds, without values.
+/// Size of a collection, without values.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Head {
     next: u64,

@@ -53,7 +53,7 @@ struct Writer {
     id: String,
     /// Appends so far; `None` after one that failed and may have arrived.
     count: Mutex<Option<u64>>,
-    /// What it continues.
+    /// The run that it continues.
     claims: Arc<Claims>,
 }
 

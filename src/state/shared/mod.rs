@@ -64,7 +64,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(25);
 /// Time for another replica's renewal of a login.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
-/// Lease of a replica that serves nobody.
+/// Lease of a replica that serves no client.
 const IDLE: &str = "1";
 /// Interval of attempts to get a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -115,7 +115,7 @@ struct Seen {
     wanted: watch::Sender<HashSet<String>>,
     /// Tokens that were taken back. None is forgotten, whatever the store loses.
     revoked: Mutex<Revoked>,
-    /// Those of them that are refused here; `None` where nothing is served.
+    /// Tokens that are refused here; `None` where nothing is served.
     refused: Mutex<Option<Revoked>>,
     /// True when the store was looked at, or tried in vain.
     looked: watch::Sender<bool>,
@@ -414,7 +414,7 @@ impl State for Shared {
             set.arg(&key).arg(&token).arg("NX").arg("PX").arg(LOCK_LIMIT.as_millis() as u64);
             if self.link.command::<Option<String>>(set).await?.is_some() {
                 let held = Held { link: Arc::clone(&self.link), key, token };
-                // What the last holder has changed is seen now.
+                // Changes of the last holder are seen now.
                 refresh(&self.link, &self.keys, &self.seen).await?;
                 return Ok(Box::new(held));
             }

@@ -38,7 +38,7 @@ struct Part {
     sum: u64,
 }
 
-/// What this replica knows of sums and buckets.
+/// Sums and buckets as this replica knows them.
 #[derive(Debug, Default)]
 pub(super) struct Spending {
     parts: Mutex<HashMap<String, Part>>,
@@ -51,7 +51,7 @@ pub(super) struct Spending {
 impl Spending {
     /// See [`crate::state::State::spend`].
     pub(super) async fn spend(&self, link: &Link, keys: &Keys, cost: Amount, charges: &[Charge]) -> Result<Spent> {
-        // What a run spends is taken first, and given back when another counter refuses.
+        // A run's spending is taken first, and given back when another counter refuses.
         let mut taken = Vec::new();
         for (position, charge) in charges.iter().enumerate() {
             let Counter::Run(run) = &charge.counter else { continue };

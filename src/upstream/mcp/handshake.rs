@@ -198,7 +198,7 @@ impl Handshake {
     }
 }
 
-/// What a server declares, by the names that it gives in any form.
+/// Capabilities that a server declares, by the names that it gives in any form.
 fn capabilities(declared: Value) -> ServerCapabilities {
     if let Some(read) = read(&declared) {
         return read;

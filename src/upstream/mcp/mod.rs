@@ -73,7 +73,7 @@ pub use process::end_all;
 /// Most bytes of a server's words in place of an answer.
 const MAX_WORDS: usize = 4000;
 
-/// What holds for the process of a server here; `None` if it is not confined.
+/// Confinement of a server's process on this machine; `None` if it has none.
 pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
     let (Transport::Stdio { command, args, env, cwd }, Some(sandbox)) = (&server.transport, &server.sandbox) else {
         return None;

@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) taken: usize,
 }
 
-/// What was asked for, and what was found last.
+/// Lists that were asked for, and the last answers.
 #[derive(Default)]
 pub(super) struct Asked {
     now: Option<Request>,

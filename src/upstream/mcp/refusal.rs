@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientSco
 use super::failure::{HttpError, in_one_line};
 use crate::limits;
 
-/// What a server answered in place of an answer of the protocol.
+/// An HTTP answer in place of one of the protocol.
 #[derive(Debug)]
 pub(in crate::upstream) struct Refusal {
     pub(in crate::upstream) status: StatusCode,

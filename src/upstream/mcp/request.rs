@@ -306,7 +306,7 @@ impl InFlight {
         self.requests.get_mut(position)
     }
 
-    /// Those of `entries` that a message can belong to, oldest first: they must be of one session, and no other may
+    /// Entries that a message can belong to, oldest first: they must be of one session, and no other may
     /// have had a call a moment ago.
     fn of_one_session<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<Vec<Progress>, &'static str> {
         let mut asker: Option<Principal> = None;

@@ -127,7 +127,7 @@ impl Program<'_> {
         })
     }
 
-    /// What is started, for its sandbox.
+    /// The program that is started, for its sandbox.
     fn confined<'s>(&'s self, confinement: &'s Confinement, stderr: &Stderr) -> confined::Server<'s> {
         let (own, name) = (stderr.clone(), self.name.to_owned());
         let own_env = self.env.iter().map(|(key, value)| (key.clone(), value.expose().into()));
@@ -149,7 +149,7 @@ impl Program<'_> {
         stderr.note(format!("not confined by {}: {}", layer.name, layer.detail));
     }
 
-    /// What holds for its process here.
+    /// Confinement of its process on this machine.
     ///
     /// # Errors
     /// As of [`Program::start`].
@@ -175,7 +175,7 @@ impl Program<'_> {
     }
 }
 
-/// What a server inherits of the gateway's environment.
+/// Variables that a server inherits from the gateway.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)))
 }

@@ -88,7 +88,7 @@ impl Exchange {
         let response = made.send().await.map_err(|error| HttpError::Client(error.without_url()))?;
         let code = response.status();
         let is_moved = code.is_redirection() && code != StatusCode::NOT_MODIFIED;
-        // What is about the server, and not about the request.
+        // Headers about the server, not about the request.
         if is_moved || matches!(code.as_u16(), 401 | 429 | 502..=504) {
             return Err(Refusal::read(response).await.into());
         }

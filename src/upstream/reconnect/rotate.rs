@@ -22,7 +22,7 @@ pub trait Rotate: Send + Sync {
 /// The connection of one server.
 pub(in crate::upstream) struct Rotation<C: Connect>(pub(super) Weak<Shared<C>>);
 
-/// What to do in the current state.
+/// Next step in the current state.
 enum Step<L> {
     Done,
     /// An attempt began before: it may have read the old values.

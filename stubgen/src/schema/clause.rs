@@ -65,7 +65,7 @@ fn mark(sentence: &str) -> Option<(usize, Option<usize>)> {
 /// The parenthesis or sentence around the word, else the word with what belongs to it.
 fn around(sentence: &str, at: usize, telling: Option<usize>, most: usize) -> Option<String> {
     let open = sentence[..at].rfind('(').filter(|open| !sentence[*open..at].contains(')'));
-    // What is announced goes on behind a parenthesis of its own.
+    // The announced text goes on behind a parenthesis of its own.
     let close = match (open, telling) {
         (Some(_), _) => sentence[at..].find(')'),
         (None, Some(_)) => sentence[at..].find(" ("),

@@ -37,7 +37,7 @@ use crate::starlark;
 
 pub(crate) use serve::{STACK, serve};
 
-/// What a script is, or its first error.
+/// Facts of a script, or its first error.
 ///
 /// # Errors
 /// A `Syntax` error with a place in the script as written.
@@ -139,7 +139,7 @@ fn parse_with<'a>(
     }
 }
 
-/// What running the parsed `code` takes: the script itself, or what is left of it without types.
+/// The code to run: the script itself, or the script without types.
 fn facts(check: &Check, code: &str, stripped: Option<&Stripped>, program: &Program<'_>) -> Result<Facts, ScriptError> {
     let (script, body) = (check.code.as_str(), &program.body);
     let mut facts = Facts { stripped: stripped.cloned(), ..Facts::default() };

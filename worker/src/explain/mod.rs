@@ -67,7 +67,7 @@ pub(crate) fn of_syntax(code: &str, error: ScriptError) -> ScriptError {
     ScriptError { fix, ..error }
 }
 
-/// What to write in place of a name that a script does not have. `line` is the line that it stands in.
+/// The correction of a name that a script does not have. `line` is the line that it stands in.
 pub(crate) fn of_name(language: Language, name: &str, line: &str) -> Option<String> {
     match language {
         Language::Javascript => node::habit(&format!("ReferenceError: {name} is not defined"), line),

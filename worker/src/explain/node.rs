@@ -78,7 +78,7 @@ const WAYS: &[(&str, &str)] = &[
     ("Invalid time value", "`new Date(text)` takes ISO 8601: 2026-11-25T09:00:00Z"),
 ];
 
-/// What to write in JavaScript instead.
+/// The correction in JavaScript.
 pub(super) fn habit(message: &str, line: &str) -> Option<String> {
     let (kind, text) = message.split_once(": ")?;
     if kind == "ReferenceError" {

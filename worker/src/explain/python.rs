@@ -119,7 +119,7 @@ const METHODS: &[(&str, &str)] = &[
     ("includes", "use `x in items`"),
 ];
 
-/// What to write in Starlark instead; `rest` is the line from the error on.
+/// The correction in Starlark; `rest` is the line from the error on.
 pub(super) fn habit(message: &str, line: &str, rest: &str) -> Option<String> {
     let way = |table: &[(&str, &str)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned())
@@ -214,7 +214,7 @@ fn syntax(what: &str, line: &str) -> Option<String> {
     Some(way.to_owned())
 }
 
-/// What to do about a value that is missing.
+/// Advice for a value that is missing.
 const OF_NONE: &str = "test it first: `if x != None:`, or take another value: `x or []`";
 
 /// Parts of messages, and what to do; the first that a message has.
@@ -274,7 +274,7 @@ fn operation(message: &str, line: &str) -> Option<String> {
     } else if any(&["`end` extra named", "`sep` extra named", "`file` extra named"]) {
         "`print` takes values only: join them first, as in `print(\", \".join(items))`"
     } else {
-        // What follows is the value itself.
+        // The value itself follows.
         let said = message.split(" (repr: ").next().unwrap_or_default();
         WAYS.iter().find(|(part, _)| said.contains(part))?.1
     };

@@ -3,7 +3,7 @@
 /// Most bytes of a line that are looked at.
 const MAX_LINE: usize = 400;
 
-/// What to write instead, by the parser's message and the line with the error; `at` is its place in that line.
+/// The correction, by the parser's message and the line with the error; `at` is its place in that line.
 pub(super) fn javascript(code: &str, message: &str, line: &str, at: usize) -> Option<String> {
     let line = &line[..line.floor_char_boundary(MAX_LINE)];
     let at = line.floor_char_boundary(at.min(line.len()));

@@ -24,7 +24,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// Licence of every package.
 const LICENSE: &str = env!("CARGO_PKG_LICENSE");
-/// What every package says of itself: the description of the crate.
+/// Description of every package: that of the crate.
 const DESCRIPTION: &str = "Code-mode MCP gateway: any number of MCP servers behind four small tools";
 /// Licence texts, which every package has.
 const LICENSES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];

@@ -24,7 +24,7 @@ pub(super) struct Gateway {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     requests: u64,
-    /// What an agent reads before its first call: the instructions and the definitions of the tools.
+    /// Texts that an agent reads before its first call: the instructions and the definitions of the tools.
     pub(super) surface: Value,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum End {
     Called,
 }
 
-/// What was seen of a server; kept in target/world.
+/// Observations of a server; kept in target/world.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
     pub(crate) date: String,
 }
 
-/// What every attempt shares.
+/// State that all attempts share.
 pub(crate) struct Tools<'a> {
     pub(crate) root: &'a Path,
     pub(crate) forgefs: PathBuf,

@@ -48,7 +48,7 @@ pub(crate) struct WorldArgs {
 }
 
 impl WorldArgs {
-    /// What CI runs.
+    /// Servers that CI runs.
     pub(crate) fn ci() -> Self {
         Self { names: Vec::new(), fresh: false, sample: true, accept: false, jobs: None, forgefs: None }
     }
@@ -169,7 +169,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// What an outcome depends on.
+    /// Inputs of an outcome.
     fn key(&self, row: &Row) -> String {
         format!("{} {row:?}", self.executable)
     }

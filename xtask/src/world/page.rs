@@ -109,7 +109,7 @@ fn read(page: &str) -> BTreeMap<String, Recorded> {
 /// Marks of the last column that were no fault before and are one now.
 const FAULTS: [&str; 4] = ["ty finds", "tsc finds", super::NOT_FOUND, "stubs generate failed"];
 
-/// What became worse since `page` was written, a line each.
+/// Regressions since `page` was written, a line each.
 pub(crate) fn worse(page: &str, seen: &[(&Row, &Outcome)]) -> Vec<String> {
     let recorded = read(page);
     let mut worse = Vec::new();
@@ -137,7 +137,7 @@ mod tests {
 
     const ROW: &str = "name = \"a\"\nfrom = \"npm\"\npackage = \"p\"\nversion = \"1\"\nprogram = \"p\"\nsandbox = \"pure\"\ncall = \"t\"";
 
-    /// What becomes worse, and what does not, beside a page that has the first outcome.
+    /// Regressions, and what is none, beside a page that has the first outcome.
     #[test]
     fn what_became_worse_is_found_in_the_page_itself() {
         let row: Row = toml::from_str(ROW).expect("a row");

@@ -54,9 +54,9 @@ pub(crate) struct Row {
     pub(crate) arguments: toml::Table,
     /// Words of the called tool's description to search for, where its beginning says nothing of its purpose.
     pub(crate) query: Option<String>,
-    /// What the server needs before it does anything, such as a token.
+    /// Needs of the server before it does anything, such as a token.
     pub(crate) needs: Option<String>,
-    /// What a person saw.
+    /// A person's observations.
     pub(crate) odd: Option<String>,
     /// One of those that CI tries: its package is among those of tests/real.
     #[serde(default)]
@@ -99,7 +99,7 @@ impl Places {
 }
 
 impl Row {
-    /// What its page shows as its sandbox.
+    /// Its sandbox, as the page shows it.
     pub(crate) fn sandbox(&self) -> String {
         self.sandbox.as_ref().map_or_else(|| "none".to_owned(), toml::Value::to_string)
     }

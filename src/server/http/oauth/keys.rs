@@ -125,7 +125,8 @@ impl Keys {
     }
 }
 
-/// What a request gets after a fetch: the keys, unless the wanted one is not among them and the issuer could not be asked.
+/// Result of a request after a fetch: the keys, unless the wanted one is not among them and the issuer could not be
+/// asked.
 fn answer(state: &State, has: impl Fn(&KeySet) -> bool) -> Result<Arc<KeySet>, Refusal> {
     match (state.usable(), &state.fault) {
         (Some(keys), None) => Ok(keys),

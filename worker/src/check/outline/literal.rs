@@ -68,7 +68,7 @@ impl<'a, 's> Literals<'a, 's> {
                 _ => Seen::Nothing,
             };
             fields.retain(|(known, _)| *known != name);
-            // What comes behind a spread replaces what it brought.
+            // A key behind a spread replaces the one that it brought.
             match value {
                 Seen::Value(value) => fields.push((name.into_owned(), self.known(&value))),
                 Seen::Type(of) => fields.push((name.into_owned(), Known::Type(of))),

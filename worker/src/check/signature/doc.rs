@@ -9,7 +9,7 @@ use super::jsdoc::{self, Doc};
 /// The JSDoc comments of a script.
 pub(super) struct Docs<'c> {
     code: &'c str,
-    /// What each belongs to, by its start, and its text.
+    /// Owner of each, by its start, and its text.
     comments: Vec<(u32, Span)>,
 }
 

@@ -12,7 +12,7 @@ use super::object::{Property, Shape};
 use super::types::{Named, Types};
 use super::{Fit, default, described, finished, names, unfit};
 
-/// What a script of the folder looks like.
+/// Example of a script of the folder.
 const FORM: &str = "write `export default async function ({ country }: { country: string }): Promise<number> { … }`";
 
 /// The signature of a script in TypeScript.

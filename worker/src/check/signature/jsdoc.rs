@@ -8,7 +8,7 @@ use oxc_span::{SourceType, Span};
 use super::super::{depth, parse_with};
 use super::{Fit, Unfit, unfit};
 
-/// What stands before each type when all are parsed as one script.
+/// Text before each type when all are parsed as one script.
 const ALIAS: &str = ";type T=";
 /// Deepest syntax tree of the types in comments, in levels.
 const MAX_LEVELS: usize = 200;
@@ -18,7 +18,7 @@ const MAX_TYPES: usize = 300;
 /// A comment.
 #[derive(Debug, Default)]
 pub(super) struct Doc<'c> {
-    /// What stands before the tags.
+    /// Text before the tags.
     pub(super) text: String,
     pub(super) tags: Vec<Tag<'c>>,
 }

@@ -28,13 +28,13 @@ pub(super) use self::starlark::of_starlark;
 /// Longest description of a parameter, in bytes.
 const MAX_DESCRIPTION: usize = 2 << 10;
 
-/// What keeps a script from having a signature.
+/// Reason why a script has no signature.
 #[derive(Debug)]
 struct Unfit {
     /// Byte offset in the script as written.
     at: u32,
     message: String,
-    /// What to write instead.
+    /// The correction.
     fix: Option<String>,
 }
 

@@ -36,7 +36,7 @@ pub(super) fn refused<T>(kind: &TSType<'_>) -> Fit<T> {
     unfit(at, what, instead)
 }
 
-/// What to write instead of a type that is not one of this file.
+/// The correction of a type that is not one of this file.
 pub(super) fn instead_of(name: &str) -> &'static str {
     match name {
         "String" => "write `string`",

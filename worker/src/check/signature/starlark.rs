@@ -11,7 +11,7 @@ use super::{Fit, Room, default, described, finished, names, unfit};
 
 type Def = DefP<AstNoPayload>;
 
-/// What a script of the folder looks like.
+/// Example of a script of the folder.
 const FORM: &str = "write `def main(country: str, dry_run: bool = False) -> dict:`";
 /// Deepest nesting of a default.
 const MAX_LEVELS: usize = 8;

@@ -18,7 +18,7 @@ use super::{Fit, Room, described, unfit};
 /// Most names within each other: each is a step of recursion.
 const MAX_NAMES: usize = 64;
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Clone, Copy)]
 pub(super) enum Named<'p, 'a> {
     Type(&'p TSType<'a>),

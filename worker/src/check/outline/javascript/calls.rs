@@ -23,7 +23,7 @@ impl<'a> Reader<'a, '_> {
                     ["forge", "callTool"] => Some((Target::Tool(text(0)?, text(1)?), 2)),
                     ["forge", "readResource" | "prompt"] => Some((Target::Other(text(0)?), usize::MAX)),
                     [root, ..] if JAVASCRIPT_GLOBALS.contains(root) => None,
-                    // What stands alone is a name that nothing has.
+                    // A name alone is one that nothing has.
                     [_] | [.., "toString"] => None,
                     _ => Some((Target::Path(names), 0)),
                 }
