@@ -89,6 +89,7 @@ impl FrameHost {
 
     /// The next reply to a call of this run.
     fn receive(&mut self) -> Reply {
+        self.wire.flush();
         loop {
             match self.inbox.recv() {
                 ToWorker::Run(_) => protocol_error("a run while another one is running"),

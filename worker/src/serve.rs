@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use wire::{
     Call, CallError, Done, FrameError, FromWorker, Json, Language, Layer, MAX_FRAME, PROTOCOL, Ready, Run, ScriptError,
-    ScriptErrorKind, Stats, Stream, ToWorker, write_frame,
+    ScriptErrorKind, Stats, Stream, ToWorker, encode,
 };
 
 use confine::worker::{self, DataLimit};
@@ -224,7 +224,7 @@ fn say_if_unawaited(host: &mut dyn Host, is_ok: bool) {
 
 /// The frame stream to the gateway.
 #[derive(Clone)]
-pub(crate) struct Wire(Arc<Mutex<File>>);
+pub(crate) struct Wire(Arc<Mutex<BufWriter<File>>>);
 
 impl Wire {
     /// Takes stdout for frames and points the descriptor at stderr, so that nothing else can write there.
@@ -233,13 +233,13 @@ impl Wire {
         {
             let own = nix::unistd::dup(io::stdout())?;
             nix::unistd::dup2_stdout(io::stderr())?;
-            Ok(Self(Arc::new(Mutex::new(File::from(own)))))
+            Ok(Self(Arc::new(Mutex::new(BufWriter::new(File::from(own))))))
         }
         #[cfg(windows)]
         {
             use std::os::windows::io::AsHandle;
             let own = io::stdout().as_handle().try_clone_to_owned()?;
-            Ok(Self(Arc::new(Mutex::new(File::from(own)))))
+            Ok(Self(Arc::new(Mutex::new(BufWriter::new(File::from(own))))))
         }
     }
 
@@ -253,16 +253,30 @@ impl Wire {
 
     /// Sends a frame, unless it is larger than a frame may be; its size in bytes.
     pub(crate) fn try_send(&self, frame: &FromWorker) -> Result<usize, FrameError> {
-        let mut file = self.0.lock();
-        match write_frame(&mut *file, frame) {
-            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
-            sent => sent,
+        let sent = self.write(frame);
+        self.flush();
+        sent
+    }
+
+    fn write(&self, frame: &FromWorker) -> Result<usize, FrameError> {
+        let bytes = encode(frame)?;
+        if self.0.lock().write_all(&bytes).is_err() {
+            exit(EXIT_WIRE);
+        }
+        Ok(bytes.len())
+    }
+
+    /// Sends the calls that were made since the last frame of another kind.
+    pub(crate) fn flush(&self) {
+        if self.0.lock().flush().is_err() {
+            exit(EXIT_WIRE);
         }
     }
 
-    /// Sends a call unless it is larger than a frame; returns its size in bytes.
+    /// Makes a call unless it is larger than a frame; returns its size in bytes. Calls made together are sent together,
+    /// when the script waits: the gateway asks about them in one question, and is woken once.
     pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
-        self.try_send(&FromWorker::Call(call)).map_err(|error| match error {
+        self.write(&FromWorker::Call(call)).map_err(|error| match error {
             FrameError::TooLarge(bytes) => invalid_call_error(format!(
                 "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
             )),
@@ -278,7 +292,7 @@ impl Wire {
     #[cfg(unix)]
     pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
         use std::os::fd::AsRawFd;
-        self.0.lock().as_raw_fd()
+        self.0.lock().get_ref().as_raw_fd()
     }
 }
 
@@ -288,7 +302,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 fn complain(reason: &str) {
-    use std::io::Write;
     // The gateway may have closed stderr; the exit code suffices.
     let _ = writeln!(io::stderr(), "forgefs worker: {reason}");
 }
