@@ -179,16 +179,34 @@ pub(crate) fn at_rest<T>(path: &Path, rest: Duration, read: impl Fn() -> T) -> i
 /// `WouldBlock` when one holds it for longer; any other when it cannot be locked.
 pub(crate) fn lock(file: &File, patience: Duration) -> io::Result<()> {
     let until = Instant::now() + patience;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOOK),
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds its lock"));
-            }
+    while !try_lock(file)? {
+        if Instant::now() >= until {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds its lock"));
         }
+        std::thread::sleep(LOOK);
     }
+    Ok(())
+}
+
+/// Locks a file until it is dropped; false if another process holds it.
+///
+/// # Errors
+/// When it cannot be locked.
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Opens a file to lock, and creates it and its folder where they are missing.
+///
+/// # Errors
+/// As [`make_own_folder`] and [`open_private`].
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
+    make_own_folder(path.parent().unwrap_or(Path::new(".")))?;
+    open_private(path, private().create(true).truncate(false).read(true).write(true))
 }
 
 /// Creates the folder and missing parents, private to their owner.

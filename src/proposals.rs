@@ -194,10 +194,7 @@ impl Proposals {
     pub fn alone(&self) -> Result<Alone> {
         let unfit = |error: io::Error| failed("the folder of proposals", "cannot be used", &error);
         self.refuse_link().map_err(unfit)?;
-        files::make_own_folder(&self.folder).map_err(unfit)?;
-        let options = &mut files::private();
-        options.create(true).truncate(false).write(true);
-        let lock = files::open_private(&self.folder.join(LOCK), options).map_err(unfit)?;
+        let lock = files::open_lock(&self.folder.join(LOCK)).map_err(unfit)?;
         match files::lock(&lock, PATIENCE) {
             Ok(()) => Ok(Alone(lock)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -1,7 +1,7 @@
 //! Registry of running gateways by configuration file, for `forgefs reload`: a private file each in the state folder,
 //! named after the configuration and the process, and locked as long as the process lives.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -87,11 +87,7 @@ fn is_held(path: &Path) -> io::Result<bool> {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
     }
-    match file.try_lock() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+    files::try_lock(&file).map(|is_free| !is_free)
 }
 
 /// True if the process with this id is this user's and runs this program, which may have been replaced meanwhile.

@@ -3,19 +3,18 @@
 
 mod clients;
 mod groups;
-mod layout;
 mod removal;
 
 use std::ops::Range;
 use std::path::Path;
 
 use toml::Table;
+use toml_edit::{Document, InlineTable, Item, Key};
 
-use super::document::Document;
+use super::document;
 use super::error::ConfigError;
 use crate::error::{did_you_mean, nearest};
 pub(crate) use groups::InGroup;
-use layout::{Pair, Section, sections};
 
 /// Table of the servers in `forge.toml`.
 const SERVERS: &str = "servers";
@@ -23,6 +22,7 @@ const SERVERS: &str = "servers";
 const ENABLED: &str = "enabled";
 
 /// A valid TOML text to edit.
+#[derive(Clone)]
 pub(crate) struct Edit<'t> {
     file: &'t Path,
     /// Name of the table of servers.
@@ -30,7 +30,8 @@ pub(crate) struct Edit<'t> {
     /// Byte order mark, if there is one.
     mark: &'t str,
     text: &'t str,
-    sections: Vec<Section>,
+    /// Positions in the text.
+    document: Document<&'t str>,
     table: Table,
 }
 
@@ -62,16 +63,18 @@ impl<'t> Edit<'t> {
     /// # Errors
     /// The text is not TOML.
     pub(crate) fn of_table(file: &'t Path, text: &'t str, servers: &'t str) -> Result<Self, ConfigError> {
-        drop(Document::parse(file, text)?);
+        drop(document::Document::parse(file, text)?);
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mark = &text[..text.len() - plain.len()];
-        let table = read(plain).ok_or_else(|| fault(file, "", "not valid TOML".to_owned()))?;
-        Ok(Self { file, servers, mark, text: plain, sections: sections(plain), table })
+        let (Some(table), Ok(document)) = (read(plain), Document::parse(plain)) else {
+            return Err(fault(file, "", "not valid TOML".to_owned()));
+        };
+        Ok(Self { file, servers, mark, text: plain, document, table })
     }
 
     /// The same text with the entries of another table in place of the servers.
-    fn of(&self, table: &'t str) -> Result<Self, ConfigError> {
-        Ok(Self { mark: self.mark, ..Self::of_table(self.file, self.text, table)? })
+    fn of(&self, table: &'t str) -> Self {
+        Self { servers: table, ..self.clone() }
     }
 
     /// Servers as they are written, by name.
@@ -101,53 +104,43 @@ impl<'t> Edit<'t> {
     /// # Errors
     /// The file cannot be edited.
     pub(crate) fn added(&self, new: &NewServer<'_>) -> Result<String, ConfigError> {
-        let pairs = new.pairs.join("\n");
-        let entry = read(&pairs).ok_or_else(|| self.fault(new.name, "not an entry of TOML".to_owned()))?;
-        let text = match self.root(&[self.servers]) {
-            Some(Pair { members: Some(members), value, .. }) => {
+        let entry = read(&new.pairs.join("\n"));
+        let entry = entry.ok_or_else(|| self.fault(new.name, "not an entry of TOML".to_owned()))?;
+        let text = match self.all().and_then(Item::as_inline_table) {
+            Some(all) => {
                 let member = format!("{} = {{ {} }}", new.key, new.pairs.join(", "));
-                match members.last() {
-                    Some(last) => self.inserted(last.span.end, &format!(", {member}")),
-                    None => self.inserted(value.start + 1, &format!(" {member} ")),
-                }
+                self.joined(all, &member).ok_or_else(|| self.unclear(new.name))?
             }
-            _ => self.appended(new),
+            None => self.appended(new),
         };
-        let mut expected = self.table.clone();
-        let servers = expected.entry(self.servers).or_insert_with(|| Table::new().into());
-        if let Some(servers) = servers.as_table_mut() {
-            servers.insert(new.name.to_owned(), entry.into());
-        }
-        let text = self.checked(new.name, text, |table| *table == expected)?;
+        let text = self.checked(text, new.name, Some(entry))?;
         match new.group {
             Some(group) => Edit::parse(self.file, &text)?.grouped(new.name, group),
             None => Ok(text),
         }
     }
 
-    /// The text with a server switched on or off; `None` if it is so already. A line `enabled = false` that stands
-    /// alone disappears when the server is switched on. A value that is neither true nor false is replaced.
+    /// The text with a server switched on or off; `None` if it is so already. `enabled = false` disappears when the
+    /// server is switched on, if it has its own line or is the first pair of an inline table. A value that is neither
+    /// true nor false is replaced.
     ///
     /// # Errors
     /// There is no such server, or the file cannot be edited.
     pub(crate) fn switched(&self, name: &str, on: bool) -> Result<Option<String>, ConfigError> {
-        self.known(name)?;
-        if self.is_on(name) == Some(on) {
+        let (mut entry, was) = (self.entry(name)?, self.is_on(name));
+        if was == Some(on) {
             return Ok(None);
         }
-        let text = match (self.found(&[self.servers, name, ENABLED]), on) {
-            (Some(place), true) if self.is_on(name).is_some() => self.switched_on(&place),
-            (Some(place), _) => self.replaced(place.pair.value.clone(), if on { "true" } else { "false" }),
-            (None, false) => self.put(name, ENABLED, "false").ok_or_else(|| self.unclear(name))?,
-            (None, true) => return Err(self.unclear(name)),
-        };
-        self.pair_checked(name, ENABLED, text, |value| value.map_or(on, |value| value.as_bool() == Some(on))).map(Some)
+        if let Some(cut) = self.switch(name).filter(|_| was == Some(false)) {
+            entry.remove(ENABLED);
+            return self.checked(self.replaced(cut, ""), name, Some(entry)).map(Some);
+        }
+        self.with_value(name, ENABLED, &on.to_string()).map(Some)
     }
 
     /// True for a server that is on, also without `enabled`; `None` if that is neither true nor false.
     pub(crate) fn is_on(&self, name: &str) -> Option<bool> {
-        let server = self.servers().find(|(known, _)| *known == name).map(|(_, server)| server);
-        server.and_then(|server| server.get(ENABLED)).map_or(Some(true), toml::Value::as_bool)
+        self.known(name).ok().and_then(|server| server.get(ENABLED)).map_or(Some(true), toml::Value::as_bool)
     }
 
     /// The text with this value of a server's key, written as TOML.
@@ -155,114 +148,85 @@ impl<'t> Edit<'t> {
     /// # Errors
     /// There is no such server, or the file cannot be edited.
     pub(crate) fn with_value(&self, name: &str, key: &str, value: &str) -> Result<String, ConfigError> {
-        self.known(name)?;
-        let expected = read(&format!("{key} = {value}")).and_then(|mut table| table.remove(key));
-        let text = match self.found(&[self.servers, name, key]) {
-            Some(place) => self.replaced(place.pair.value.clone(), value),
-            None => self.put(name, key, value).ok_or_else(|| self.unclear(name))?,
+        let mut entry = self.entry(name)?;
+        entry.extend(read(&format!("{key} = {value}")).unwrap_or_default());
+        let text = match self.pair(name, key) {
+            Some((_, old)) => old.span().map(|span| self.replaced(span, value)),
+            None => self.put(name, &format!("{key} = {value}")),
         };
-        self.pair_checked(name, key, text, |value| value.is_some() && value == expected.as_ref())
+        self.checked(text.ok_or_else(|| self.unclear(name))?, name, Some(entry))
     }
 
-    /// The edited text, if one key of the server alone has changed, as it should.
-    fn pair_checked(
-        &self,
-        name: &str,
-        key: &str,
-        text: String,
-        is_right: impl Fn(Option<&toml::Value>) -> bool,
-    ) -> Result<String, ConfigError> {
-        let split = |table: &Table| {
-            let mut table = table.clone();
-            let server = table.get_mut(self.servers).and_then(|servers| servers.get_mut(name));
-            let value = server.and_then(toml::Value::as_table_mut).and_then(|server| server.remove(key));
-            (table, value)
-        };
-        let (rest, _) = split(&self.table);
-        self.checked(name, text, |table| {
-            let (after, value) = split(table);
-            after == rest && is_right(value.as_ref())
-        })
+    /// All servers in the document.
+    fn all(&self) -> Option<&Item> {
+        self.document.get(self.servers)
     }
 
-    /// Text without `enabled = false`, or with `true` in its place where that is not all of a line.
-    fn switched_on(&self, place: &Place<'_>) -> String {
-        let Place { pair, siblings } = place;
-        let lines = self.lines(&pair.span);
-        let is_alone = self.text.get(pair.span.end..lines.end).is_some_and(|rest| rest.trim().is_empty());
-        let next =
-            siblings.and_then(|siblings| siblings.first().filter(|first| first.span == pair.span).and(siblings.get(1)));
-        let gap = next.map(|next| pair.span.end..next.span.start);
-        match (siblings, gap.filter(|gap| self.is_plain(gap))) {
-            (None, _) if is_alone => self.replaced(lines, ""),
-            (Some(_), Some(gap)) => self.replaced(pair.span.start..gap.end, ""),
-            _ => self.replaced(pair.value.clone(), "true"),
+    /// A pair of a server in the document.
+    fn pair(&self, name: &str, key: &str) -> Option<(&Key, &Item)> {
+        self.all()?.get(name)?.as_table_like()?.get_key_value(key)
+    }
+
+    /// Lines or member of `enabled`, unless there is something else in them.
+    fn switch(&self, name: &str) -> Option<Range<usize>> {
+        let (all, (key, value)) = (self.all()?, self.pair(name, ENABLED)?);
+        let (start, end) = (key.span()?.start, value.span()?.end);
+        let is_inline = |table: &&InlineTable| !table.is_dotted();
+        if let Some(table) = [all.get(name)?, all].into_iter().filter_map(Item::as_inline_table).find(is_inline) {
+            let [first, next, ..] = &members(table)?[..] else { return None };
+            let is_first = first.pair.end == end && self.is_plain(end..next.pair.start);
+            return is_first.then_some(first.pair.start..next.pair.start);
         }
+        let lines = self.lines(&(start..end));
+        self.text.get(end..lines.end)?.trim().is_empty().then_some(lines)
     }
 
     /// Text with a pair added to a server.
-    fn put(&self, name: &str, key: &str, value: &str) -> Option<String> {
-        let header = |section: &&Section| section.header == [self.servers, name] && !section.is_element;
-        if let Some(section) = self.sections.iter().find(header) {
-            let indent = section.pairs.first().map(|pair| self.indent(pair.span.start)).unwrap_or_default();
-            let end = self.lines(&section.span).end;
-            let is_open = !self.text[..end].ends_with('\n');
-            let (before, after) = if is_open { (self.line_end(), "") } else { ("", self.line_end()) };
-            return Some(self.inserted(end, &format!("{before}{indent}{key} = {value}{after}")));
-        }
-        if let Some(Place { pair: Pair { members: Some(members), value: table, .. }, .. }) =
-            self.found(&[self.servers, name])
-        {
-            return Some(match members.first() {
-                Some(first) => self.inserted(first.span.start, &format!("{key} = {value}, ")),
-                None => self.inserted(table.start + 1, &format!(" {key} = {value} ")),
+    fn put(&self, name: &str, pair: &str) -> Option<String> {
+        let (all, line_end) = (self.all()?, self.line_end());
+        let server = all.get(name)?;
+        let pairs = match server {
+            Item::Table(table) => table.get_values(),
+            _ => server.as_inline_table()?.get_values(),
+        };
+        let first = pairs.first().and_then(|(path, _)| Some(path.first()?.span()?.start));
+        if let Some(table) = server.as_table().filter(|table| table.position().is_some()) {
+            let indent = first.map(|at| self.line_to(at)).filter(|line| line.trim().is_empty()).unwrap_or_default();
+            let end = self.lines(&table.span()?).end;
+            return Some(match self.text[..end].ends_with('\n') {
+                true => self.inserted(end, &format!("{indent}{pair}{line_end}")),
+                false => self.inserted(end, &format!("{line_end}{indent}{pair}")),
             });
         }
-        // Dotted keys: one more beside the first one.
-        let Dotted { pair, part, is_line } = self.dotted(name)?;
-        let prefix = self.text.get(pair.span.start..*pair.ends.get(part)?)?;
-        let indent = self.indent(pair.span.start);
-        Some(match is_line {
-            true => self.inserted(pair.span.start, &format!("{prefix}.{key} = {value}{}{indent}", self.line_end())),
-            false => self.inserted(pair.span.start, &format!("{prefix}.{key} = {value}, ")),
-        })
-    }
-
-    /// The first pair with a dotted key of the server.
-    fn dotted(&self, name: &str) -> Option<Dotted<'_>> {
-        for section in &self.sections {
-            let above = section.header.len();
-            for pair in &section.pairs {
-                let full: Vec<&str> = section.header.iter().chain(&pair.path).map(String::as_str).collect();
-                if full.starts_with(&[self.servers, name]) && above < 2 {
-                    return Some(Dotted { pair, part: 1 - above, is_line: true });
-                }
-                if full == [self.servers]
-                    && let Some(member) = pair.members.iter().flatten().find(|member| member.path[0] == name)
-                {
-                    return Some(Dotted { pair: member, part: 0, is_line: false });
-                }
-            }
+        if let Some(table) = server.as_inline_table().filter(|table| !table.is_dotted()) {
+            return match first {
+                Some(first) => Some(self.inserted(first, &format!("{pair}, "))),
+                None => self.joined(table, pair),
+            };
         }
-        None
+        // Dotted keys: one more beside the first one.
+        let first = first?;
+        if let Some((key, _)) = all.as_inline_table().and_then(|all| all.get_key_value(name)) {
+            let start = key.span()?.start;
+            return Some(self.inserted(start, &format!("{}{pair}, ", self.text.get(start..first)?)));
+        }
+        let line = self.line_to(first);
+        let prefix = line.trim_start();
+        let indent = &line[..line.len() - prefix.len()];
+        Some(self.inserted(first - prefix.len(), &format!("{prefix}{pair}{line_end}{indent}")))
     }
 
-    /// The pair with this path from the root, with its siblings if it stands in an inline table.
-    fn found(&self, path: &[&str]) -> Option<Place<'_>> {
-        self.sections.iter().filter(|section| !section.is_element).find_map(|section| {
-            let below = below(path, &section.header)?;
-            section.pairs.iter().find_map(|pair| within(pair, None, below))
+    /// Text with a pair added to an inline table.
+    fn joined(&self, table: &InlineTable, pair: &str) -> Option<String> {
+        Some(match table.get_values().last() {
+            Some((_, last)) => self.inserted(last.span()?.end, &format!(", {pair}")),
+            None => self.inserted(table.span()?.start + 1, &format!(" {pair} ")),
         })
     }
 
-    /// A pair of the first section.
-    fn root(&self, path: &[&str]) -> Option<&Pair> {
-        self.sections.first()?.pairs.iter().find(|pair| pair.path == path)
-    }
-
-    /// True if there is no comment in a span.
-    fn is_plain(&self, span: &Range<usize>) -> bool {
-        !self.text[span.clone()].contains('#')
+    /// True if there is no comment in a span between values.
+    fn is_plain(&self, span: Range<usize>) -> bool {
+        !self.text[span].contains('#')
     }
 
     /// The whole lines around a span, with their line end.
@@ -272,10 +236,9 @@ impl<'t> Edit<'t> {
         start..end
     }
 
-    /// Blanks before a position in its line.
-    fn indent(&self, at: usize) -> &str {
-        let start = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        Some(&self.text[start..at]).filter(|indent| indent.trim().is_empty()).unwrap_or_default()
+    /// The line of a position up to it.
+    fn line_to(&self, at: usize) -> &str {
+        &self.text[self.lines(&(at..at)).start..at]
     }
 
     /// Line end of the first line.
@@ -307,20 +270,36 @@ impl<'t> Edit<'t> {
         format!("{}{by}{}", &self.text[..span.start], &self.text[span.end..])
     }
 
-    /// The edited text, if it says what it should.
-    fn checked(&self, name: &str, text: String, is_right: impl Fn(&Table) -> bool) -> Result<String, ConfigError> {
-        match read(&text) {
-            Some(table) if is_right(&table) => Ok(format!("{}{text}", self.mark)),
+    /// The edited text, if it differs by this entry alone; `None` for one that is removed.
+    fn checked(&self, text: String, name: &str, entry: Option<Table>) -> Result<String, ConfigError> {
+        let filled = |mut table: Table| {
+            table.entry(self.servers).or_insert_with(|| Table::new().into());
+            table
+        };
+        let mut expected = filled(self.table.clone());
+        if let Some(servers) = expected.get_mut(self.servers).and_then(toml::Value::as_table_mut) {
+            match entry {
+                Some(entry) => drop(servers.insert(name.to_owned(), entry.into())),
+                None => drop(servers.remove(name)),
+            }
+        }
+        match read(&text).map(filled) {
+            Some(table) if table == expected => Ok(format!("{}{text}", self.mark)),
             _ => Err(self.unclear(name)),
         }
     }
 
-    fn known(&self, name: &str) -> Result<(), ConfigError> {
-        let names = || self.servers().map(|(name, _)| name.as_str());
-        if names().any(|known| known == name) {
-            return Ok(());
+    /// The values of a server.
+    fn entry(&self, name: &str) -> Result<Table, ConfigError> {
+        let entry = self.known(name)?.as_table();
+        entry.cloned().ok_or_else(|| self.unclear(name))
+    }
+
+    fn known(&self, name: &str) -> Result<&toml::Value, ConfigError> {
+        if let Some((_, known)) = self.servers().find(|(known, _)| *known == name) {
+            return Ok(known);
         }
-        let near = nearest(name, names());
+        let near = nearest(name, self.servers().map(|(name, _)| name.as_str()));
         let hint = did_you_mean(&near).unwrap_or_else(|| "`forgefs list` shows the servers".to_owned());
         Err(fault(self.file, "", format!("no server is called `{name}`")).with_hint(hint))
     }
@@ -335,34 +314,28 @@ impl<'t> Edit<'t> {
     }
 }
 
-/// A pair, and the pairs of the inline table around it.
-struct Place<'p> {
-    pair: &'p Pair,
-    siblings: Option<&'p [Pair]>,
+/// A pair of an inline table.
+struct Member<'d> {
+    /// First part of its key.
+    name: &'d str,
+    /// From the begin of the key to the end of the value.
+    pair: Range<usize>,
+    /// From the begin of the white space and comments before it to the comma, or to the end of those behind it.
+    whole: Range<usize>,
 }
 
-/// A pair with a dotted key.
-struct Dotted<'p> {
-    pair: &'p Pair,
-    /// Part of its key that names the server.
-    part: usize,
-    /// True if it has lines of its own.
-    is_line: bool,
-}
-
-/// The rest of a path below another one.
-fn below<'a, 'p>(path: &'a [&'p str], above: &[String]) -> Option<&'a [&'p str]> {
-    let is_below = path.iter().zip(above).all(|(one, other)| one == other);
-    path.get(above.len()..).filter(|rest| is_below && !rest.is_empty())
-}
-
-/// The pair at `path`: `pair` itself, or one within its value.
-fn within<'p>(pair: &'p Pair, siblings: Option<&'p [Pair]>, path: &[&str]) -> Option<Place<'p>> {
-    if pair.path == path {
-        return Some(Place { pair, siblings });
+/// Pairs of an inline table, in order.
+fn members(table: &InlineTable) -> Option<Vec<Member<'_>>> {
+    let mut members = Vec::new();
+    for (path, value) in table.get_values() {
+        let key = path.last()?;
+        let before = key.leaf_decor().prefix()?.span()?;
+        let end = value.decor().suffix()?.span()?.end;
+        let pair = before.end..value.span()?.end;
+        members.push(Member { name: path.first()?.get(), pair, whole: before.start..end });
     }
-    let (rest, members) = (below(path, &pair.path)?, pair.members.as_deref()?);
-    members.iter().find_map(|member| within(member, Some(members), rest))
+    members.sort_by_key(|member| member.pair.start);
+    Some(members)
 }
 
 fn read(text: &str) -> Option<Table> {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use confine::server::{GO, Rules};
-use nix::fcntl::{Flock, FlockArg};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
@@ -66,18 +65,14 @@ fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Reason> {
 }
 
 /// Waits until no other process installs there.
-async fn lock(folder: &Path) -> Result<Flock<fs::File>, Reason> {
+async fn lock(folder: &Path) -> Result<fs::File, Reason> {
     let path = folder.join(".lock");
     let unusable = |error: std::io::Error| Reason::new(format!("{}: {error}", path.display()));
-    let mut file = files::private().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
-    loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(locked) => return Ok(locked),
-            Err((again, nix::errno::Errno::EWOULDBLOCK)) => file = again,
-            Err((_, error)) => return Err(unusable(error.into())),
-        }
+    let file = files::private().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+    while !files::try_lock(&file).map_err(unusable)? {
         tokio::time::sleep(BUSY).await;
     }
+    Ok(file)
 }
 
 /// Runs the installer, confined to the folder.

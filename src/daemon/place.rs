@@ -1,6 +1,6 @@
 //! Files of the daemon of a configuration: socket, log and locks, in a folder that only its user can enter.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -92,10 +92,8 @@ impl Place {
     /// As [`Place::hold`].
     pub(crate) fn holder(&self) -> io::Result<Option<Pid>> {
         let mut file = self.open("lock")?;
-        match file.try_lock() {
-            Ok(()) => return Ok(None),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error),
+        if files::try_lock(&file)? {
+            return Ok(None);
         }
         let mut text = String::new();
         file.rewind()?;
@@ -106,11 +104,7 @@ impl Place {
 
     fn lock(&self, kind: &str) -> io::Result<Option<File>> {
         let file = self.open(kind)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(files::try_lock(&file)?.then_some(file))
     }
 
     fn open(&self, kind: &str) -> io::Result<File> {

@@ -180,9 +180,8 @@ impl Edited {
         let mut new = new.map_err(|error| self.unwritable(&error))?;
         new.write_all(content)?;
         if let Some(old) = old {
-            take_over(new.as_file(), old, &self.path, is_private).map_err(|error| {
-                io::Error::new(error.kind(), format!("its owner, mode and attributes cannot be kept: {error}"))
-            })?;
+            take_over(new.as_file(), old, is_private)
+                .map_err(|error| io::Error::new(error.kind(), format!("its owner and mode cannot be kept: {error}")))?;
         }
         new.as_file().sync_all()?;
         Ok(new)

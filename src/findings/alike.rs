@@ -1,6 +1,7 @@
 //! Compares the tools of servers: names that pass for each other, and text that changes the use of another server's tool.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use serde_json::Value;
 
@@ -29,8 +30,6 @@ const MAX_TEXT: usize = 64 << 10;
 const MAX_TOOLS: usize = 50_000;
 /// Most findings of a server in the comparison.
 const MAX_FOUND: usize = 100;
-/// Base of the hash of a name.
-const BASE: u64 = 0x0000_0100_0000_01b3;
 /// Most tools that share one form of a name.
 const MAX_SHARED: usize = 16;
 
@@ -46,10 +45,8 @@ struct Tool {
     name: String,
     /// Letters and digits of the name, in lower case.
     plain: String,
-    /// See [`forms`].
-    forms: Vec<u64>,
-    /// Hashes of words of its description, sorted.
-    words: Vec<u32>,
+    /// Hashes of words of its description.
+    words: BTreeSet<u64>,
 }
 
 /// Something that looks like a tool's name, near a word that changes its use.
@@ -72,8 +69,7 @@ impl Traits {
             let description = head(description, MAX_TEXT);
             if name.len() <= MAX_NAME && traits.tools.len() < MAX_TOOLS {
                 let plain: String = fold::plain(name).chars().filter(|c| c.is_alphanumeric()).collect();
-                let (forms, words) = (forms(&plain), hashes(description));
-                traits.tools.push(Tool { name: name.to_owned(), plain, forms, words });
+                traits.tools.push(Tool { name: name.to_owned(), plain, words: hashes(description) });
             }
             let place = Place { item: Item::Tool(place::name(name)), pointer: "/description".to_owned() };
             traits.mention(&place, description, &own);
@@ -113,25 +109,20 @@ impl Traits {
             sentence += usize::from(chunk.ends_with('.') || text[at..].starts_with(['!', '?', ';']));
             at += text[at..].chars().next().map_or(0, char::len_utf8);
         }
-        let is_of = |list: &str, at: usize| {
-            let word = chunks.get(at).map_or("", |(_, word, _)| *word);
-            phrases::list(list).iter().any(|known| word.eq_ignore_ascii_case(known))
-        };
-        let steering = |list: &str| (0..chunks.len()).filter(|at| is_of(list, *at)).collect::<Vec<usize>>();
-        let (strong, weak) = (steering("names steers"), steering("names steers-a-call"));
         for (position, (at, chunk, sentence)) in chunks.iter().enumerate() {
-            if !is_compound(last(chunk)) || self.mentions.len() >= MAX_MENTIONS {
+            let name = last(chunk);
+            if !is_compound(name) || self.mentions.len() >= MAX_MENTIONS {
                 continue;
             }
-            let is_near = |steering: &[usize]| {
-                let next = steering.partition_point(|steering| *steering + NEAR < position);
-                let near = steering[next..].iter().take_while(|steering| **steering <= position + NEAR);
-                near.into_iter().any(|steering| chunks[*steering].2 == *sentence)
+            let near = |most: usize, list: &str| {
+                let words = &chunks[position.saturating_sub(most)..chunks.len().min(position + most + 1)];
+                let mut words = words.iter().filter(|(_, _, of)| of == sentence);
+                words.any(|(_, word, _)| phrases::list(list).iter().any(|known| word.eq_ignore_ascii_case(known)))
             };
-            let is_call = || (position.saturating_sub(2)..=position + 2).any(|at| is_of("names of-a-call", at));
-            if is_near(&strong) || (is_near(&weak) && is_call() && !own.contains(last(chunk))) {
+            let is_call = || near(NEAR, "names steers-a-call") && near(2, "names of-a-call") && !own.contains(name);
+            if near(NEAR, "names steers") || is_call() {
                 let found = Finding::new(&rules::SHADOWS, Severity::Warning, place, text, *at);
-                self.mentions.push(Mention { name: last(chunk).to_owned(), found });
+                self.mentions.push(Mention { name: name.to_owned(), found });
             }
         }
     }
@@ -158,19 +149,14 @@ fn own_words(definition: &Value) -> impl Iterator<Item = &str> {
     })
 }
 
-fn hashes(text: &str) -> Vec<u32> {
+fn hashes(text: &str) -> BTreeSet<u64> {
     let folded = fold::plain(text);
-    let pieces = words::pieces(&folded);
-    let long = pieces.iter().map(|piece| &folded[piece.from..piece.to]).filter(|word| word.len() > 2);
-    let mut hashes: Vec<u32> = long.take(MAX_WORDS).map(hash).collect();
-    hashes.sort_unstable();
-    hashes.dedup();
-    hashes
+    let words = words::pieces(&folded).into_iter().map(|piece| &folded[piece.from..piece.to]);
+    words.filter(|word| word.len() > 2).take(MAX_WORDS).map(hash).collect()
 }
 
-/// FNV-1a: the same on every machine.
-fn hash(word: &str) -> u32 {
-    word.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+fn hash(text: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::new().hash_one(text)
 }
 
 /// Compares the tools of servers, given by name.
@@ -224,72 +210,43 @@ fn skeleton(plain: &str) -> String {
 
 fn alike(servers: &[(&str, &Traits)], found: &mut Across) {
     let all = servers.iter().flat_map(|(server, traits)| traits.tools.iter().map(move |tool| (*server, tool)));
-    let mut tools: Vec<(&str, &Tool)> = all.take(MAX_TOOLS).collect();
-    tools.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
-    let of = |(position, (_, tool)): (usize, &(&str, &Tool))| {
-        tool.forms.iter().map(move |form| (*form, position as u32)).collect::<Vec<_>>()
-    };
-    let mut forms: Vec<(u64, u32)> = tools.iter().enumerate().flat_map(of).collect();
+    let tools: Vec<(&str, &Tool)> = all.take(MAX_TOOLS).collect();
+    let of = |(at, (_, tool)): (usize, &(&str, &Tool))| forms(&tool.plain).into_iter().map(move |form| (form, at));
+    let mut forms: Vec<(u64, usize)> = tools.iter().enumerate().flat_map(of).collect();
     forms.sort_unstable();
     forms.dedup();
-    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    let mut pairs = BTreeSet::new();
     for shared in forms.chunk_by(|one, other| one.0 == other.0) {
-        let shared = &shared[..shared.len().min(MAX_SHARED)];
-        for (nth, (_, one)) in shared.iter().enumerate() {
-            pairs.extend(shared[nth + 1..].iter().map(|(_, other)| (*one, *other)));
+        for (nth, (_, one)) in shared.iter().take(MAX_SHARED).enumerate() {
+            pairs.extend(shared[..nth].iter().map(|(_, other)| (*other, *one)));
         }
     }
-    pairs.sort_unstable();
-    pairs.dedup();
     for (one, other) in pairs {
-        let (one, other) = (tools[one as usize], tools[other as usize]);
-        if one.0 != other.0
-            && let Some(severity) = passes_for(one.1, other.1)
-        {
-            for (server, tool, of, twin) in [(one.0, one.1, other.0, other.1), (other.0, other.1, one.0, one.1)] {
-                // Of two names the plain one is the model.
-                if severity == Severity::Error && tool.name.is_ascii() && !twin.name.is_ascii() {
-                    continue;
-                }
+        let (one, other) = (tools[one], tools[other]);
+        let Some(severity) = passes_for(one.1, other.1).filter(|_| one.0 != other.0) else { continue };
+        for ((server, tool), (of, twin)) in [(one, other), (other, one)] {
+            // Of two names the plain one is the model.
+            if severity == Severity::Error && tool.name.is_ascii() && !twin.name.is_ascii() {
+                continue;
+            }
+            let list = found.entry(server.to_owned()).or_default();
+            if list.len() < MAX_FOUND {
                 let place = Place { item: Item::Tool(place::name(&tool.name)), pointer: "/name".to_owned() };
                 let text = format!("{} beside {of}.{}", tool.name, twin.name);
-                let list = found.entry(server.to_owned()).or_default();
-                if list.len() < MAX_FOUND {
-                    list.push(Finding::new(&rules::ALIKE, severity, &place, &text, 0));
-                }
+                list.push(Finding::new(&rules::ALIKE, severity, &place, &text, 0));
             }
         }
     }
 }
 
-/// Forms by which names are found that pass for a name: itself, with look-alikes taken for each other, and without one of
-/// its letters. Two names that are one edit apart have a form in common.
+/// Hashes by which names are found that pass for a name: of itself, with look-alikes taken for each other, and without
+/// one of its letters. Two names that are one edit apart have one in common.
 fn forms(plain: &str) -> Vec<u64> {
     if plain.len() < MIN_NAME {
         return Vec::new();
     }
-    let letters: Vec<u64> = plain.chars().map(u64::from).collect();
-    let mut after = vec![(0_u64, 1_u64)];
-    for letter in letters.iter().rev() {
-        let (hash, power) = after.last().copied().unwrap_or((0, 1));
-        after.push((hash.wrapping_add(letter.wrapping_mul(power)), power.wrapping_mul(BASE)));
-    }
-    let mut forms = vec![polynomial(&letters), polynomial(&skeleton(plain).chars().map(u64::from).collect::<Vec<_>>())];
-    let mut before = 0_u64;
-    for (at, letter) in letters.iter().enumerate() {
-        let (hash, power) = after[letters.len() - at - 1];
-        forms.push(before.wrapping_mul(power).wrapping_add(hash));
-        before = before.wrapping_mul(BASE).wrapping_add(*letter);
-    }
-    forms.sort_unstable();
-    forms.dedup();
-    forms
-}
-
-/// A hash from which that of the text without one letter is made in one step. Equal hashes of unequal names cost one more
-/// comparison.
-fn polynomial(letters: &[u64]) -> u64 {
-    letters.iter().fold(0, |hash, letter| hash.wrapping_mul(BASE).wrapping_add(*letter))
+    let without = plain.char_indices().map(|(at, c)| hash(&[&plain[..at], &plain[at + c.len_utf8()..]].concat()));
+    without.chain([hash(plain), hash(&skeleton(plain))]).collect()
 }
 
 /// How much one name passes for another; `None` where two servers name their tools alike by nature.
@@ -311,23 +268,18 @@ fn passes_for(one: &Tool, other: &Tool) -> Option<Severity> {
     if !hidden::is_mixed(&one.name) && skeleton(&one.plain) == skeleton(&other.plain) {
         return Some(Severity::Warning);
     }
-    let is_number = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let differs_in_number = one.plain[..is_number(&one.plain)] == other.plain[..is_number(&other.plain)];
-    let is_plural =
-        one.plain.strip_suffix('s') == Some(&*other.plain) || other.plain.strip_suffix('s') == Some(&*one.plain);
+    // Plurals and numbers.
+    let stem = |tool: &Tool| tool.plain.trim_end_matches(|c: char| c == 's' || c.is_ascii_digit()).len();
+    let share_stem = one.plain[..stem(one)] == other.plain[..stem(other)];
     // Two words, each in the description of its tool: a note is no node.
     let means_its_name = |tool: &Tool, other: &Tool| {
         let others = names::words(&other.name);
         let own = names::words(&tool.name).into_iter().filter(|word| !others.contains(word));
-        own.into_iter().any(|word| tool.words.binary_search(&hash(&word)).is_ok())
+        own.into_iter().any(|word| tool.words.contains(&hash(&word)))
     };
     let are_words = means_its_name(one, other) && means_its_name(other, one);
-    (!differs_in_number && !is_plural && !are_words && says_the_same(&one.words, &other.words))
-        .then_some(Severity::Warning)
-}
-
-fn says_the_same(one: &[u32], other: &[u32]) -> bool {
-    let common = one.iter().filter(|word| other.binary_search(word).is_ok()).count();
-    let all = one.len() + other.len() - common;
-    one.len().min(other.len()) >= MIN_WORDS && common * 100 >= all * SAME
+    let common = one.words.intersection(&other.words).count();
+    let all = one.words.len() + other.words.len() - common;
+    let says_the_same = one.words.len().min(other.words.len()) >= MIN_WORDS && common * 100 >= all * SAME;
+    (!share_stem && !are_words && says_the_same).then_some(Severity::Warning)
 }

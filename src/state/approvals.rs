@@ -1,6 +1,6 @@
 //! Approvals, and first lists of servers, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -50,8 +50,9 @@ pub(super) fn keep(
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
     }
-    files::make_own_folder(folder).map_err(written)?;
-    let _alone = lock(folder).map_err(written)?;
+    // Waits for the lock of the folder.
+    let alone = files::open_lock(&folder.join(LOCK)).map_err(written)?;
+    alone.lock().map_err(written)?;
     if find(folder, id, kind)?.as_deref() != before {
         return Ok(false);
     }
@@ -61,14 +62,6 @@ pub(super) fn keep(
         None => {}
     }
     Ok(true)
-}
-
-/// Waits for the lock of a folder, which is held until dropped.
-fn lock(folder: &Path) -> io::Result<File> {
-    let options = &mut files::private();
-    let lock = files::open_private(&folder.join(LOCK), options.create(true).truncate(false).write(true))?;
-    lock.lock()?;
-    Ok(lock)
 }
 
 /// The error of a record, by its id: its path is for the log.

@@ -93,7 +93,7 @@ impl Day {
 
     /// `change` also gets a time of the last day that the sum counts for.
     fn change_now<T>(&self, now: SystemTime, change: impl FnOnce(Amount, SystemTime) -> (Amount, T)) -> io::Result<T> {
-        let mut file = self.open()?;
+        let mut file = files::open_lock(&self.file)?;
         file.lock()?;
         let (line, kept) = read(&mut file)?;
         let (last, spent) = match kept {
@@ -108,11 +108,6 @@ impl Day {
             file.write_all(written.as_bytes())?;
         }
         Ok(answer)
-    }
-
-    fn open(&self) -> io::Result<File> {
-        files::make_own_folder(self.file.parent().unwrap_or(Path::new(".")))?;
-        files::open_private(&self.file, files::private().read(true).write(true).create(true).truncate(false))
     }
 }
 

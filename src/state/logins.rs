@@ -1,6 +1,6 @@
 //! Logins in one private file each, replaced as a whole, changed by one process at a time.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -69,24 +69,16 @@ fn name(file: &Path) -> String {
 
 /// Locks a login against changes by other processes, and other sessions of this one, until dropped.
 pub(super) async fn lock(file: &Path) -> Result<File> {
-    if let Some(folder) = file.parent() {
-        files::make_own_folder(folder).map_err(|error| failed(file, "cannot be written", &error))?;
-    }
-    let path = file.with_extension("lock");
-    let lock = files::open_private(&path, files::private().create(true).truncate(false).write(true));
-    let lock = lock.map_err(|error| failed(file, "cannot be locked", &error))?;
+    let unlocked = |error: io::Error| failed(file, "cannot be locked", &error);
+    let lock = files::open_lock(&file.with_extension("lock")).map_err(unlocked)?;
     let deadline = Instant::now() + LOCK_LIMIT;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => tokio::time::sleep(LOCK_PAUSE).await,
-            Err(TryLockError::WouldBlock) => {
-                let held = io::Error::new(io::ErrorKind::TimedOut, "another process does not release it");
-                return Err(failed(file, "cannot be locked", &held));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(file, "cannot be locked", &error)),
+    while !files::try_lock(&lock).map_err(unlocked)? {
+        if Instant::now() >= deadline {
+            return Err(unlocked(io::Error::new(io::ErrorKind::TimedOut, "another process does not release it")));
         }
+        tokio::time::sleep(LOCK_PAUSE).await;
     }
+    Ok(lock)
 }
 
 fn failed(file: &Path, what: &str, error: &io::Error) -> Error {

@@ -38,9 +38,7 @@ fn merge(path: &Path, more: Shapes) -> io::Result<Shapes> {
     if more.is_empty() {
         return read(path);
     }
-    files::make_own_folder(path.parent().unwrap_or(Path::new(".")))?;
-    let lock = PathBuf::from(format!("{}.lock", path.display()));
-    let lock = files::open_private(&lock, files::private().write(true).create(true).truncate(false))?;
+    let lock = files::open_lock(&PathBuf::from(format!("{}.lock", path.display())))?;
     lock.lock()?;
     let mut tools = read(path)?;
     tools.merge(more);

@@ -1,4 +1,4 @@
-//! Edits of people's files: owner, access control list, backup, concurrent programs, crashes.
+//! Edits of people's files: owner, mode, backup, concurrent programs, crashes.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -6,34 +6,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::json;
 
 use crate::client::Fence;
 use crate::real::{path, skipped};
 
-const ACL: &str = "system.posix_acl_access";
-const DEFAULT_ACL: &str = "system.posix_acl_default";
-
 fn home(fence: &Fence) -> PathBuf {
     fence.work().parent().expect("the fence around it").join("home")
-}
-
-/// An access control list by which one more user may read: entries of tag, rights and user, as Linux keeps them.
-fn acl() -> Vec<u8> {
-    const NOBODY: u32 = u32::MAX;
-    let entries = [(0x01_u16, 6_u16, NOBODY), (0x02, 4, 4242), (0x04, 0, NOBODY), (0x10, 4, NOBODY), (0x20, 0, NOBODY)];
-    let entry = |(tag, rights, user): (u16, u16, u32)| {
-        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &user.to_le_bytes()].concat()
-    };
-    [2_u32.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat()
-}
-
-fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
-    let mut buffer = vec![0; 1024];
-    let length = getxattr(path, name, &mut buffer[..]).ok()?;
-    buffer.truncate(length);
-    Some(buffer)
 }
 
 /// Backups below a folder.
@@ -42,41 +21,6 @@ fn backups(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = entries.filter(|path| path.to_string_lossy().ends_with(".forgefs-backup")).collect();
     found.sort();
     found
-}
-
-#[test]
-fn the_access_control_list_and_the_attributes_of_a_file_stay_and_that_of_its_folder_adds_nothing() {
-    let fence = Fence::new();
-    let file = fence.write("../home/.cursor/mcp.json", "{}");
-    let folder = file.parent().expect("a folder").to_owned();
-    if setxattr(&file, ACL, &acl(), XattrFlags::empty()).is_err() {
-        return skipped("this file system has no access control lists");
-    }
-    setxattr(&file, "user.note", b"mine", XattrFlags::empty()).expect("an attribute");
-    assert_eq!(attribute(&file, ACL), Some(acl()));
-    let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o7777;
-    let before = mode(&file);
-    fence.run(["connect", "cursor", "--yes"]).success();
-    let backup = backups(&folder).pop().expect("a backup");
-    for path in [&file, &backup] {
-        assert_eq!(attribute(path, ACL), Some(acl()), "{}", path.display());
-        assert_eq!(attribute(path, "user.note").as_deref(), Some(&b"mine"[..]), "{}", path.display());
-        assert_eq!(mode(path), before, "{}", path.display());
-    }
-    fence.run(["connect", "cursor", "--undo", "--yes"]).success();
-    assert_eq!((attribute(&file, ACL), mode(&file)), (Some(acl()), before));
-    // A file without a list, in a folder that gives one to new files.
-    let plain = fence.write("../home/.codeium/windsurf/mcp_config.json", "{}");
-    fs::set_permissions(&plain, fs::Permissions::from_mode(0o640)).expect("a mode");
-    let folder = plain.parent().expect("a folder").to_owned();
-    setxattr(&folder, DEFAULT_ACL, &acl(), XattrFlags::empty()).expect("a list for new files");
-    fs::write(folder.join("new"), "").expect("a file");
-    assert!(attribute(&folder.join("new"), ACL).is_some(), "new files get a list");
-    fence.run(["connect", "windsurf", "--yes"]).success();
-    let backup = backups(&folder).pop().expect("a backup");
-    for path in [&plain, &backup] {
-        assert_eq!((attribute(path, ACL), mode(path)), (None, 0o640), "{}", path.display());
-    }
 }
 
 #[test]

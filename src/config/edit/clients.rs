@@ -47,7 +47,7 @@ impl Edit<'_> {
             let hint = did_you_mean(&nearest(name, self.console().map(String::as_str)));
             return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs console add NAME` makes one".into())));
         }
-        self.of(CONSOLE)?.without(&[name])
+        self.of(CONSOLE).without(&[name])
     }
 
     /// Names of the people who may open the console.
@@ -56,11 +56,9 @@ impl Edit<'_> {
     }
 
     fn with_entry(&self, table: &'static str, name: &str, pairs: &[String]) -> Result<String, ConfigError> {
-        let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-        // A JSON string is one of TOML.
-        let key = if is_bare { name.to_owned() } else { serde_json::Value::from(name).to_string() };
-        let entry = NewServer { name, key: &key, comments: &[], pairs, group: None };
-        self.of(table)?.added(&entry)
+        let key = toml_edit::Key::new(name);
+        let entry = NewServer { name, key: &key.display_repr(), comments: &[], pairs, group: None };
+        self.of(table).added(&entry)
     }
 
     /// The text without a client.
@@ -71,7 +69,7 @@ impl Edit<'_> {
         if !self.clients().any(|known| known == name) {
             return Err(self.unknown_client(name));
         }
-        self.of(CLIENTS)?.without(&[name])
+        self.of(CLIENTS).without(&[name])
     }
 
     /// The text with another token of a client, in place of the one that it has. The rest of its entry stays.
@@ -82,7 +80,7 @@ impl Edit<'_> {
         let Some((_, entry)) = self.client_entries().find(|(known, _)| *known == name) else {
             return Err(self.unknown_client(name));
         };
-        let clients = self.of(CLIENTS)?;
+        let clients = self.of(CLIENTS);
         let value = format!("\"{token_sha256}\"");
         match entry.get("token").map(|token| token.as_str().unwrap_or_default()) {
             Some(token) if token.contains("${") => {
@@ -100,19 +98,15 @@ impl Edit<'_> {
 
     /// The text with `token_sha256` in place of the `token` of a client.
     fn with_digest(&self, name: &str, value: &str) -> Result<String, ConfigError> {
-        let place = self.found(&[CLIENTS, name, "token"]).ok_or_else(|| self.unclear(name))?;
-        let (span, of_value) = (place.pair.span.clone(), place.pair.value.clone());
-        let key = &self.text[span.start..of_value.start];
-        let at = key.rfind("token").ok_or_else(|| self.unclear(name))?;
-        let key = format!("{}token_sha256{}", &key[..at], &key[at + "token".len()..]);
-        let text = self.replaced(span.start..of_value.end, &format!("{key}{value}"));
-        let mut expected = self.table.clone();
-        let client = expected.get_mut(CLIENTS).and_then(|clients| clients.get_mut(name));
-        if let Some(client) = client.and_then(toml::Value::as_table_mut) {
-            client.remove("token");
-            client.insert("token_sha256".to_owned(), value.trim_matches('"').into());
-        }
-        self.checked(name, text, |table| *table == expected)
+        let spans = self.pair(name, "token").and_then(|(key, old)| key.span().zip(old.span()));
+        let (key, old) = spans.ok_or_else(|| self.unclear(name))?;
+        let written = self.text[key.clone()].replace("token", "token_sha256");
+        let between = &self.text[key.end..old.start];
+        let text = self.replaced(key.start..old.end, &format!("{written}{between}{value}"));
+        let mut entry = self.entry(name)?;
+        entry.remove("token");
+        entry.insert("token_sha256".to_owned(), value.trim_matches('"').into());
+        self.checked(text, name, Some(entry))
     }
 
     /// Names of the clients.

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Edit, Place};
+use super::{Edit, NewServer};
 use crate::config::error::ConfigError;
 
 /// Table of the groups.
@@ -27,40 +27,26 @@ impl Edit<'_> {
     pub(super) fn grouped(&self, server: &str, group: InGroup<'_>) -> Result<String, ConfigError> {
         // A JSON string is one of TOML.
         let member = serde_json::Value::from(server).to_string();
-        let text = match self.found(&[GROUPS, group.name, MEMBERS]) {
-            Some(Place { pair, .. }) => {
-                let value = self.text.get(pair.value.clone()).unwrap_or_default();
-                let Some(body) = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
-                    return Err(self.unclear(server));
-                };
-                let body = body.trim_end();
-                let added = match body {
-                    "" => member,
-                    body if body.ends_with(',') => format!(" {member},"),
-                    _ => format!(", {member}"),
-                };
-                self.inserted(pair.value.start + 1 + body.len(), &added)
-            }
-            None => {
-                let end = self.line_end();
-                let between = if self.text.ends_with('\n') { end.to_owned() } else { end.repeat(2) };
-                let entry = format!("[{GROUPS}.{}]{end}{MEMBERS} = [{member}]{end}", group.key);
-                format!("{}{between}{entry}", self.text)
-            }
+        let groups = self.of(GROUPS);
+        let Some((_, members)) = groups.pair(group.name, MEMBERS) else {
+            let pairs = [format!("{MEMBERS} = [{member}]")];
+            let entry = Table::from_iter([(MEMBERS.to_owned(), Value::from(vec![server]))]);
+            let new = NewServer { name: group.name, key: group.key, comments: &[], pairs: &pairs, group: None };
+            return groups.checked(groups.appended(&new), group.name, Some(entry));
         };
-        let mut expected = self.table.clone();
-        let members = table(&mut expected, GROUPS).and_then(|groups| table(groups, group.name)).map(|group| {
-            let members = group.entry(MEMBERS).or_insert_with(|| Value::Array(Vec::new()));
-            members.as_array_mut().map(|members| members.push(Value::from(server)))
-        });
-        match members.flatten() {
-            Some(()) => self.checked(server, text, |table| *table == expected),
-            None => Err(self.unclear(server)),
+        let unclear = || self.unclear(server);
+        let (list, span) = members.as_array().zip(members.span()).ok_or_else(unclear)?;
+        let last = list.iter().last().and_then(|last| Some(last.span()?.end));
+        let at = last.unwrap_or(span.start + 1);
+        // A comment behind the last member would seem to be about the new one.
+        if !self.is_plain(at..span.end) {
+            return Err(unclear());
         }
+        let text = self.inserted(at, &format!("{}{member}", if last.is_some() { ", " } else { "" }));
+        let mut entry = groups.entry(group.name)?;
+        if let Some(members) = entry.get_mut(MEMBERS).and_then(Value::as_array_mut) {
+            members.push(server.into());
+        }
+        groups.checked(text, group.name, Some(entry))
     }
-}
-
-/// The table under a key, made if there is none.
-fn table<'t>(above: &'t mut Table, key: &str) -> Option<&'t mut Table> {
-    above.entry(key).or_insert_with(|| Table::new().into()).as_table_mut()
 }

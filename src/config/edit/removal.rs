@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use toml::Table;
+use toml_edit::{InlineTable, Item, Key, Table, Value};
 
-use super::layout::{Pair, Section};
-use super::{ConfigError, Edit};
+use super::{ConfigError, Edit, members};
 
 impl Edit<'_> {
     /// The text without servers: their sections with the comments directly above them, and their pairs elsewhere.
@@ -13,110 +12,80 @@ impl Edit<'_> {
     /// # Errors
     /// There is no such server, or the file cannot be edited.
     pub(crate) fn without(&self, names: &[&str]) -> Result<String, ConfigError> {
-        names.iter().try_for_each(|name| self.known(name))?;
-        let mut cuts: Vec<Range<usize>> = Vec::new();
-        for section in &self.sections {
-            if self.is_of(&section.header, &[], names) {
-                cuts.push(self.extent(section));
-                continue;
+        names.iter().try_for_each(|name| self.known(name).map(drop))?;
+        let Some((name, rest)) = names.split_first() else { return Ok(format!("{}{}", self.mark, self.text)) };
+        let text = self.without_one(name)?;
+        if rest.is_empty() { Ok(text) } else { Edit::of_table(self.file, &text, self.servers)?.without(rest) }
+    }
+
+    fn without_one(&self, name: &str) -> Result<String, ConfigError> {
+        let mut cuts = Vec::new();
+        match self.all() {
+            Some(Item::Value(Value::InlineTable(all))) => {
+                cuts.extend(self.cuts_of_member(all, name).ok_or_else(|| self.unclear(name))?);
             }
-            for pair in &section.pairs {
-                match self.is_of(&section.header, &pair.path, names) {
-                    true => cuts.push(self.lines(&pair.span)),
-                    false => cuts.extend(self.members_of(section, pair, names)),
-                }
+            Some(Item::Table(all)) => {
+                all.get_key_value(name).into_iter().for_each(|(key, item)| self.cut(key, item, &mut cuts))
             }
+            _ => {}
         }
-        let mut text = String::with_capacity(self.text.len());
-        let mut done = 0;
+        cuts.sort_by_key(|cut| cut.start);
+        let (mut text, mut done) = (String::with_capacity(self.text.len()), 0);
         for cut in cuts {
             text.push_str(self.text.get(done..cut.start).unwrap_or_default());
             done = done.max(cut.end);
         }
         text.push_str(self.text.get(done..).unwrap_or_default());
-        let mut expected = self.table.clone();
-        if let Some(servers) = expected.get_mut(self.servers).and_then(toml::Value::as_table_mut) {
-            names.iter().for_each(|name| drop(servers.remove(*name)));
-        }
-        let filled = |table: &Table| {
-            let is_empty = table.get(self.servers).and_then(toml::Value::as_table).is_some_and(Table::is_empty);
-            let rest = table.iter().filter(|(key, _)| !(is_empty && *key == self.servers));
-            rest.map(|(key, value)| (key.clone(), value.clone())).collect::<Table>()
+        self.checked(text, name, None)
+    }
+
+    /// Cuts an item that is in no inline table: its sections, and its lines elsewhere.
+    fn cut(&self, key: &Key, item: &Item, cuts: &mut Vec<Range<usize>>) {
+        let tables: Vec<&Table> = match item {
+            Item::Table(table) => vec![table],
+            Item::ArrayOfTables(tables) => tables.iter().collect(),
+            _ => {
+                let spans = key.span().zip(item.span());
+                return cuts.extend(spans.map(|(key, value)| self.lines(&(key.start..value.end))));
+            }
         };
-        self.checked(names.first().copied().unwrap_or_default(), text, |table| filled(table) == filled(&expected))
+        for table in tables {
+            cuts.extend(table.position().and_then(|_| self.extent(table)));
+            let pairs = table.iter().filter_map(|(key, _)| table.get_key_value(key));
+            pairs.for_each(|(key, item)| self.cut(key, item, cuts));
+        }
     }
 
-    /// True if a path from the root, in two parts, leads to one of these servers or into it.
-    fn is_of(&self, above: &[String], path: &[String], names: &[&str]) -> bool {
-        let mut full = above.iter().chain(path);
-        full.next().is_some_and(|table| table == self.servers) && full.next().is_some_and(|name| is_in(names, name))
-    }
-
-    /// Cuts of the servers' members in the inline table of all servers.
-    fn members_of(&self, section: &Section, pair: &Pair, names: &[&str]) -> Vec<Range<usize>> {
-        let is_table = section.header.is_empty() && pair.path == [self.servers];
-        let Some(members) = pair.members.as_ref().filter(|_| is_table) else { return Vec::new() };
-        let is_own = |member: &Pair| member.path.first().is_some_and(|first| is_in(names, first));
-        let inner = pair.value.start + 1..pair.value.end - 1;
-        if members.iter().all(is_own) && self.is_plain(&inner) {
-            return vec![inner];
+    /// Cuts of a server in the inline table of all servers, with a comma for each pair. Comments stay.
+    fn cuts_of_member(&self, all: &InlineTable, name: &str) -> Option<Vec<Range<usize>>> {
+        let (members, inner) = (members(all)?, all.span()?);
+        let inner = inner.start + 1..inner.end - 1;
+        if members.iter().all(|member| member.name == name) && self.is_plain(inner.clone()) {
+            return Some(vec![inner]);
         }
-        let (mut cuts, mut at) = (Vec::new(), 0);
-        for run in members.chunk_by(|one, other| is_own(one) == is_own(other)) {
-            let next = at + run.len();
-            if run.first().is_some_and(is_own) {
-                cuts.extend(self.run(members, at..next, inner.end));
+        let mut cuts = Vec::new();
+        for (at, member) in members.iter().enumerate().filter(|(_, member)| member.name == name) {
+            let (pair, whole) = (member.pair.clone(), member.whole.clone());
+            let is_last = members[at..].iter().all(|member| member.name == name) && !all.trailing_comma();
+            let before = at.checked_sub(1).map(|before| &members[before]).filter(|_| is_last);
+            if let Some(before) = before.filter(|before| self.is_plain(before.pair.end..pair.start)) {
+                cuts.push(before.pair.end..pair.end);
+                continue;
             }
-            at = next;
+            let comma = self.text[whole.end..].starts_with(',').then_some(whole.end..whole.end + 1);
+            let is_plain = self.is_plain(whole.start..pair.start) && self.is_plain(pair.end..whole.end);
+            cuts.push(if is_plain && comma.is_some() { whole } else { pair });
+            cuts.extend(comma);
         }
-        cuts
-    }
-
-    /// Cuts of neighbouring pairs of an inline table that ends at `end`, with a comma each, and without the comments
-    /// around and between them.
-    fn run(&self, members: &[Pair], run: Range<usize>, end: usize) -> Vec<Range<usize>> {
-        let own = members.get(run.clone()).unwrap_or_default();
-        let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
-        let next = members.get(run.end).map(|next| next.span.start);
-        let before = run.start.checked_sub(1).and_then(|before| members.get(before)).map(|before| before.span.end);
-        let is_plain = |range: Range<usize>| self.is_plain(&range);
-        if own.windows(2).all(|pair| is_plain(pair[0].span.end..pair[1].span.start)) {
-            if let Some(before) = before.filter(|before| is_plain(*before..first.span.start)) {
-                return std::iter::once(before..last.span.end).collect();
-            }
-            if let Some(next) = next.filter(|next| is_plain(last.span.end..*next)) {
-                return std::iter::once(first.span.start..next).collect();
-            }
-        }
-        let cuts = run.map(|at| {
-            let span = &members[at].span;
-            let gap = span.end..members.get(at + 1).map_or(end, |next| next.span.start);
-            let comma = self.comma(&gap);
-            let until = comma.filter(|comma| is_plain(gap.start..*comma)).map_or(span.end, |comma| comma + 1);
-            let behind = comma.filter(|comma| *comma >= until).map(|comma| comma..comma + 1);
-            [Some(span.start..until), behind]
-        });
-        cuts.flatten().flatten().collect()
-    }
-
-    /// The first comma that is in no comment.
-    fn comma(&self, gap: &Range<usize>) -> Option<usize> {
-        let mut at = gap.start;
-        for line in self.text.get(gap.clone())?.split_inclusive('\n') {
-            let code = line.split('#').next().unwrap_or_default();
-            if let Some(comma) = code.find(',') {
-                return Some(at + comma);
-            }
-            at += line.len();
-        }
-        None
+        Some(cuts)
     }
 
     /// Lines of a section, with the comments directly above its header, and with the empty line before them if none
     /// would separate its neighbours otherwise. A comment that could belong to something else stays.
-    fn extent(&self, section: &Section) -> Range<usize> {
-        let last = section.pairs.last().map_or(section.span.end, |pair| pair.span.end);
-        let mut lines = self.lines(&(section.span.start..last));
+    fn extent(&self, section: &Table) -> Option<Range<usize>> {
+        let header = section.span()?;
+        let ends = section.get_values().into_iter().filter_map(|(_, value)| value.span()).map(|span| span.end);
+        let mut lines = self.lines(&(header.start..ends.max().unwrap_or(header.end)));
         let above = |at: usize| at.checked_sub(1).map(|end| self.lines(&(end..end)).start);
         let line = |at: usize| self.text.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
         let mut top = lines.start;
@@ -132,12 +101,8 @@ impl Edit<'_> {
         if let Some(start) = above(lines.start).filter(|start| is_end && line(*start).is_empty()) {
             lines.start = start;
         }
-        lines
+        Some(lines)
     }
-}
-
-fn is_in(names: &[&str], name: &str) -> bool {
-    names.contains(&name)
 }
 
 /// True if a comment is a table or a pair that is switched off.

@@ -1,15 +1,8 @@
-//! Owner, mode and attributes of an edited file and of its folder.
+//! Owner and mode of an edited file and of its folder.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::Path;
-
-/// Attribute with the access control list of a file.
-#[cfg(target_os = "linux")]
-const ACL: &str = "system.posix_acl_access";
-/// Most bytes of an extended attribute, and of the list of their names: the limit of Linux.
-#[cfg(target_os = "linux")]
-const ATTRIBUTE: usize = 1 << 16;
 
 /// Refuses a file that its owner made read-only, another user's, and one with several names, of which a replacement
 /// would change one only.
@@ -55,9 +48,8 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     crate::files::make_private_folder(folder).map(|()| None)
 }
 
-/// Gives a new file the owner of the old one at `path`, and its mode and attributes unless it is to be private, as it was
-/// made.
-pub(super) fn take_over(new: &File, old: &Metadata, path: &Path, is_private: bool) -> io::Result<()> {
+/// Gives a new file the owner of the old one, and its mode unless it is to be private, as it was made.
+pub(super) fn take_over(new: &File, old: &Metadata, is_private: bool) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -66,37 +58,6 @@ pub(super) fn take_over(new: &File, old: &Metadata, path: &Path, is_private: boo
             fchown(new, Some(old.uid()), Some(old.gid()))?;
         }
     }
-    let _ = path;
-    if is_private {
-        return Ok(());
-    }
-    // Before the mode, which is the mask of an access control list: the group must not get the rights of all.
-    #[cfg(target_os = "linux")]
-    copy_attributes(new, path)?;
     // After the owner: a change of owner resets bits of the mode.
-    new.set_permissions(old.permissions())
-}
-
-/// Copies the access control list and the attributes of users. A list that the folder gave to the new file goes.
-#[cfg(target_os = "linux")]
-fn copy_attributes(new: &File, path: &Path) -> io::Result<()> {
-    use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr};
-    use rustix::io::Errno;
-    let mut buffer = vec![0; ATTRIBUTE];
-    let length = match listxattr(path, &mut buffer[..]) {
-        Err(Errno::NOTSUP) => return Ok(()),
-        length => length?,
-    };
-    let names: Vec<Vec<u8>> = buffer[..length].split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
-    for name in names.iter().filter(|name| **name == ACL.as_bytes() || name.starts_with(b"user.")) {
-        let length = getxattr(path, &name[..], &mut buffer[..])?;
-        fsetxattr(new, &name[..], &buffer[..length], XattrFlags::empty())?;
-    }
-    if names.iter().any(|name| *name == ACL.as_bytes()) {
-        return Ok(());
-    }
-    match fremovexattr(new, ACL) {
-        Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
-        result => Ok(result?),
-    }
+    if is_private { Ok(()) } else { new.set_permissions(old.permissions()) }
 }
