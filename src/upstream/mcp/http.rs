@@ -16,7 +16,7 @@ use url::Url;
 use super::authorized::{Authorization, Authorized};
 use super::handshake::Revision;
 use super::http_client::HttpClient;
-use super::stream_messages::PassedOver;
+use super::inbox::PassedOver;
 use crate::address::Reach;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};

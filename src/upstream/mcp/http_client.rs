@@ -18,9 +18,8 @@ use sse_stream::Sse;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::pending::Pending;
+use super::inbox::{PassedOver, first_answer, readable};
 use super::refusal::refusal;
-use super::stream_messages::{PassedOver, first_answer, readable};
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -66,7 +65,7 @@ impl HttpClient {
             return self.once(&uri, &message, session, token, headers).await;
         };
         loop {
-            let answer = self.once(&uri, handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
+            let answer = self.once(&uri, &handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
             let read = match answer {
                 Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
                     Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
@@ -129,7 +128,7 @@ impl HttpClient {
             {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
-            stream => stream.map(|events| readable(events, None, None, self.passed_over.clone())),
+            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
         }
     }
 
@@ -161,7 +160,7 @@ impl HttpClient {
                 replaced(unreadable("it has the number of another request", &came), session)
             }
             StreamableHttpPostResponse::Sse(events, session) => {
-                let events = readable(events, Some(id.clone()), Some(Pending::of(id)), self.passed_over.clone());
+                let events = readable(events, Some(id.clone()), self.passed_over.clone());
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             answer => Ok(answer),

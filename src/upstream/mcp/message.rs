@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::{excerpt, told, too_much, unreadable};
+use super::lines::id_at_head;
 use super::pending::Pending;
 use crate::json::{self, Unfit};
 use crate::limits;
@@ -26,10 +27,9 @@ const MAX_ERROR: usize = 4000;
 /// Result of parsing a line, a body or an event.
 #[derive(Debug)]
 pub(super) enum Parsed {
+    /// A message, or our error in place of an answer.
     Message(Box<ServerJsonRpcMessage>),
-    /// An error in place of the answer to this request.
-    Answer(RequestId, ErrorData),
-    /// Invalid JSON, or JSON over a limit: an answer, if it is one.
+    /// Invalid JSON, or JSON over a limit, that names no request.
     Broken(ErrorData),
     /// JSON that is not a message.
     Other(String),
@@ -46,18 +46,14 @@ pub(super) fn parse(text: &[u8], pending: &Pending) -> Vec<Parsed> {
     // Measured as a whole: a batch over a limit is refused before its messages are looked at.
     match json::measure(text).map(|_| serde_json::from_slice::<Batch<'_>>(text)) {
         Ok(Ok(Batch(items))) => items.into_iter().map(|item| one(item.get().as_bytes(), pending)).collect(),
-        Ok(Err(error)) => vec![broken(&error, text)],
-        Err(private) => vec![Parsed::Broken(unreadable(private, text))],
+        Ok(Err(error)) => vec![no_json(&error, text, pending)],
+        Err(private) => vec![broken(private, text, pending)],
     }
 }
 
 /// Of the messages of a body or an event, the answer to `id`, else the first.
-pub(super) fn chosen(mut all: Vec<Parsed>, id: Option<&RequestId>) -> Option<Parsed> {
-    let is_own = |parsed: &Parsed| match parsed {
-        Parsed::Message(message) => id.is_some() && answered(message) == id,
-        Parsed::Answer(of, _) => Some(of) == id,
-        _ => false,
-    };
+pub(super) fn chosen(mut all: Vec<Parsed>, id: &RequestId) -> Option<Parsed> {
+    let is_own = |parsed: &Parsed| matches!(parsed, Parsed::Message(message) if answered(message) == Some(id));
     let first = || all.iter().position(|parsed| !matches!(parsed, Parsed::Other(_)));
     let position = all.iter().position(is_own).or_else(first).unwrap_or(0);
     (position < all.len()).then(|| all.swap_remove(position))
@@ -73,21 +69,14 @@ pub(super) fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
 }
 
 fn one(text: &[u8], pending: &Pending) -> Parsed {
-    match json::measure(text) {
-        Err(private) => Parsed::Broken(unreadable(private, text)),
-        Ok(found) => {
-            let is_small = found.tree_bytes <= memory::SMALL;
-            match is_small.then(|| plain(text)).flatten() {
-                Some(message) => Parsed::Message(Box::new(message)),
-                None => enveloped(text, is_small, pending),
-            }
-        }
+    let is_small = match json::measure(text) {
+        Ok(found) => found.tree_bytes <= memory::SMALL,
+        Err(private) => return broken(private, text, pending),
+    };
+    match is_small.then(|| plain(text)).flatten() {
+        Some(message) => Parsed::Message(Box::new(message)),
+        None => enveloped(text, is_small, pending),
     }
-}
-
-/// A text that is one small message in the form of MCP.
-pub(super) fn small(text: &[u8]) -> Option<ServerJsonRpcMessage> {
-    json::measure(text).ok().filter(|found| found.tree_bytes <= memory::SMALL).and_then(|_| plain(text))
 }
 
 /// A small message in the form of MCP, with a number for its id if it is an answer.
@@ -174,17 +163,13 @@ fn enveloped(text: &[u8], is_small: bool, pending: &Pending) -> Parsed {
     let Envelope { jsonrpc, id: given, result, error, method, content } = match serde_json::from_slice(text) {
         Ok(envelope) => envelope,
         Err(error) if error.is_data() => return other(),
-        Err(error) => return broken(&error, text),
+        Err(error) => return no_json(&error, text, pending),
     };
+    let message = |message| Parsed::Message(Box::new(message));
     if let Some(method) = method {
         return match is_small {
-            true => {
-                without_version(text, method.get()).map_or_else(other, |message| Parsed::Message(Box::new(message)))
-            }
-            false => match limits::QUESTION.check(text.len()).and_then(|()| question(text)) {
-                Ok(message) => Parsed::Message(Box::new(message)),
-                Err(error) => Parsed::Large(error.message),
-            },
+            true => without_version(text, method.get()).map_or_else(other, message),
+            false => question(text).map_or_else(Parsed::Large, message),
         };
     }
     // Some have a key for an error in every answer.
@@ -199,12 +184,11 @@ fn enveloped(text: &[u8], is_small: bool, pending: &Pending) -> Parsed {
     let is_odd = own.is_none() || result.is_some_and(|result| result != "null");
     match (own.or(guessed), error, result) {
         (Some(id), Some(error), result) if is_error || result.is_none() => {
-            Parsed::Answer(id, refused(error.get(), is_small, is_odd))
+            message(ServerJsonRpcMessage::error(refused(error.get(), is_small, is_odd), Some(id)))
         }
-        (Some(id), _, Some(result)) => answer(id, result, is_small),
+        (Some(id), _, Some(result)) => message(answer(id, result, is_small)),
         (None, Some(error), _) if given.is_none() && jsonrpc.is_some() => {
-            let error = refused(error.get(), is_small, false);
-            Parsed::Message(Box::new(ServerJsonRpcMessage::Error(JsonRpcError::new(None, error))))
+            message(ServerJsonRpcMessage::error(refused(error.get(), is_small, false), None))
         }
         _ => other(),
     }
@@ -219,35 +203,44 @@ fn without_version(text: &[u8], method: &str) -> Option<ServerJsonRpcMessage> {
     serde_json::from_value(message).ok()
 }
 
-/// The error of a text that is no JSON.
-fn broken(error: &serde_json::Error, text: &[u8]) -> Parsed {
-    Parsed::Broken(match error.classify() {
-        serde_json::error::Category::Eof => unreadable("its JSON breaks off", text),
-        serde_json::error::Category::Data => unreadable(error, text),
-        _ => unreadable(format_args!("no JSON from line {}, column {} on", error.line(), error.column()), text),
-    })
+/// A text that is no JSON.
+fn no_json(error: &serde_json::Error, text: &[u8], pending: &Pending) -> Parsed {
+    match error.classify() {
+        serde_json::error::Category::Eof => broken("its JSON breaks off", text, pending),
+        serde_json::error::Category::Data => broken(error, text, pending),
+        _ => broken(format_args!("no JSON from line {}, column {} on", error.line(), error.column()), text, pending),
+    }
+}
+
+/// A text that cannot be parsed, as the error of the request that it names.
+fn broken(why: impl fmt::Display, text: &[u8], pending: &Pending) -> Parsed {
+    let error = unreadable(why, text);
+    match id_at_head(text).filter(|id| pending.has(id)) {
+        Some(id) => Parsed::Message(Box::new(ServerJsonRpcMessage::error(error, Some(id)))),
+        None => Parsed::Broken(error),
+    }
 }
 
 /// An answer. A large result stays text, if its values can ever fit in memory.
-fn answer(id: RequestId, text: &str, is_small: bool) -> Parsed {
+fn answer(id: RequestId, text: &str, is_small: bool) -> ServerJsonRpcMessage {
     let most = memory::ANSWERS.size() / 2;
     let result = match json::measure(text.as_bytes()) {
         Ok(found) if found.tree_bytes > most => {
             let why = Unfit::TooMuch { measure: found, limit: most };
-            return Parsed::Answer(id, too_much(format_args!("{why} (half of `memory.answers`)")));
+            let error = too_much(format_args!("{why} (half of `memory.answers`)"));
+            return ServerJsonRpcMessage::error(error, Some(id));
         }
         _ if is_small => serde_json::from_str(text).ok().filter(|result| !is_tool(result)),
         _ => None,
     };
     let result = result.unwrap_or_else(|| ServerResult::CustomResult(CustomResult(Value::String(text.to_owned()))));
-    let answer = JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result };
-    Parsed::Message(Box::new(ServerJsonRpcMessage::Response(answer)))
+    ServerJsonRpcMessage::response(result, id)
 }
 
-/// Parses a request or notification that is not small.
-fn question(text: &[u8]) -> crate::error::Result<ServerJsonRpcMessage> {
-    let parsed = json::parse(text, 2 * limits::QUESTION.max);
-    parsed.map_err(|unfit| crate::error::Error::new(crate::error::ErrorCode::LimitExceeded, unfit.to_string()))
+/// Parses a request or notification that is not small, or says why not.
+fn question(text: &[u8]) -> Result<ServerJsonRpcMessage, String> {
+    limits::QUESTION.check(text.len()).map_err(|error| error.message)?;
+    json::parse(text, 2 * limits::QUESTION.max).map_err(|unfit| unfit.to_string())
 }
 
 /// An error: code, the beginning of its message, and the data of a small one. Of another form, or if `is_odd`, it proves

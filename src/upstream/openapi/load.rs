@@ -104,8 +104,9 @@ impl Loader {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(WANTED))]);
         let request = Request { method: http::Method::GET, url: url.clone(), headers, body: None };
         let exchange = Exchange::new(&url, Reach::configured(), self.authorization.clone())?;
-        let answer = exchange.document(&request, is_own, limits::OPENAPI_DOCUMENT.max).await;
-        let answer = answer.map_err(|error| {
+        let most = limits::OPENAPI_DOCUMENT.max;
+        let sent = if is_own { exchange.send(&request, most).await } else { exchange.send_bare(&request, most).await };
+        let answer = sent.map_err(|error| {
             let mut error = of_http("the address of the document", &error);
             error.message = format!("{}: {}", self.name, error.message);
             Error { code: ErrorCode::TransportDead, ..error }

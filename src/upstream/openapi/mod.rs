@@ -25,6 +25,7 @@ use crate::address::Reach;
 use crate::auth::Account;
 use crate::config::{self, Access, Credential, DocumentPlace, Transport};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::openapi::{Api, Plan};
 use crate::state::LoginVersion;
 
@@ -146,8 +147,8 @@ impl Client {
             return Err(Error::new(ErrorCode::ToolNotFound, what).without_effect());
         };
         let request = plan.request(&self.base, arguments, &self.reserved).map_err(Error::without_effect)?;
-        let response = self.exchange.send(&request).await.map_err(|error| of_http(&self.name, &error))?;
-        answer::of(&self.name, name, response, progress).await
+        let response = self.exchange.send(&request, limits::MESSAGE_OF_SERVER.max).await;
+        answer::of(&self.name, name, response.map_err(|error| of_http(&self.name, &error))?, progress).await
     }
 }
 
