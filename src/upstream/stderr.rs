@@ -136,11 +136,10 @@ const STARTED: &str = "started as process ";
 /// Lines of a trace that are searched for its error.
 const TRACE: usize = 30;
 
-/// True for a line that begins with the name of an error, as `TypeError: …` does.
+/// True for a line that begins with the name of an error, as `TypeError: …` and `Error [ERR_X]: …` do.
 fn is_error(line: &str) -> bool {
-    line.split_once(": ").is_some_and(|(name, _)| {
-        name.ends_with("Error") && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
-    })
+    let name = line.split_once(": ").and_then(|(name, _)| name.split(" [").next()).unwrap_or_default();
+    name.ends_with("Error") && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
 }
 
 fn is_start(note: &str) -> bool {
@@ -193,6 +192,7 @@ mod tests {
             ),
             ("Traceback\n  File x\nValueError: no KEY", "Traceback |   File x | ValueError: no KEY"),
             ("pkg.ConfigError: a\none\ntwo\nthree\n", "pkg.ConfigError: a | two | three"),
+            ("Error [ERR_X]: a\none\ntwo\nthree\n", "Error [ERR_X]: a | two | three"),
             ("an Error: a\none\ntwo\nthree\n", "one | two | three"),
         ] {
             let stderr = Stderr::default();

@@ -377,36 +377,29 @@ impl Client {
             Some(refusal) => error.hint(refusal),
             None => error,
         })?;
-        let refusal = progress.refusal();
         let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-        let (bytes, result) = match answer {
-            ServerResult::CustomResult(CustomResult(result)) => (usize::MAX, result),
-            // Small, since rmcp has it in values of its own.
-            answer => {
-                let value = serde_json::to_value(&answer).unwrap_or_default();
-                match (operation, answer) {
-                    (Operation::Resource { .. }, ServerResult::ReadResourceResult(_))
-                    | (Operation::Prompt { .. }, ServerResult::GetPromptResult(_))
-                    | (Operation::Complete { .. }, ServerResult::CompleteResult(_)) => {
-                        return Ok(Answer::Raw(strip_protocol(value)));
-                    }
-                    _ => (0, value),
-                }
+        let result = match (operation, answer) {
+            (_, ServerResult::CustomResult(CustomResult(result))) => result,
+            (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
+            | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
+            | (Operation::Complete { .. }, whole @ ServerResult::CompleteResult(_)) => {
+                return Ok(Answer::Raw(strip_protocol(serde_json::to_value(&whole).unwrap_or_default())));
             }
+            (_, other) => serde_json::to_value(&other).unwrap_or_default(),
         };
-        task::work_on(bytes, || {
+        if let Operation::Tool { .. } = operation {
+            return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));
+        }
+        task::work_on(usize::MAX, || {
             // Only for an answer that cannot be read.
             let came = |result: &Value| match json::words(result) {
                 Some(words) => head(words, MAX_WORDS).to_owned(),
                 None => format!("its answer is not MCP: {}", excerpt(result.to_string().as_bytes())),
             };
             let read = match operation {
-                Operation::Tool { .. } => {
-                    return Ok(Answer::Tool(ToolAnswer { refusal, ..results::tool(result, has_null) }));
-                }
                 Operation::Resource { uri, .. } => results::resource(result, uri),
                 Operation::Prompt { .. } => results::prompt(result),
-                Operation::Complete { .. } | Operation::List | Operation::Connect => Err(result),
+                _ => Err(result),
             };
             read.map(strip_protocol).map(Answer::Raw).map_err(|result| self.upstream(came(&result)))
         })

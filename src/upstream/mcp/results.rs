@@ -51,7 +51,9 @@ fn said(answer: &ToolAnswer) -> String {
     let structured = answer.structured.iter().map(Value::to_string);
     let blocks = answer.content.iter().map(|block| match block {
         Block::Text(text) => text.clone(),
-        Block::Other(value) | Block::Unknown(value) => value.pointer("/resource/text").map_or_else(String::new, text),
+        Block::Other(value) | Block::Unknown(value) => {
+            value.pointer("/resource/text").cloned().map_or_else(String::new, text)
+        }
     });
     blocks.chain(structured).collect()
 }
@@ -73,12 +75,12 @@ fn blocks(content: Value, structured: &mut Option<Value>) -> Vec<Block> {
 fn block(value: Value) -> Block {
     let mut block = match value {
         Value::Object(block) => block,
-        other => return Block::Text(text(&other)),
+        other => return Block::Text(text(other)),
     };
     let is_text = |key: &str| block.get(key).is_some_and(Value::is_string);
     // A field that is filled where it lacks.
     let (key, value): (_, Value) = match block.get("type").and_then(Value::as_str) {
-        Some("text") | None if block.contains_key("text") => return Block::Text(text(&block["text"])),
+        Some("text") | None if block.contains_key("text") => return Block::Text(text(block["text"].take())),
         Some("image" | "audio") if is_text("data") => ("mimeType", "application/octet-stream".into()),
         Some("resource_link") if is_text("uri") => ("name", block["uri"].clone()),
         Some("resource") if block.get("resource").is_some_and(|resource| resource["uri"].is_string()) => {
@@ -97,7 +99,7 @@ fn block(value: Value) -> Block {
 fn contents(value: Value, uri: &str) -> Value {
     let is_text = |key: &str| value.get(key).is_some_and(Value::is_string);
     let (has_uri, has_data) = (is_text("uri"), is_text("text") || is_text("blob"));
-    let said = (!has_data).then(|| text(value.get("text").unwrap_or(&value)));
+    let said = (!has_data).then(|| text(value.get("text").unwrap_or(&value).clone()));
     let mut contents = if let Value::Object(contents) = value { contents } else { Map::new() };
     contents.extend(said.map(|said| ("text".to_owned(), said.into())));
     if !has_uri {
@@ -106,8 +108,8 @@ fn contents(value: Value, uri: &str) -> Value {
     Value::Object(contents)
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn text(value: Value) -> String {
+    if let Value::String(text) = value { text } else { value.to_string() }
 }
 
 fn list(value: Value) -> Vec<Value> {
