@@ -43,6 +43,9 @@ impl Revision {
     }
 }
 
+/// A field of an answer, when it can be read, and its value otherwise.
+type Field = (&'static str, fn(&Value) -> bool, Value);
+
 /// A handshake under way: `initialize`, or `server/discover`.
 pub(super) struct Handshake {
     revision: Revision,
@@ -156,7 +159,7 @@ impl Handshake {
         found.extend([("serverInfo".to_owned(), json!(info)), ("capabilities".to_owned(), json!(declared))]);
         // Without a revision of its own the server goes on in the one that it was offered.
         let offered = json!(self.offered.last());
-        let fields: [(&str, fn(&Value) -> bool, Value); 7] = [
+        let fields: [Field; 7] = [
             ("protocolVersion", |value| value.as_str().and_then(revision_of).is_some(), offered.clone()),
             ("supportedVersions", |value| read::<Vec<ProtocolVersion>>(value).is_some(), json!([offered])),
             ("instructions", Value::is_string, Value::Null),

@@ -280,12 +280,12 @@ enum Failed {
     /// The server refused over HTTP.
     Http(HttpError),
     /// The handshake failed.
-    Handshake(ClientInitializeError),
+    Handshake(Box<ClientInitializeError>),
 }
 
 impl From<ClientInitializeError> for Failed {
     fn from(error: ClientInitializeError) -> Self {
-        Self::Handshake(error)
+        Self::Handshake(Box::new(error))
     }
 }
 
