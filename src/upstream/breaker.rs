@@ -129,13 +129,14 @@ impl CallHealth {
 impl Circuit {
     fn refusal(&self, name: &str, now: Instant) -> Error {
         let last = self.last.as_ref().map_or("", |(last, _)| last.as_str());
-        let wait = match self.state {
-            CircuitState::Open(until) => until.saturating_duration_since(now),
-            CircuitState::Closed | CircuitState::Probing => Duration::ZERO,
-        };
-        let when = match self.state {
-            CircuitState::Open(_) => format!("it is tried again in {:.1}s", wait.as_secs_f64()),
-            CircuitState::Closed | CircuitState::Probing => "another call is trying it now".to_owned(),
+        let (wait, when) = match self.state {
+            CircuitState::Open(until) => {
+                let wait = until.saturating_duration_since(now);
+                (wait, format!("it is tried again in {:.1}s", wait.as_secs_f64()))
+            }
+            CircuitState::Closed | CircuitState::Probing => {
+                (Duration::ZERO, "another call is trying it now".to_owned())
+            }
         };
         let message = format!("{name} failed {} times in a row, the last time with {last}; {when}", self.faults);
         Error::new(ErrorCode::CircuitOpen, message)

@@ -295,25 +295,17 @@ pub fn build(
     account: Option<Arc<Account>>,
     refresh: Option<Duration>,
 ) -> Connection {
-    let ((event_sender, events), stderr) = (events(), Stderr::default());
-    let channels = Channels { event_sender, events, stderr, revision: Revision::default() };
-    match openapi::Connector::new(name, server, account.clone()) {
-        Some(connector) => composed(name, server, account, refresh, connector, channels),
+    let ((event_sender, events), stderr, revision) = (events(), Stderr::default(), Revision::default());
+    let mut health = Health { revision: revision.clone(), ..Health::default() };
+    let (upstream, rotation) = match openapi::Connector::new(name, server, account.clone()) {
+        Some(connector) => composed(name, server, account, refresh, connector, &event_sender, &health),
         None => {
-            let (stderr, revision) = (channels.stderr.clone(), channels.revision.clone());
-            let event_sender = channels.event_sender.clone();
-            let connector = mcp::Connector::new(name, server, account.clone(), stderr, revision, event_sender);
-            composed(name, server, account, refresh, connector, channels)
+            health.stderr = Some(stderr.clone());
+            let connector = mcp::Connector::new(name, server, account.clone(), stderr, revision, event_sender.clone());
+            composed(name, server, account, refresh, connector, &event_sender, &health)
         }
-    }
-}
-
-/// State that a stack shares with its connector.
-struct Channels {
-    event_sender: EventSender,
-    events: EventReceiver,
-    stderr: Stderr,
-    revision: Revision,
+    };
+    Connection { upstream, health, events, event_sender, rotation }
 }
 
 fn composed<C: reconnect::Connect>(
@@ -322,25 +314,22 @@ fn composed<C: reconnect::Connect>(
     account: Option<Arc<Account>>,
     refresh: Option<Duration>,
     connector: C,
-    Channels { event_sender, events, stderr, revision }: Channels,
-) -> Connection {
-    let is_mcp = !matches!(server.transport, config::Transport::OpenApi { .. });
-    let health = Arc::default();
+    events: &EventSender,
+    health: &Health,
+) -> (Arc<dyn Upstream>, Arc<dyn Rotate>) {
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
     let connector = overridden::Overridden::new(connector, &server.overrides);
-    let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
+    let client = reconnect::Reconnect::new(connector, settings, events.clone());
     let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
-    let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
-    let health = Health { health, stderr: is_mcp.then_some(stderr), revision };
-    let upstream: Arc<dyn Upstream> = match account.and_then(Invitations::new) {
-        Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
-        None => Arc::new(breaker),
-    };
-    Connection { upstream, health, events, event_sender, rotation }
+    let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health.health));
+    match account.and_then(Invitations::new) {
+        Some(logins) => (Arc::new(invite::Invite::new(breaker, logins)), rotation),
+        None => (Arc::new(breaker), rotation),
+    }
 }
 
 /// Confinement of a server's process on this machine, for `forgefs doctor`; `None` if it has none.

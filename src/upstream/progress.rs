@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use stubgen::one_line;
 use tokio::sync::watch;
@@ -189,7 +189,7 @@ impl Progress {
             (None, _) => Err(denied("no client is connected that could be asked")),
         };
         if let Err(error) = &answer {
-            *lock(&self.refused) = Some(format!("the server asked for `{method}`: {}", error.message));
+            *self.refused.lock() = Some(format!("the server asked for `{method}`: {}", error.message));
         }
         answer
     }
@@ -215,7 +215,7 @@ impl Progress {
     /// Reason why a question of the server stayed unanswered.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
-        lock(&self.refused).clone()
+        self.refused.lock().clone()
     }
 
     /// Forwards a log entry of the server if the client wants it.
@@ -242,8 +242,4 @@ impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Progress").field("last", &*self.reports.borrow()).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -47,6 +47,11 @@ pub(super) trait Connect: Send + Sync + 'static {
     /// # Errors
     /// `TRANSPORT_DEAD` with the reason.
     async fn connect(&self) -> Result<Self::Link>;
+
+    /// Adds the last words of a process to the error of its start.
+    async fn with_last_words(&self, error: Error) -> Error {
+        error
+    }
 }
 
 /// One connection.
@@ -223,18 +228,6 @@ impl<C: Connect> Reconnect<C> {
     pub(super) fn rotation(&self) -> Arc<dyn Rotate> {
         Arc::new(Rotation(Arc::downgrade(&self.shared)))
     }
-
-    /// The live connection. Callers share an attempt that is under way.
-    async fn live(&self, operation: &Operation) -> Result<Live<C::Link>> {
-        let mut made = match self.shared.live_or_attempt(operation)? {
-            Found::Live(live) => return Ok(live),
-            Found::Attempt(made) => made,
-        };
-        match made.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(made)) => made.clone(),
-            _ => Err(Error::new(ErrorCode::TransportDead, "the attempt to connect was given up")),
-        }
-    }
 }
 
 /// A live connection, or an attempt to wait for.
@@ -244,6 +237,18 @@ enum Found<L> {
 }
 
 impl<C: Connect> Shared<C> {
+    /// The live connection. Callers share an attempt that is under way.
+    async fn live(self: &Arc<Self>, operation: &Operation) -> Result<Live<C::Link>> {
+        let mut made = match self.live_or_attempt(operation)? {
+            Found::Live(live) => return Ok(live),
+            Found::Attempt(made) => made,
+        };
+        match made.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(made)) => made.clone(),
+            _ => Err(Error::new(ErrorCode::TransportDead, "the attempt to connect was given up")),
+        }
+    }
+
     /// Replaces a connection by `next`, unless another has replaced it meanwhile.
     fn discard(&self, link: &Arc<C::Link>, next: LinkState<C::Link>) {
         let mut state = self.state.lock();
@@ -322,11 +327,8 @@ impl<C: Connect> Shared<C> {
         if let Some(link) = &basis.link
             && (!basis.in_doubt || self.answers(link).await)
         {
-            match &basis.last {
-                Some(last) if !basis.is_stale => {
-                    return Ok(Live { link: Arc::clone(link), reading: Arc::clone(last) });
-                }
-                _ => {}
+            if let Some(last) = basis.last.as_ref().filter(|_| !basis.is_stale) {
+                return Ok(Live { link: Arc::clone(link), reading: Arc::clone(last) });
             }
             match self.read(link, &basis, self.settings.list).await {
                 // It was dead already: only a new one can serve.
@@ -352,10 +354,14 @@ impl<C: Connect> Shared<C> {
             }
         };
         let limit = self.settings.connect;
-        tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
-            let error = Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"));
-            Err((error.hint("raise `connect_timeout`, or start the server by hand to see what it waits for"), None))
-        })
+        match tokio::time::timeout(limit, connected).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let error = Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"))
+                    .hint("raise `connect_timeout`, or start the server by hand to see what it waits for");
+                Err((self.connector.with_last_words(error).await, None))
+            }
+        }
     }
 
     async fn answers(&self, link: &C::Link) -> bool {
@@ -453,11 +459,11 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
             }
-            let mut live = self.live(operation).await.map_err(Error::without_effect)?;
+            let mut live = shared.live(operation).await.map_err(Error::without_effect)?;
             let is_of_tools = matches!(operation, Operation::Tool { .. } | Operation::List | Operation::Connect);
             if live.reading.is_partial && !is_of_tools {
                 live.link.listed().await;
-                live = self.live(operation).await.map_err(Error::without_effect)?;
+                live = shared.live(operation).await.map_err(Error::without_effect)?;
             }
             let Live { link, reading } = live;
             if matches!(operation, Operation::Connect) {
@@ -470,7 +476,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
             reading.check(operation).map_err(|why| changed("not called", &why).without_effect())?;
             let asked = is_list.then(|| shared.ask(&link));
             let mut call = Unanswered { doubt: &shared.doubt, answered: false };
-            let answer = link.call(operation, progress, &Same { upstream: self, link: &link, operation }).await;
+            let answer = link.call(operation, progress, &Same { upstream: shared, link: &link, operation }).await;
             call.answered = true;
             let error = match (answer, asked) {
                 (Ok(Answer::Listing(listing)), Some(asked)) => {
@@ -494,7 +500,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
 
 /// Admits later rounds of an operation on the connection of the first one, while its list is unchanged.
 struct Same<'a, C: Connect> {
-    upstream: &'a Reconnect<C>,
+    upstream: &'a Arc<Shared<C>>,
     link: &'a Arc<C::Link>,
     operation: &'a Operation,
 }

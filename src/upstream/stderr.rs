@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
+use crate::error::Error;
 use crate::redact::{self, Surface};
 
 /// Most lines kept.
@@ -54,19 +55,33 @@ impl Stderr {
         text
     }
 
-    /// The last `count` lines since the last note, joined by ` | `.
-    pub(super) fn last_lines(&self, count: usize) -> String {
+    /// The last `count` lines with words since the start, joined by ` | `. A line `…Error: …` before them comes first: the
+    /// trace below it says less.
+    fn last_lines(&self, count: usize) -> String {
         let lines = self.0.lock();
         let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
-        let mut said: Vec<&str> = said.map_while(Line::said).take(count).collect();
-        said.reverse();
-        said.join(" | ")
+        let mut said = said.map_while(Line::said).filter(|words| words.contains(char::is_alphabetic));
+        let mut last: Vec<&str> = said.by_ref().take(count).collect();
+        if !last.iter().any(|words| is_error(words))
+            && let Some(error) = said.take(TRACE).find(|words| is_error(words))
+        {
+            last.truncate(count - 1);
+            last.push(error);
+        }
+        last.reverse();
+        last.join(" | ")
     }
 
-    /// Waits for the last lines of a process that just ended.
-    pub(super) async fn ended(&self) {
+    /// Adds the last lines to the error of a process that ended, or is not ready.
+    pub(super) async fn with_last_words(&self, mut error: Error) -> Error {
         let mut open = self.0.lock().open.subscribe();
         let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
+        let lines = self.last_lines(3);
+        if !lines.is_empty() {
+            let hint = error.hint.take().map_or(String::new(), |hint| format!("{hint}; "));
+            error.hint = Some(format!("{hint}its stderr ended with: {lines}"));
+        }
+        error
     }
 
     /// Reads the stream to its end.
@@ -118,6 +133,15 @@ impl Stderr {
 
 const STARTED: &str = "started as process ";
 
+/// Lines of a trace that are searched for its error.
+const TRACE: usize = 30;
+
+/// True for a line that begins with the name of an error, as `TypeError: …` and `Error [ERR_X]: …` do.
+fn is_error(line: &str) -> bool {
+    let name = line.split_once(": ").and_then(|(name, _)| name.split(" [").next()).unwrap_or_default();
+    name.ends_with("Error") && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+}
+
 fn is_start(note: &str) -> bool {
     note.starts_with(STARTED)
 }
@@ -151,12 +175,30 @@ mod tests {
         assert_eq!(stderr.last_lines(3), "one");
         stderr.started(2);
         assert_eq!(stderr.last_lines(3), "");
-        for words in ["two", "three", "four", "five"] {
+        for words in ["two", "three", "four", "  }", "five", "}"] {
             stderr.said("x", words);
         }
         stderr.note("ended: signal: 9");
         assert_eq!(stderr.last_lines(3), "three | four | five");
         assert!(stderr.text().starts_with("[forgefs: started as process 1]\none\n[forgefs: ended"));
+    }
+
+    #[test]
+    fn an_error_comes_before_the_end_of_its_trace() {
+        for (said, last) in [
+            (
+                "a.js:3\nthrow new Error('x')\n      ^\n\nError: no KEY is set\n    at a (a.js:3:7)\n    at b\n    at c\n\nNode.js v20\n",
+                "Error: no KEY is set |     at c | Node.js v20",
+            ),
+            ("Traceback\n  File x\nValueError: no KEY", "Traceback |   File x | ValueError: no KEY"),
+            ("pkg.ConfigError: a\none\ntwo\nthree\n", "pkg.ConfigError: a | two | three"),
+            ("Error [ERR_X]: a\none\ntwo\nthree\n", "Error [ERR_X]: a | two | three"),
+            ("an Error: a\none\ntwo\nthree\n", "one | two | three"),
+        ] {
+            let stderr = Stderr::default();
+            said.lines().for_each(|line| stderr.said("x", line));
+            assert_eq!(stderr.last_lines(3), last, "{said}");
+        }
     }
 
     #[test]

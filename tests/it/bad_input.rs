@@ -359,6 +359,7 @@ async fn dead_servers_are_shown_with_their_reason_and_stop_nobody() {
     for text in [
         "no credentials: set FAULTY_TOKEN",
         "not ready within 2s",
+        "its stderr ended with: waiting for a login in the browser",
         "no-such-program-anywhere",
         "refused/  0 tools, failed",
     ] {

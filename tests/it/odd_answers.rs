@@ -111,6 +111,10 @@ fn readable() -> Vec<(String, Value)> {
         ),
         of(json!({ "content": [{ "type": "text", "text": "x" }], "isError": "false" }), json!("x")),
         of(json!({ "content": [{ "type": "text", "text": "x" }], "isError": 0 }), json!("x")),
+        of(json!({ "toolResult": fine() }), json!("fine")),
+        of(json!({ "toolResult": { "rows": 2 }, "isError": false }), json!({ "rows": 2 })),
+        of(json!({ "toolResult": "just text" }), json!("just text")),
+        of(json!({ "content": [], "toolResult": "x" }), json!(null)),
     ]
 }
 
@@ -187,6 +191,7 @@ fn refused() -> Vec<(String, &'static str, &'static str)> {
         (failed(json!({ "content": [], "structuredContent": { "error": quota } })), "TOOL_ERROR", quota),
         (failed(json!({ "structuredContent": { "error": { "message": quota } } })), "TOOL_ERROR", quota),
         (failed(json!({ "detail": quota })), "TOOL_ERROR", quota),
+        (failed(json!({ "toolResult": quota })), "TOOL_ERROR", quota),
         (failed(json!({ "content": [resource] })), "TOOL_ERROR", "stdio.act: quota is used up"),
     ]
 }

@@ -204,6 +204,7 @@ def main():
     if "die" in sys.argv:
         sys.exit("no credentials: set FAULTY_TOKEN")
     if "never" in sys.argv:
+        print("waiting for a login in the browser", file=sys.stderr, flush=True)
         time.sleep(3600)
     for argument in sys.argv[1:]:
         if argument.startswith("slow="):

@@ -26,11 +26,6 @@ pub(in crate::upstream) struct Authorization {
 }
 
 impl Authorization {
-    /// A client that sends them.
-    pub(super) fn client(self, inner: HttpClient) -> Authorized {
-        Authorized { inner, authorization: self }
-    }
-
     /// Makes a request with the headers in use, as [`Authorization::send_values`].
     pub(super) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Headers) -> F) -> Result<T, HttpError>
     where
@@ -120,8 +115,8 @@ fn both(headers: &Headers, own: &Headers) -> Headers {
 /// limits for events, at their default.
 #[derive(Clone)]
 pub(super) struct Authorized {
-    inner: HttpClient,
-    authorization: Authorization,
+    pub(super) inner: HttpClient,
+    pub(super) authorization: Authorization,
 }
 
 impl StreamableHttpClient for Authorized {
@@ -148,8 +143,9 @@ impl StreamableHttpClient for Authorized {
         _: Option<String>,
         headers: Headers,
     ) -> Result<(), HttpError> {
-        let request =
-            |token, own: &Headers| self.inner.delete(uri.clone(), session.clone(), token, both(&headers, own));
+        let request = |token, own: &Headers| {
+            self.inner.client.delete_session(uri.clone(), session.clone(), token, both(&headers, own))
+        };
         self.authorization.send(request).await
     }
 

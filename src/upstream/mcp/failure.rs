@@ -29,16 +29,20 @@ const SESSION_LOST: i32 = -32_001;
 /// Key of the data of such an error.
 const MARK: &str = "forgefs";
 
+/// An error in place of an answer.
+fn replaced(mark: &str, message: String) -> ErrorData {
+    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: mark })))
+}
+
 /// Replaces an answer of more than `limit` bytes.
 pub(super) fn oversized(limit: usize) -> ErrorData {
-    let message = format!("its answer is larger than {} MiB, the most that one message may have", limit >> 20);
-    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
+    let most = limit >> 20;
+    replaced("oversized", format!("its answer is larger than {most} MiB, the most that one message may have"))
 }
 
 /// Replaces an answer whose values need too much memory, or that exceeds another limit.
 pub(super) fn too_much(why: impl std::fmt::Display) -> ErrorData {
-    let message = format!("its answer is too large: {why}");
-    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
+    replaced("oversized", format!("its answer is too large: {why}"))
 }
 
 /// Replaces an answer that is not MCP, and shows what came.
@@ -68,8 +72,7 @@ pub(super) fn excerpt(came: &[u8]) -> String {
 /// Replaces an answer whose stream ended before it; `over` is the last thing that was passed over.
 pub(super) fn ended(over: Option<&str>) -> ErrorData {
     let over = over.map_or(String::new(), |over| format!("; what came is not MCP: {}", excerpt(over.as_bytes())));
-    let message = format!("the stream of its answer ended during the call, without an answer{over}");
-    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "ended" })))
+    replaced("ended", format!("the stream of its answer ended during the call, without an answer{over}"))
 }
 
 /// True for an error that our transports put in place of an answer.
@@ -109,22 +112,20 @@ pub(super) fn of_request(name: &str, error: ServiceError) -> Error {
 
 /// Classifies a JSON-RPC error. Servers send `-32602` on a call for bad arguments.
 fn of_answer(name: &str, data: ErrorData) -> Error {
-    let replaced = data.data.as_ref().and_then(|data| data.get(MARK)).and_then(Value::as_str);
-    match (data.code.0, replaced) {
-        (REPLACED, Some("oversized")) => {
-            return Error::new(ErrorCode::BudgetExceeded, format!("{name}: {}", data.message))
-                .hint("ask for less: a filter, a page size or fewer fields");
-        }
-        (REPLACED, Some("ended")) => return dead(format!("{name}: {}", data.message)),
-        // It arrived, so the server is alive; whether the call was carried out, it does not say.
-        (REPLACED, Some(_)) => {
-            let error = refused(format!("{name}: {}", data.message));
-            return match data.data.and_then(|mut data| data.get_mut("data").map(Value::take)) {
-                None | Some(Value::Null) => error,
-                Some(own) => error.data(own),
-            };
-        }
-        _ => {}
+    if is_replaced(&data) {
+        let said = format!("{name}: {}", data.message);
+        let mut details = data.data.unwrap_or_default();
+        return match details[MARK].as_str() {
+            Some("oversized") => {
+                Error::new(ErrorCode::BudgetExceeded, said).hint("ask for less: a filter, a page size or fewer fields")
+            }
+            Some("ended") => dead(said),
+            // It arrived, so the server is alive; whether the call was carried out, it does not say.
+            _ => match details["data"].take() {
+                Value::Null => refused(said),
+                own => refused(said).data(own),
+            },
+        };
     }
     let code = if data.code.0 == -32_602 { ErrorCode::InvalidArgs } else { ErrorCode::UpstreamError };
     let error = Error::new(code, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0))
@@ -240,7 +241,7 @@ fn refused(what: String) -> Error {
     Error::new(ErrorCode::UpstreamError, what)
 }
 
-fn dead(what: String) -> Error {
+pub(super) fn dead(what: String) -> Error {
     Error::new(ErrorCode::TransportDead, what)
 }
 
@@ -251,7 +252,7 @@ pub(super) fn of_start(error: &ClientInitializeError) -> String {
         ClientInitializeError::JsonRpcError(data) if is_replaced(data) => data.message.to_string(),
         ClientInitializeError::JsonRpcError(data) => format!("it refused the handshake: {}", data.message),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
-        ClientInitializeError::TransportError { error, context } => match http_of_start_error(&*error.error) {
+        ClientInitializeError::TransportError { error, context } => match error.error.downcast_ref() {
             Some(http) => of_http("it", http).message,
             None => format!("{context}: {}", chain(&*error.error)),
         },
@@ -271,12 +272,8 @@ pub(super) fn of_start(error: &ClientInitializeError) -> String {
 /// The HTTP error that ended an attempt to connect.
 pub(super) fn http_of_start(error: &ClientInitializeError) -> Option<&HttpError> {
     match error {
-        ClientInitializeError::TransportError { error, .. } => http_of_start_error(&*error.error),
+        ClientInitializeError::TransportError { error, .. } => error.error.downcast_ref(),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => http_of_start(fallback),
         _ => None,
     }
-}
-
-fn http_of_start_error<'a>(error: &'a (dyn StdError + Send + Sync + 'static)) -> Option<&'a HttpError> {
-    error.downcast_ref::<HttpError>()
 }

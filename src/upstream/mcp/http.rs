@@ -14,11 +14,12 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use url::Url;
 
 use super::authorized::{Authorization, Authorized};
+use super::failure::dead;
 use super::handshake::Revision;
 use super::http_client::HttpClient;
-use super::stream_messages::PassedOver;
+use super::inbox::PassedOver;
 use crate::address::{Reach, is_loopback};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::Result;
 use crate::limits;
 use crate::redact::secret::Secret;
 
@@ -50,8 +51,8 @@ pub(super) fn transport(
     config.retry_config = Arc::new(resume);
     // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
-    let client = authorization.client(HttpClient::new(client(url)?, in_session, passed_over, revision.clone()));
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    let inner = HttpClient { client: client(url)?, in_session, passed_over, revision: revision.clone() };
+    Ok(StreamableHttpClientTransport::with_client(Authorized { inner, authorization }, config))
 }
 
 /// Configured headers, marked sensitive so that they are masked.
@@ -94,8 +95,4 @@ fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
         true => attempt.follow(),
         false => attempt.stop(),
     }
-}
-
-fn dead(what: String) -> Error {
-    Error::new(ErrorCode::TransportDead, what)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use futures::stream::BoxStream;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient as _, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -18,9 +18,8 @@ use sse_stream::Sse;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::pending::Pending;
+use super::inbox::{PassedOver, first_answer, readable};
 use super::refusal::refusal;
-use super::stream_messages::{PassedOver, first_answer, readable};
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -30,26 +29,17 @@ const MAX_REPEATS: u32 = 3;
 /// The HTTP client that the module describes.
 #[derive(Clone)]
 pub(super) struct HttpClient {
-    client: reqwest::Client,
+    pub(super) client: reqwest::Client,
     /// True while requests are part of a session.
-    in_session: Arc<AtomicBool>,
-    passed_over: PassedOver,
-    revision: Revision,
+    pub(super) in_session: Arc<AtomicBool>,
+    pub(super) passed_over: PassedOver,
+    pub(super) revision: Revision,
 }
 
 pub(in crate::upstream) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
-    pub(super) fn new(
-        client: reqwest::Client,
-        in_session: Arc<AtomicBool>,
-        passed_over: PassedOver,
-        revision: Revision,
-    ) -> Self {
-        Self { client, in_session, passed_over, revision }
-    }
-
     /// Posts a message. A handshake is made again as often as the server refuses a revision.
     pub(super) async fn post(
         &self,
@@ -66,7 +56,7 @@ impl HttpClient {
             return self.once(&uri, &message, session, token, headers).await;
         };
         loop {
-            let answer = self.once(&uri, handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
+            let answer = self.once(&uri, &handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
             let read = match answer {
                 Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
                     Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
@@ -103,16 +93,6 @@ impl HttpClient {
         }
     }
 
-    pub(super) async fn delete(
-        &self,
-        uri: Arc<str>,
-        session: Arc<str>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<(), HttpError> {
-        self.client.delete_session(uri, session, token, headers).await
-    }
-
     pub(super) async fn events(
         &self,
         uri: Arc<str>,
@@ -129,7 +109,7 @@ impl HttpClient {
             {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
-            stream => stream.map(|events| readable(events, None, None, self.passed_over.clone())),
+            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
         }
     }
 
@@ -140,32 +120,32 @@ impl HttpClient {
         id: &RequestId,
         in_session: bool,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let replaced = |error: ErrorData, session| {
-            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id.clone())), session))
+        let (message, session) = match answer {
+            StreamableHttpPostResponse::Json(message, session) => (message, session),
+            StreamableHttpPostResponse::Sse(events, session) => {
+                let events = readable(events, Some(id.clone()), self.passed_over.clone());
+                return Ok(StreamableHttpPostResponse::Sse(events, session));
+            }
+            answer => return Ok(answer),
         };
-        match answer {
-            StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session)
-                if error.id.as_ref().is_none_or(|of| !is_same(of, id)) =>
+        let message = match message {
+            ServerJsonRpcMessage::Error(JsonRpcError { error, id: of, .. })
+                if !of.as_ref().is_some_and(|of| is_same(of, id)) =>
             {
-                let error = error.error;
                 // It may be about our session, which is no proof: the status would be 400 then, or the code says so.
                 if in_session && error.message.to_ascii_lowercase().contains("session") && !is_about_session(&error) {
                     return Err(StreamableHttpError::UnexpectedServerResponse(error.message));
                 }
-                replaced(error, session)
+                ServerJsonRpcMessage::error(error, Some(id.clone()))
             }
-            StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Response(response), session)
-                if !is_same(&response.id, id) =>
-            {
+            ServerJsonRpcMessage::Response(response) if !is_same(&response.id, id) => {
                 let came = serde_json::to_vec(&response).unwrap_or_default();
-                replaced(unreadable("it has the number of another request", &came), session)
+                let error = unreadable("it has the number of another request", &came);
+                ServerJsonRpcMessage::error(error, Some(id.clone()))
             }
-            StreamableHttpPostResponse::Sse(events, session) => {
-                let events = readable(events, Some(id.clone()), Some(Pending::of(id)), self.passed_over.clone());
-                Ok(StreamableHttpPostResponse::Sse(events, session))
-            }
-            answer => Ok(answer),
-        }
+            message => message,
+        };
+        Ok(StreamableHttpPostResponse::Json(message, session))
     }
 }
 

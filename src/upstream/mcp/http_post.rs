@@ -74,8 +74,7 @@ pub(super) async fn post(
     match body_if(response, MAX_MESSAGE, |first| is_json(&form) || looks_like_json(first)).await? {
         Some(body) => {
             let pending = Pending::of(&request.id);
-            let parsed =
-                task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), Some(&request.id)));
+            let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
             Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
         }
         None => Err(StreamableHttpError::UnexpectedContentType(kind)),
@@ -84,14 +83,13 @@ pub(super) async fn post(
 
 /// The body as the answer to the request `id`.
 fn answer(parsed: Option<Parsed>, id: &RequestId, body: &[u8]) -> ServerJsonRpcMessage {
-    let error = |error: ErrorData, id: &RequestId| ServerJsonRpcMessage::error(error, Some(id.clone()));
-    match parsed {
-        Some(Parsed::Message(message)) => *message,
-        Some(Parsed::Answer(of, why)) => error(why, &of),
-        Some(Parsed::Broken(why)) => error(why, id),
-        Some(Parsed::Large(why)) => error(too_much(why), id),
-        Some(Parsed::Other(_)) | None => error(unreadable("no message", body), id),
-    }
+    let error = match parsed {
+        Some(Parsed::Message(message)) => return *message,
+        Some(Parsed::Broken(error)) => error,
+        Some(Parsed::Large(why)) => too_much(why),
+        Some(Parsed::Other(_)) | None => unreadable("no message", body),
+    };
+    ServerJsonRpcMessage::error(error, Some(id.clone()))
 }
 
 /// Reads a response whose status is not a success.
@@ -103,8 +101,7 @@ async fn refused(
     if let Some(challenge) = challenge(&response) {
         return Err(challenge);
     }
-    let (now, refusal) = (header(&response, SESSION), Refusal::read(response).await);
-    let refusal = if in_session { refusal.in_session() } else { refusal };
+    let (now, refusal) = (header(&response, SESSION), Refusal::read(response, in_session).await);
     let status = refusal.status;
     let error = message::refusal(refusal.words.as_bytes());
     let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);

@@ -1,108 +1,36 @@
-//! Parses lines of a server's stdout into messages. An invalid line is never lost: if it answers a request, the request
-//! fails; otherwise it is kept with the server's stderr.
+//! Lines of a server's stdout. No answer is lost: if one cannot be read, its request fails.
 
-use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use futures::{Stream, stream};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 use super::failure::oversized;
+use super::inbox::Inbox;
 use super::message::{self, Parsed};
-use super::pending::Pending;
 use crate::limits;
-use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
-use crate::task;
-use crate::upstream::stderr::Stderr;
+use crate::lines::{Line, Lines, number_at_end, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
-/// Most bytes of an invalid line that are kept.
-const KEPT_JUNK: usize = 300;
 
-/// Reads messages from a server's stdout.
-pub(super) struct Messages<R> {
-    read: R,
-    inbox: Inbox,
+/// Messages of each line, several for a batch.
+pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    stream::unfold((read, inbox), |(mut read, mut inbox)| async {
+        let messages = match read_line(&mut read, MAX_MESSAGE).await? {
+            Line::Whole(line) => inbox.messages(&line),
+            Line::Skipped { head, tail, bytes } => skipped(&head, &tail, bytes, &mut inbox).into_iter().collect(),
+        };
+        Some((messages, (read, inbox)))
+    })
 }
 
-impl<R: AsyncBufRead + Unpin> Messages<R> {
-    pub(super) fn new(read: R, name: &str, pending: Pending, stderr: Stderr) -> Self {
-        Self { read, inbox: Inbox { name: name.to_owned(), source: "stdout", pending, stderr } }
-    }
-
-    /// Messages of the next line that has any, several for a batch; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Vec<ServerJsonRpcMessage>> {
-        loop {
-            let messages = match read_line(&mut self.read, MAX_MESSAGE).await? {
-                Line::Whole(line) => self.inbox.messages(trim(&line)),
-                Line::Skipped { head, tail, bytes } => self.inbox.skipped(&head, &tail, bytes),
-            };
-            if !messages.is_empty() {
-                return Some(messages);
-            }
-        }
-    }
-}
-
-/// Makes messages of what a server sends on a connection. What is none, or answers no request, is kept with its stderr.
-pub(super) struct Inbox {
-    pub(super) name: String,
-    /// Where it comes from, for the log.
-    pub(super) source: &'static str,
-    pub(super) pending: Pending,
-    pub(super) stderr: Stderr,
-}
-
-impl Inbox {
-    /// Messages of a line or an event.
-    pub(super) fn messages(&self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        if text.is_empty() {
-            return Vec::new();
-        }
-        let mut messages = Vec::new();
-        for parsed in task::work_on(text.len(), || message::parse(text, &self.pending)) {
-            match parsed {
-                Parsed::Message(message) => match (message::answered(&message), &*message) {
-                    (Some(id), _) if self.pending.remove(id) => messages.push(*message),
-                    (None, ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_)) => {
-                        messages.push(*message);
-                    }
-                    _ => self.junk("an answer to no request", text),
-                },
-                Parsed::Answer(id, error) if self.pending.remove(&id) => messages.push(in_place(error, id)),
-                Parsed::Answer(..) => self.junk("an answer to no request", text),
-                Parsed::Broken(error) => match id_at_head(text).filter(|id| self.pending.remove(id)) {
-                    Some(id) => messages.push(in_place(error, id)),
-                    None => self.junk("not MCP", text),
-                },
-                Parsed::Other(text) => self.junk("not MCP", text.as_bytes()),
-                Parsed::Large(what) => self.stderr.note(what),
-            }
-        }
-        messages
-    }
-
-    fn skipped(&self, head: &[u8], tail: &[u8], bytes: usize) -> Vec<ServerJsonRpcMessage> {
-        self.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
-        let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
-        match found.filter(|id| self.pending.has(id)).or_else(|| self.pending.only()) {
-            Some(id) => {
-                self.pending.remove(&id);
-                vec![in_place(oversized(MAX_MESSAGE), id)]
-            }
-            None => {
-                tracing::warn!(server = self.name, bytes, "a line that is too long was skipped");
-                Vec::new()
-            }
-        }
-    }
-
-    fn junk(&self, what: &str, text: &[u8]) {
-        let text = String::from_utf8_lossy(&text[..text.len().min(KEPT_JUNK)]);
-        self.stderr.said(&self.name, &format!("({}, {what}) {text}", self.source));
-    }
-}
-
-fn in_place(error: ErrorData, id: RequestId) -> ServerJsonRpcMessage {
-    ServerJsonRpcMessage::error(error, Some(id))
+/// The error of the request that a line over the limit answers.
+fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<ServerJsonRpcMessage> {
+    inbox.over.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
+    let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
+    let of = found.filter(|id| inbox.pending.has(id)).or_else(|| inbox.pending.only())?;
+    let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
+    inbox.message(Parsed::Message(Box::new(error)), head)
 }
 
 /// Id of the request that the beginning of an answer belongs to.
@@ -129,10 +57,14 @@ async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
     use rmcp::model::{ClientJsonRpcMessage, ClientRequest, PingRequest};
     use serde_json::Value;
 
     use super::*;
+    use crate::upstream::mcp::inbox::PassedOver;
+    use crate::upstream::mcp::pending::Pending;
+    use crate::upstream::stderr::Stderr;
 
     /// Parses `text` while the requests 1 and 2 are pending: messages as JSON, and the part kept with stderr.
     async fn read(text: &[u8]) -> (Vec<Value>, String) {
@@ -141,12 +73,10 @@ mod tests {
             ClientJsonRpcMessage::request(ClientRequest::PingRequest(PingRequest::default()), RequestId::Number(id))
         };
         [1, 2].into_iter().for_each(|id| pending.sent(&ping(id)));
-        let mut messages = Messages::new(text, "x", pending, stderr.clone());
-        let mut found = Vec::new();
-        while let Some(several) = messages.next().await {
-            found.extend(several.iter().map(|message| serde_json::to_value(message).expect("it is JSON")));
-        }
-        (found, stderr.text())
+        let inbox = Inbox::of_connection(pending, PassedOver::new("x", "stdout", stderr.clone()));
+        let messages = messages(text, inbox).concat().await;
+        let found = messages.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
+        (found.collect(), stderr.text())
     }
 
     /// Id and error code of each message.

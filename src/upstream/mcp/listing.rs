@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, CustomResult, ErrorCode as RpcCode, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ServerResult,
+    ClientRequest, CustomResult, ErrorCode as RpcCode, PaginatedRequestParams, RequestOptionalParam,
+    ServerCapabilities, ServerResult,
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -41,19 +41,15 @@ enum List {
 
 impl List {
     fn request(self, cursor: Option<String>) -> ClientRequest {
-        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        fn page<M: Default>(cursor: Option<String>) -> RequestOptionalParam<M, PaginatedRequestParams> {
+            let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+            RequestOptionalParam { params, ..RequestOptionalParam::default() }
+        }
         match self {
-            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() }),
-            Self::Resources => {
-                ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
-            }
-            Self::Templates => ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
-                params,
-                ..ListResourceTemplatesRequest::default()
-            }),
-            Self::Prompts => {
-                ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() })
-            }
+            Self::Tools => ClientRequest::ListToolsRequest(page(cursor)),
+            Self::Resources => ClientRequest::ListResourcesRequest(page(cursor)),
+            Self::Templates => ClientRequest::ListResourceTemplatesRequest(page(cursor)),
+            Self::Prompts => ClientRequest::ListPromptsRequest(page(cursor)),
         }
     }
 

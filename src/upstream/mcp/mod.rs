@@ -1,6 +1,7 @@
 //! The rmcp client. Only this folder names rmcp's client types.
 
 pub(super) mod authorized;
+mod connection;
 pub(super) mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -9,6 +10,7 @@ mod handshake;
 pub(super) mod http;
 pub(super) mod http_client;
 pub(super) mod http_post;
+mod inbox;
 mod lines;
 mod listing;
 mod message;
@@ -21,11 +23,11 @@ mod results;
 pub(super) mod sent_headers;
 mod sse;
 mod stdio;
-mod stream_messages;
 mod subscription;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,9 +35,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CompleteRequest, CompleteRequestParams,
-    ContentBlock, CustomResult, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams,
-    ListToolsRequest, PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, CustomResult,
+    DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest,
+    ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
@@ -45,20 +47,18 @@ use serde_json::{Map, Value, json};
 
 use self::authorized::Authorization;
 use self::failure::{HttpError, excerpt, of_start};
-use self::handshake::Negotiated;
+use self::inbox::PassedOver;
 use self::request::Round;
 use self::sent_headers::SentHeaders;
-use self::sse::SseTransport;
-use self::stream_messages::PassedOver;
 use self::subscription::subscribe;
 use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Link, Rounds};
 use super::stderr::Stderr;
-use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
+use super::{Answer, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
 use crate::config::{self, Confinement, HttpKind, Transport};
 use crate::confined::Examined;
-use crate::error::{Effect, Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::json;
 use crate::secrets::{self, Resolved};
 use crate::state::LoginVersion;
@@ -127,101 +127,96 @@ impl Connect for Connector {
     }
 
     async fn connect(&self) -> Result<Arc<Client>> {
-        self.connected().await.map(Arc::new)
+        match self.connected(&self.place().await?).await {
+            Ok(client) => Ok(Arc::new(client)),
+            Err(failed) => Err(self.describe(failed).await),
+        }
+    }
+
+    async fn with_last_words(&self, error: Error) -> Error {
+        match self.transport {
+            Transport::Stdio { .. } => self.stderr.with_last_words(error).await,
+            Transport::Http { .. } | Transport::OpenApi { .. } => error,
+        }
     }
 }
 
 impl Connector {
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
-    /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
-    async fn connected(&self) -> Result<Client> {
-        let secrets = self.secrets().await?;
-        if let (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) =
-            (&self.transport, &secrets)
-        {
-            return self.connect_sse(url, authorization).await.map_err(|failed| self.describe(failed));
-        }
+    /// (HTTP+SSE) if the address takes no messages.
+    async fn connected(&self, place: &Place<'_>) -> Result<Client, Failed> {
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
-        match self.attempt(auto, &secrets).await {
-            Ok(client) => Ok(client),
-            Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
-                let (Transport::Http { url, .. }, Secrets::Http(authorization)) = (&self.transport, &secrets) else {
-                    return Err(self.describe(Failed::Handshake(error)));
-                };
+        match (self.attempt(auto, place).await, place) {
+            (Err(Failed::Handshake(error)), Place::Http(HttpKind::Streamable, url, authorization))
+                if takes_no_messages(&error) =>
+            {
                 // The first transport's error says more than the failure of the second.
-                self.connect_sse(url, authorization).await.map_err(|_| self.describe(Failed::Handshake(error)))
+                self.connect_sse(url, authorization).await.map_err(|_| Failed::Handshake(error))
             }
             // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
             // transport, with the handshake alone.
-            Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
+            (Err(Failed::Handshake(error)), Place::Process(..) | Place::Http(HttpKind::Streamable, ..))
+                if !is_about_login(&error) =>
+            {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-                self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map_err(|failed| self.describe(failed))
+                self.attempt(ClientLifecycleMode::Initialize, place).await
             }
-            Err(failed) => Err(self.describe(failed)),
+            (connected, _) => connected,
         }
     }
 
     /// Reads the credentials that the configuration names.
-    async fn secrets(&self) -> Result<Secrets> {
-        Ok(match &self.transport {
-            Transport::Stdio { env, .. } => Secrets::Stdio(Arc::new(secrets::resolve(env).await?)),
-            Transport::Http { headers, .. } | Transport::OpenApi { headers, .. } => {
-                let headers = Arc::new(SentHeaders::read(headers, &BTreeMap::new()).await?);
-                Secrets::Http(Authorization { headers, account: self.account.clone() })
+    async fn place(&self) -> Result<Place<'_>> {
+        match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                Ok(Place::Process(command, args, cwd.as_deref(), Arc::new(secrets::resolve(env).await?)))
             }
-        })
+            Transport::Http { kind, url, headers, .. } => {
+                let headers = Arc::new(SentHeaders::read(headers, &BTreeMap::new()).await?);
+                Ok(Place::Http(*kind, url, Authorization { headers, account: self.account.clone() }))
+            }
+            Transport::OpenApi { .. } => {
+                Err(Error::new(ErrorCode::Internal, format!("{} is no server of MCP", self.name)))
+            }
+        }
     }
 
-    async fn attempt(&self, lifecycle: ClientLifecycleMode, secrets: &Secrets) -> Result<Client, Failed> {
-        match (&self.transport, secrets) {
-            (Transport::Stdio { command, args, cwd, .. }, Secrets::Stdio(env)) => {
-                let (name, cwd, sandbox) = (&*self.name, cwd.as_deref(), self.sandbox.as_ref());
-                let program = stdio::Program { name, program: command, args, env: env.values(), cwd, sandbox };
-                let transport = program.start(&self.stderr).await.map_err(Failed::Start)?;
+    async fn attempt(&self, lifecycle: ClientLifecycleMode, place: &Place<'_>) -> Result<Client, Failed> {
+        match place {
+            Place::Process(program, args, cwd, env) => {
+                let (name, sandbox) = (&*self.name, self.sandbox.as_ref());
+                let program = stdio::Program { name, program, args, env: env.values(), cwd: *cwd, sandbox };
+                let transport = program.start(&self.stderr, &self.revision).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
-                let transport = Negotiated::new(transport, &self.revision);
-                match self.handler().serve_with_lifecycle(transport, lifecycle).await {
-                    Ok(service) => Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) }),
-                    Err(error) => Err(Failed::Process(error, self.last_words().await)),
-                }
+                let service = self.handler().serve_with_lifecycle(transport, lifecycle).await?;
+                Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) })
             }
-            (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) => {
-                self.connect_sse(url, authorization).await
-            }
-            (Transport::Http { kind: HttpKind::Streamable, url, .. }, Secrets::Http(authorization)) => {
+            Place::Http(HttpKind::Sse, url, authorization) => self.connect_sse(url, authorization).await,
+            Place::Http(HttpKind::Streamable, url, authorization) => {
                 let in_session = Arc::default();
-                let transport = http::transport(
-                    url,
-                    authorization.clone(),
-                    Arc::clone(&in_session),
-                    self.passed_over(),
-                    &self.revision,
-                );
+                let (authorization, session) = (authorization.clone(), Arc::clone(&in_session));
+                let transport = http::transport(url, authorization, session, self.passed_over(), &self.revision);
                 let transport = transport.map_err(Failed::Start)?;
-                let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
-                Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
-            }
-            (Transport::Stdio { .. } | Transport::Http { .. } | Transport::OpenApi { .. }, _) => {
-                let what = format!("{} has the credentials of another transport", self.name);
-                Err(Failed::Start(Error::new(ErrorCode::Internal, what)))
+                let service = self.handler().serve_with_lifecycle(transport, lifecycle).await?;
+                Ok(self.client(service, Arc::default(), Some(in_session)))
             }
         }
     }
 
     async fn connect_sse(&self, url: &str, authorization: &Authorization) -> Result<Client, Failed> {
-        let transport = SseTransport::connect(url, authorization.clone(), self.passed_over()).await;
-        let transport = transport.map_err(Failed::Start)?.map_err(Failed::Http)?;
+        let client = http::client(url).map_err(Failed::Start)?;
+        let transport = sse::connect(client, url, authorization.clone(), self.passed_over(), &self.revision).await;
+        let transport = transport.map_err(Failed::Http)?;
         let ended = transport.ended();
-        let transport = Negotiated::new(transport, &self.revision);
-        let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
-        Ok(self.client(service.map_err(Failed::Handshake)?, ended, None))
+        let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await?;
+        Ok(self.client(service, ended, None))
     }
 
     fn passed_over(&self) -> PassedOver {
-        PassedOver { name: self.name.clone(), stderr: self.stderr.clone() }
+        PassedOver::new(&self.name, "stream", self.stderr.clone())
     }
 
     fn handler(&self) -> Handler {
@@ -241,30 +236,22 @@ impl Connector {
         Client { name, service, stderr, revision, ended, in_session, patience, others, _subscription, _env: None }
     }
 
-    async fn last_words(&self) -> String {
-        self.stderr.ended().await;
-        self.stderr.last_lines(3)
-    }
-
-    fn describe(&self, failed: Failed) -> Error {
+    async fn describe(&self, failed: Failed) -> Error {
         let error = match failed {
             Failed::Start(error) => return error,
             Failed::Http(error) => return failure::of_http(&self.name, &error),
-            Failed::Handshake(error) => match failure::http_of_start(&error) {
-                Some(http) if failure::wants_login(http) => return failure::of_http(&self.name, http),
-                _ => error,
-            },
-            Failed::Process(error, stderr) => {
-                let dead =
-                    Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
-                return if stderr.is_empty() { dead } else { dead.hint(format!("its stderr ended with: {stderr}")) };
-            }
+            Failed::Handshake(error) => error,
         };
-        let dead = Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
-        match failure::http_of_start(&error).and_then(|http| failure::of_http(&self.name, http).hint) {
-            Some(hint) => dead.hint(hint),
-            None => dead,
-        }
+        let told =
+            failure::http_of_start(&error).map(|http| (failure::wants_login(http), failure::of_http(&self.name, http)));
+        let hint = match told {
+            Some((true, told)) => return told,
+            Some((false, told)) => told.hint,
+            None => None,
+        };
+        let what = format!("{} did not start: {}", self.name, of_start(&error));
+        let dead = Error { hint, ..Error::new(ErrorCode::TransportDead, what) };
+        self.with_last_words(dead).await
     }
 }
 
@@ -278,12 +265,12 @@ fn is_about_login(error: &ClientInitializeError) -> bool {
     error.is_authorization_required() || failure::http_of_start(error).is_some_and(failure::wants_login)
 }
 
-/// Credentials of one connection.
-enum Secrets {
-    /// The environment of a process.
-    Stdio(Arc<Resolved>),
-    /// Headers and login.
-    Http(Authorization),
+/// A server, with the credentials of one connection.
+enum Place<'a> {
+    /// Program, arguments, folder and environment of a process.
+    Process(&'a str, &'a [String], Option<&'a Path>, Arc<Resolved>),
+    /// Transport, address, headers and login.
+    Http(HttpKind, &'a str, Authorization),
 }
 
 /// Reason why one attempt to connect failed.
@@ -293,9 +280,13 @@ enum Failed {
     /// The server refused over HTTP.
     Http(HttpError),
     /// The handshake failed.
-    Handshake(ClientInitializeError),
-    /// The handshake with a process failed; with the end of its stderr.
-    Process(ClientInitializeError, String),
+    Handshake(Box<ClientInitializeError>),
+}
+
+impl From<ClientInitializeError> for Failed {
+    fn from(error: ClientInitializeError) -> Self {
+        Self::Handshake(Box::new(error))
+    }
 }
 
 /// A live connection.
@@ -336,18 +327,6 @@ impl Client {
 
     fn is_in_session(&self) -> bool {
         self.in_session.as_ref().is_some_and(|in_session| in_session.load(Ordering::Acquire))
-    }
-
-    /// Adds the last lines of stderr of a server that died.
-    async fn with_last_words(&self, mut error: Error) -> Error {
-        if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) {
-            self.stderr.ended().await;
-            let lines = self.stderr.last_lines(3);
-            if !lines.is_empty() {
-                error = error.hint(format!("its stderr ended with: {lines}"));
-            }
-        }
-        error
     }
 
     async fn perform(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<ServerResult> {
@@ -398,18 +377,19 @@ impl Client {
             Some(refusal) => error.hint(refusal),
             None => error,
         })?;
-        let refusal = progress.refusal();
         let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
         let result = match (operation, answer) {
-            (Operation::Tool { .. }, ServerResult::CallToolResult(result)) => {
-                return Ok(Answer::Tool(ToolAnswer { refusal, ..tool_answer(result, has_null) }));
-            }
-            (Operation::Resource { .. }, ServerResult::ReadResourceResult(result)) => return raw(&result),
-            (Operation::Prompt { .. }, ServerResult::GetPromptResult(result)) => return raw(&result),
-            (Operation::Complete { .. }, ServerResult::CompleteResult(result)) => return raw(&result),
             (_, ServerResult::CustomResult(CustomResult(result))) => result,
+            (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
+            | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
+            | (Operation::Complete { .. }, whole @ ServerResult::CompleteResult(_)) => {
+                return Ok(Answer::Raw(strip_protocol(serde_json::to_value(&whole).unwrap_or_default())));
+            }
             (_, other) => serde_json::to_value(&other).unwrap_or_default(),
         };
+        if let Operation::Tool { .. } = operation {
+            return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));
+        }
         task::work_on(usize::MAX, || {
             // Only for an answer that cannot be read.
             let came = |result: &Value| match json::words(result) {
@@ -417,12 +397,9 @@ impl Client {
                 None => format!("its answer is not MCP: {}", excerpt(result.to_string().as_bytes())),
             };
             let read = match operation {
-                Operation::Tool { .. } => {
-                    return Ok(Answer::Tool(ToolAnswer { refusal, ..results::tool(result, has_null) }));
-                }
                 Operation::Resource { uri, .. } => results::resource(result, uri),
                 Operation::Prompt { .. } => results::prompt(result),
-                Operation::Complete { .. } | Operation::List | Operation::Connect => Err(result),
+                _ => Err(result),
             };
             read.map(strip_protocol).map(Answer::Raw).map_err(|result| self.upstream(came(&result)))
         })
@@ -434,7 +411,11 @@ impl Link for Arc<Client> {
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match self.answer_to(operation, progress, rounds).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.with_last_words(error).await),
+            // Of a server that died.
+            Err(error) if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) => {
+                Err(self.stderr.with_last_words(error).await)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -479,12 +460,6 @@ fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<Com
         .map_err(|error| Error::new(ErrorCode::InvalidArgs, format!("the completion request is not valid: {error}")))
 }
 
-fn raw(result: &impl serde::Serialize) -> Result<Answer> {
-    let value = serde_json::to_value(result)
-        .map_err(|error| Error::new(ErrorCode::UpstreamError, format!("the answer has no JSON form: {error}")))?;
-    Ok(Answer::Raw(strip_protocol(value)))
-}
-
 /// Removes fields that belong to the protocol between gateway and server, not to the script.
 fn strip_protocol(mut value: Value) -> Value {
     if let Value::Object(object) = &mut value {
@@ -493,20 +468,4 @@ fn strip_protocol(mut value: Value) -> Value {
         }
     }
     value
-}
-
-/// An answer in the form of MCP.
-fn tool_answer(result: CallToolResult, has_null: bool) -> ToolAnswer {
-    let content = result.content.into_iter().map(block).collect();
-    let structured = result.structured_content.filter(|value| has_null || !value.is_null());
-    let answer = ToolAnswer { content, structured, ..ToolAnswer::default() };
-    let failed = result.is_error.unwrap_or(false).then(|| Effect::of_tool_error(&results::said(&answer)));
-    ToolAnswer { failed, ..answer }
-}
-
-fn block(content: ContentBlock) -> Block {
-    match content {
-        ContentBlock::Text(text) => Block::Text(text.text),
-        other => Block::Other(serde_json::to_value(&other).unwrap_or_else(|_| Value::Object(Map::new()))),
-    }
 }

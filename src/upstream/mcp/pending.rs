@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId};
 
 /// Requests without an answer.
 #[derive(Clone, Default)]
@@ -28,7 +28,14 @@ impl Pending {
     /// Notes a message that is sent: a request waits, and a cancelled one waits no more.
     pub(super) fn sent(&self, message: &ClientJsonRpcMessage) {
         match message {
-            ClientJsonRpcMessage::Request(request) => _ = self.0.lock().requests.insert(request.id.clone()),
+            ClientJsonRpcMessage::Request(request) => {
+                let requests = &mut self.0.lock().requests;
+                if let ClientRequest::InitializeRequest(_) = &request.request {
+                    // It takes the place of the discovery.
+                    requests.clear();
+                }
+                requests.insert(request.id.clone());
+            }
             ClientJsonRpcMessage::Notification(notice) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
                     && let Some(id) = &cancelled.params.request_id

@@ -18,7 +18,7 @@ pub(in crate::upstream) struct Refusal {
     /// The body, or the address of a redirect; at most [`limits::REFUSAL`] and a cut character.
     pub(in crate::upstream) words: String,
     pub(in crate::upstream) retry_after: Option<String>,
-    /// The server does not know our session: it did nothing.
+    /// The server does not know the session that the request was in: it did nothing.
     pub(in crate::upstream) is_about_session: bool,
 }
 
@@ -29,30 +29,25 @@ impl Refusal {
     }
 
     /// Reads a response whose status is not a success; of its body no more than [`limits::REFUSAL`].
-    pub(in crate::upstream) async fn read(response: Response) -> Self {
+    pub(in crate::upstream) async fn read(response: Response, in_session: bool) -> Self {
         let status = response.status();
         let retry_after = header(&response, RETRY_AFTER).filter(|when| when.len() <= limits::RETRY_AFTER.max);
         let words = match redirect(&response) {
             Some(place) => place,
-            None => beginning(response).await,
+            None => String::from_utf8_lossy(&beginning(response).await.0).into_owned(),
         };
-        Self { status, words, retry_after, is_about_session: false }
+        // A status that leaves open whether something was done does not say that the session is unknown.
+        let is_about_session = match status.as_u16() {
+            404 => in_session,
+            400 | 401 | 403 | 410 => in_session && words.to_lowercase().contains("session"),
+            _ => false,
+        };
+        Self { status, words, retry_after, is_about_session }
     }
 
     /// True if other credentials may help.
     pub(super) fn wants_credentials(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED && !self.is_about_session
-    }
-
-    /// Marks the refusal of a request in a session, if it says that the server does not know the session. A status that leaves
-    /// open whether something was done is no such word.
-    pub(super) fn in_session(mut self) -> Self {
-        self.is_about_session = match self.status.as_u16() {
-            404 => true,
-            400 | 401 | 403 | 410 => self.words.to_lowercase().contains("session"),
-            _ => false,
-        };
-        self
     }
 }
 
@@ -151,13 +146,15 @@ fn redirect(response: &Response) -> Option<String> {
     Some(format!("to {url}{query}"))
 }
 
-/// The beginning of a body as text.
-async fn beginning(response: Response) -> String {
+/// The beginning of a body, at most [`limits::REFUSAL`], and whether there is more of it.
+pub(in crate::upstream) async fn beginning(response: Response) -> (Vec<u8>, bool) {
     let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
-    while body.len() < limits::REFUSAL.max
-        && let Some(Ok(chunk)) = chunks.next().await
-    {
-        body.extend_from_slice(&chunk[..chunk.len().min(limits::REFUSAL.max - body.len())]);
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let room = limits::REFUSAL.max - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return (body, true);
+        }
     }
-    String::from_utf8_lossy(&body).into_owned()
+    (body, false)
 }

@@ -15,9 +15,14 @@ pub(super) fn tool(result: Value, has_null: bool) -> ToolAnswer {
     };
     let is_error = result.shift_remove("isError").unwrap_or_default();
     let mut structured = result.shift_remove("structuredContent").filter(|value| has_null || !value.is_null());
-    let content = match result.shift_remove("content") {
-        Some(content) => blocks(content, &mut structured),
-        None => {
+    let content = match (result.shift_remove("content"), result.shift_remove("toolResult")) {
+        (Some(content), _) => blocks(content, &mut structured),
+        // SDKs of 2024 put the result into a field.
+        (None, Some(inner)) => {
+            let answer = tool(inner, has_null);
+            return ToolAnswer { failed: answer.failed.or_else(|| failed(&is_error, &answer)), ..answer };
+        }
+        (None, None) => {
             ["resultType", "_meta"].iter().for_each(|key| _ = result.shift_remove(*key));
             if structured.is_none() && !result.is_empty() {
                 structured = Some(Value::Object(result));
@@ -25,25 +30,30 @@ pub(super) fn tool(result: Value, has_null: bool) -> ToolAnswer {
             Vec::new()
         }
     };
-    let mut answer = ToolAnswer { content, structured, ..ToolAnswer::default() };
-    answer.failed = match &is_error {
-        Value::Bool(true) => Some(Effect::of_tool_error(&said(&answer))),
-        Value::Null | Value::Bool(false) => None,
-        Value::String(text) if ["", "0", "false", "no"].contains(&&*text.trim().to_ascii_lowercase()) => None,
-        Value::String(text) if text.trim().eq_ignore_ascii_case("true") => Some(Effect::of_tool_error(&said(&answer))),
-        Value::Number(number) if number.as_f64() == Some(0.0) => None,
+    let answer = ToolAnswer { content, structured, ..ToolAnswer::default() };
+    ToolAnswer { failed: failed(&is_error, &answer), ..answer }
+}
+
+/// The effect of a call that failed, by the `isError` of its answer.
+fn failed(is_error: &Value, answer: &ToolAnswer) -> Option<Effect> {
+    let word = is_error.as_str().map(|word| word.trim().to_ascii_lowercase());
+    match (is_error, word.as_deref()) {
+        (Value::Null | Value::Bool(false), _) | (_, Some("" | "0" | "false" | "no")) => None,
+        (Value::Bool(true), _) | (_, Some("true")) => Some(Effect::of_tool_error(&said(answer))),
+        (Value::Number(number), _) if number.as_f64() == Some(0.0) => None,
         // It failed, but not in the words of the protocol: they prove nothing.
         _ => Some(Effect::Unknown),
-    };
-    answer
+    }
 }
 
 /// Everything that an answer says of an error, wherever it stands.
-pub(super) fn said(answer: &ToolAnswer) -> String {
+fn said(answer: &ToolAnswer) -> String {
     let structured = answer.structured.iter().map(Value::to_string);
     let blocks = answer.content.iter().map(|block| match block {
         Block::Text(text) => text.clone(),
-        Block::Other(value) | Block::Unknown(value) => value.pointer("/resource/text").map_or_else(String::new, text),
+        Block::Other(value) | Block::Unknown(value) => {
+            value.pointer("/resource/text").cloned().map_or_else(String::new, text)
+        }
     });
     blocks.chain(structured).collect()
 }
@@ -65,38 +75,41 @@ fn blocks(content: Value, structured: &mut Option<Value>) -> Vec<Block> {
 fn block(value: Value) -> Block {
     let mut block = match value {
         Value::Object(block) => block,
-        other => return Block::Text(text(&other)),
+        other => return Block::Text(text(other)),
     };
-    let is_text = |block: &Map<String, Value>, key: &str| block.get(key).is_some_and(Value::is_string);
-    let or_insert = |block: &mut Map<String, Value>, key: &str, value: Value| {
-        if !is_text(block, key) {
-            block.insert(key.to_owned(), value);
-        }
-    };
-    match block.get("type").and_then(Value::as_str) {
-        Some("text") | None if block.contains_key("text") => Block::Text(text(&block["text"])),
-        Some("image" | "audio") if is_text(&block, "data") => {
-            or_insert(&mut block, "mimeType", "application/octet-stream".into());
-            Block::Other(Value::Object(block))
-        }
-        Some("resource_link") if is_text(&block, "uri") => {
-            let name = block["uri"].clone();
-            or_insert(&mut block, "name", name);
-            Block::Other(Value::Object(block))
-        }
+    let is_text = |key: &str| block.get(key).is_some_and(Value::is_string);
+    // A field that is filled where it lacks.
+    let (key, value): (_, Value) = match block.get("type").and_then(Value::as_str) {
+        Some("text") | None if block.contains_key("text") => return Block::Text(text(block["text"].take())),
+        Some("image" | "audio") if is_text("data") => ("mimeType", "application/octet-stream".into()),
+        Some("resource_link") if is_text("uri") => ("name", block["uri"].clone()),
         Some("resource") if block.get("resource").is_some_and(|resource| resource["uri"].is_string()) => {
-            let is_whole = |key: &str| block["resource"][key].is_string();
-            if !is_whole("text") && !is_whole("blob") {
-                block["resource"]["text"] = text(&block["resource"]["text"]).into();
-            }
-            Block::Other(Value::Object(block))
+            block["resource"] = contents(block["resource"].take(), "");
+            return Block::Other(Value::Object(block));
         }
-        _ => Block::Unknown(Value::Object(block)),
+        _ => return Block::Unknown(Value::Object(block)),
+    };
+    if !is_text(key) {
+        block.insert(key.to_owned(), value);
     }
+    Block::Other(Value::Object(block))
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+/// The contents of a resource: text or binary data, at `uri` unless they say another one.
+fn contents(value: Value, uri: &str) -> Value {
+    let is_text = |key: &str| value.get(key).is_some_and(Value::is_string);
+    let (has_uri, has_data) = (is_text("uri"), is_text("text") || is_text("blob"));
+    let said = (!has_data).then(|| text(value.get("text").unwrap_or(&value).clone()));
+    let mut contents = if let Value::Object(contents) = value { contents } else { Map::new() };
+    contents.extend(said.map(|said| ("text".to_owned(), said.into())));
+    if !has_uri {
+        contents.insert("uri".to_owned(), uri.into());
+    }
+    Value::Object(contents)
+}
+
+fn text(value: Value) -> String {
+    if let Value::String(text) = value { text } else { value.to_string() }
 }
 
 fn list(value: Value) -> Vec<Value> {
@@ -108,22 +121,8 @@ fn list(value: Value) -> Vec<Value> {
 
 /// The contents of the resource `uri`; without any, the result as it came.
 pub(super) fn resource(mut result: Value, uri: &str) -> Result<Value, Value> {
-    let Some(contents) = taken(&mut result, "contents") else { return Err(result) };
-    let whole = |content: Value| {
-        let is_whole = |key: &str| content.get(key).is_some_and(Value::is_string);
-        match (is_whole("uri"), is_whole("text") || is_whole("blob")) {
-            (true, true) => content,
-            (_, is_readable) => {
-                let mut made = content.as_object().cloned().unwrap_or_default();
-                if !is_readable {
-                    made.insert("text".to_owned(), text(content.get("text").unwrap_or(&content)).into());
-                }
-                made.insert("uri".to_owned(), content.get("uri").and_then(Value::as_str).unwrap_or(uri).into());
-                Value::Object(made)
-            }
-        }
-    };
-    result["contents"] = list(contents).into_iter().map(whole).collect();
+    let Some(all) = taken(&mut result, "contents") else { return Err(result) };
+    result["contents"] = list(all).into_iter().map(|one| contents(one, uri)).collect();
     Ok(result)
 }
 

@@ -1,93 +1,85 @@
 //! MCP servers over HTTP+SSE, the transport of 2024-11-05: a long-lived event stream whose first event names the
 //! address for posts.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt as _;
+use futures::future::ready;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use reqwest::{RequestBuilder, Response};
-use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::transport::Transport;
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use sse_stream::{Sse, SseStream};
-use tokio::sync::mpsc;
 use url::Url;
 
 use super::authorized::Authorization;
+use super::connection::{Connection, Outgoing};
 use super::failure::HttpError;
-use super::http;
+use super::handshake::Revision;
 use super::http_client::{Events, Headers};
 use super::http_post::EVENTS;
+use super::inbox::{Inbox, PassedOver};
 use super::lines::MAX_MESSAGE;
 use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
-use super::stream_messages::{PassedOver, readable};
-use crate::error::Result;
 use crate::limits;
 use crate::openapi::essence;
-use crate::task::{self, Task};
 
-/// Messages of a server in the queue.
-const QUEUE: usize = 16;
 /// Most other events before the one that names the address.
 const MAX_PRELUDE: usize = limits::PRELUDE.max;
 
-/// Posts messages to a server, and reads its events.
-pub(super) struct SseTransport {
+/// Opens the stream at `url`, with the headers and the token of `authorization`, and waits for the address. Handshakes offer
+/// `revision` first.
+///
+/// # Errors
+/// A failed connection, or the server's refusal.
+pub(super) async fn connect(
+    client: reqwest::Client,
+    url: &str,
+    authorization: Authorization,
+    mut over: PassedOver,
+    revision: &Revision,
+) -> Result<Connection<Posts>, HttpError> {
+    let get = |token, own: &Headers| {
+        let request = client.get(url).headers(map(own)).header(ACCEPT, "text/event-stream");
+        sent(request, token, false)
+    };
+    let response = authorization.send(get).await?;
+    let kind = header(&response, CONTENT_TYPE);
+    if kind.as_deref().is_none_or(|kind| essence(kind) != EVENTS) {
+        return Err(StreamableHttpError::UnexpectedContentType(kind));
+    }
+    let base = response.url().clone();
+    let mut events = events(response);
+    let endpoint = endpoint(&mut events, &base, &mut over).await?;
+    let pending = Pending::default();
+    let messages = events.scan(Inbox::of_connection(pending.clone(), over), |inbox, event| {
+        let event = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")).ok();
+        ready(event.map(|event| inbox.event(&event)))
+    });
+    Ok(Connection::new(Posts { client, authorization, endpoint }, pending, messages, revision))
+}
+
+/// Posts messages to the address of a stream.
+pub(super) struct Posts {
     client: reqwest::Client,
     authorization: Authorization,
     endpoint: Url,
-    pending: Pending,
-    received: mpsc::Receiver<ServerJsonRpcMessage>,
-    ended: Arc<AtomicBool>,
-    reading: Option<Task>,
 }
 
-impl SseTransport {
-    /// Opens the stream at `url`, with the headers and the token of `authorization`, and waits for the address.
-    ///
-    /// # Errors
-    /// A failed connection, or the server's refusal.
-    pub(super) async fn connect(
-        url: &str,
-        authorization: Authorization,
-        passed_over: PassedOver,
-    ) -> Result<Result<Self, HttpError>> {
-        Ok(Self::open(http::client(url)?, url, authorization, passed_over).await)
-    }
+impl Outgoing for Posts {
+    type Error = HttpError;
 
-    async fn open(
-        client: reqwest::Client,
-        url: &str,
-        authorization: Authorization,
-        passed_over: PassedOver,
-    ) -> Result<Self, HttpError> {
-        let get = |token, own: &Headers| {
-            let request = client.get(url).headers(map(own)).header(ACCEPT, "text/event-stream");
-            sent(request, token, false)
-        };
-        let response = authorization.send(get).await?;
-        let kind = header(&response, CONTENT_TYPE);
-        if kind.as_deref().is_none_or(|kind| essence(kind) != EVENTS) {
-            return Err(StreamableHttpError::UnexpectedContentType(kind));
+    fn send(&self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        let Self { client, authorization, endpoint } = self;
+        let (client, authorization, endpoint) = (client.clone(), authorization.clone(), endpoint.clone());
+        async move {
+            let post = |token, own: &Headers| {
+                sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token, true)
+            };
+            authorization.send(post).await.map(drop)
         }
-        let base = response.url().clone();
-        let mut events = events(response);
-        let endpoint = endpoint(&mut events, &base, &passed_over).await?;
-        let pending = Pending::default();
-        let events = readable(events, None, Some(pending.clone()), passed_over);
-        let (tell, received) = mpsc::channel(QUEUE);
-        let ended = Arc::new(AtomicBool::new(false));
-        let reading = Some(Task::spawn(read(events, tell, Arc::clone(&ended))));
-        Ok(Self { client, authorization, endpoint, pending, received, ended, reading })
-    }
-
-    /// Becomes true when the stream ends, before every request has seen it.
-    pub(super) fn ended(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.ended)
     }
 }
 
@@ -109,13 +101,13 @@ pub(super) fn events(response: Response) -> Events {
 }
 
 /// Reads the address for posts. It must have the same origin, since our headers go there.
-async fn endpoint(events: &mut Events, base: &Url, passed_over: &PassedOver) -> Result<Url, HttpError> {
+async fn endpoint(events: &mut Events, base: &Url, over: &mut PassedOver) -> Result<Url, HttpError> {
     let wrong = |what: String| StreamableHttpError::UnexpectedServerResponse(what.into());
     for _ in 0..MAX_PRELUDE {
         let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)??;
         let Some(address) = event.data else { continue };
         if event.event.as_deref() != Some("endpoint") {
-            passed_over.keep(&address);
+            over.keep("not MCP", address.as_bytes());
             continue;
         }
         if address.len() > limits::ENDPOINT.max {
@@ -131,48 +123,8 @@ async fn endpoint(events: &mut Events, base: &Url, passed_over: &PassedOver) -> 
     Err(wrong("events, but no address to post to".to_owned()))
 }
 
-/// Forwards messages until the stream ends or the receiver is gone.
-async fn read(mut events: Events, tell: mpsc::Sender<ServerJsonRpcMessage>, ended: Arc<AtomicBool>) {
-    while let Some(event) = events.next().await {
-        let Ok(event) = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")) else { break };
-        let data = event.data.unwrap_or_default();
-        let message = task::work_on(data.len(), || serde_json::from_str(&data));
-        if let Ok(message) = message
-            && tell.send(message).await.is_err()
-        {
-            break;
-        }
-    }
-    ended.store(true, Ordering::Release);
-}
-
-impl Transport<RoleClient> for SseTransport {
-    type Error = HttpError;
-
-    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
-        self.pending.sent(&message);
-        let (client, endpoint) = (self.client.clone(), self.endpoint.clone());
-        let authorization = self.authorization.clone();
-        async move {
-            let post = |token, own: &Headers| {
-                sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token, true)
-            };
-            authorization.send(post).await.map(drop)
-        }
-    }
-
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        self.received.recv().await
-    }
-
-    async fn close(&mut self) -> Result<(), HttpError> {
-        self.reading.take();
-        Ok(())
-    }
-}
-
 fn map(headers: &Headers) -> HeaderMap {
-    headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    headers.clone().into_iter().collect()
 }
 
 /// Sends a request with this token; a refusal is an error.
@@ -182,13 +134,10 @@ async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) 
         None => request,
     };
     let response = request.send().await.map_err(StreamableHttpError::Client)?;
-    if response.status().is_success() {
-        return Ok(response);
-    }
-    Err(match challenge(&response) {
-        Some(challenge) => challenge,
+    match challenge(&response) {
+        _ if response.status().is_success() => Ok(response),
+        Some(challenge) => Err(challenge),
         // Streams are sessions here.
-        None if in_session => Refusal::read(response).await.in_session().into(),
-        None => Refusal::read(response).await.into(),
-    })
+        None => Err(Refusal::read(response, in_session).await.into()),
+    }
 }

@@ -1,23 +1,21 @@
 //! MCP servers as child processes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::future::Future;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use confine::server::Layer;
-use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
-use rmcp::transport::Transport;
+use rmcp::model::ClientJsonRpcMessage;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 
-use super::lines::Messages;
-use super::message::answered;
+use super::connection::{Connection, Outgoing};
+use super::handshake::Revision;
+use super::inbox::{Inbox, PassedOver};
+use super::lines;
 use super::pending::Pending;
 use super::process::{Process, Stdin};
 use crate::config::Confinement;
@@ -25,7 +23,6 @@ use crate::confined::{self, Examined};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::spawner;
-use crate::task::Task;
 use crate::upstream::stderr::Stderr;
 
 /// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
@@ -53,8 +50,6 @@ const INHERITED: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// Messages of a server in the queue.
-const QUEUE: usize = 16;
 /// Read buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
@@ -69,11 +64,11 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Starts the process and keeps its stderr in `stderr`.
+    /// Starts the process and keeps its stderr in `stderr`. Handshakes offer `revision` first.
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when the program cannot be started.
-    pub(super) async fn start(&self, stderr: &Stderr) -> Result<StdioTransport> {
+    pub(super) async fn start(&self, stderr: &Stderr, revision: &Revision) -> Result<Connection<Input>> {
         let prepared = match self.sandbox {
             Some(sandbox) => Some(confined::prepare(&self.confined(sandbox, stderr)).await?),
             None => None,
@@ -110,21 +105,10 @@ impl Program<'_> {
         };
         let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
         let process = Process::watch(child, Arc::clone(&stdin), stderr.clone(), held);
-        let (pending, ended) = (Pending::default(), Arc::new(AtomicBool::new(false)));
-        let messages = Messages::new(messages, self.name, pending.clone(), stderr.clone());
-        let (tell, received) = mpsc::channel(QUEUE);
-        let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
-        let waiting = VecDeque::new();
-        Ok(StdioTransport {
-            stdin,
-            received,
-            waiting,
-            pending,
-            discovery: None,
-            ended,
-            _reading: reading,
-            process: Some(process),
-        })
+        let pending = Pending::default();
+        let over = PassedOver::new(self.name, "stdout", stderr.clone());
+        let messages = lines::messages(messages, Inbox::of_connection(pending.clone(), over));
+        Ok(Connection::new(Input { stdin, _process: process }, pending, messages, revision))
     }
 
     /// The program that is started, for its sandbox.
@@ -180,60 +164,16 @@ fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
     INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)))
 }
 
-/// Forwards messages until the server's stdout ends or the receiver is gone.
-async fn read(
-    mut messages: Messages<BufReader<tokio::process::ChildStdout>>,
-    tell: mpsc::Sender<Vec<ServerJsonRpcMessage>>,
-    ended: Arc<AtomicBool>,
-) {
-    while let Some(several) = messages.next().await {
-        if tell.send(several).await.is_err() {
-            break;
-        }
-    }
-    ended.store(true, Ordering::Release);
-}
-
-/// JSON lines to and from a process.
-pub(super) struct StdioTransport {
+/// JSON lines to a process, which is ended on drop.
+pub(super) struct Input {
     stdin: Stdin,
-    received: mpsc::Receiver<Vec<ServerJsonRpcMessage>>,
-    /// The rest of a batch.
-    waiting: VecDeque<ServerJsonRpcMessage>,
-    pending: Pending,
-    /// Id of `server/discover`, and true once `initialize` was sent in its place: a server that takes long to start
-    /// answers both, and the handshake ends at an answer that it does not wait for.
-    discovery: Option<(RequestId, bool)>,
-    ended: Arc<AtomicBool>,
-    /// Aborted on drop: a process that the server left behind may keep its stdout open.
-    _reading: Task,
-    process: Option<Process>,
+    _process: Process,
 }
 
-impl StdioTransport {
-    /// Becomes true when the server's stdout ends, before every request has seen it.
-    pub(super) fn ended(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.ended)
-    }
-}
-
-impl Transport<RoleClient> for StdioTransport {
+impl Outgoing for Input {
     type Error = std::io::Error;
 
-    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-        self.pending.sent(&message);
-        if let ClientJsonRpcMessage::Request(request) = &message {
-            match &request.request {
-                ClientRequest::DiscoverRequest(_) => self.discovery = Some((request.id.clone(), false)),
-                ClientRequest::InitializeRequest(_) => {
-                    if let Some((id, is_replaced)) = &mut self.discovery {
-                        *is_replaced = true;
-                        self.pending.remove(id);
-                    }
-                }
-                _ => {}
-            }
-        }
+    fn send(&self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
         let stdin = Arc::clone(&self.stdin);
         async move {
             let mut line = serde_json::to_vec(&message)?;
@@ -243,24 +183,5 @@ impl Transport<RoleClient> for StdioTransport {
             stdin.write_all(&line).await?;
             stdin.flush().await
         }
-    }
-
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            while self.waiting.is_empty() {
-                self.waiting.extend(self.received.recv().await?);
-            }
-            let message = self.waiting.pop_front()?;
-            match (&self.discovery, answered(&message)) {
-                (Some((id, true)), Some(answered)) if id == answered => self.discovery = None,
-                _ => return Some(message),
-            }
-        }
-    }
-
-    /// Returns at once, so that calls in flight fail early; the process is ended in the background.
-    async fn close(&mut self) -> std::io::Result<()> {
-        self.process.take();
-        Ok(())
     }
 }

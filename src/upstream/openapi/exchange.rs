@@ -1,20 +1,18 @@
 //! Sends requests with the configured credentials, and reads bounded answers.
 
-use futures::StreamExt as _;
+use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Response, StatusCode};
 use url::Url;
 
 use crate::address::Reach;
 use crate::error::Result;
-use crate::limits;
 use crate::openapi::Request;
 use crate::upstream::mcp::authorized::Authorization;
 use crate::upstream::mcp::failure::HttpError;
 use crate::upstream::mcp::http::client_within;
 use crate::upstream::mcp::http_client::patiently;
 use crate::upstream::mcp::http_post;
-use crate::upstream::mcp::refusal::{Refusal, header};
+use crate::upstream::mcp::refusal::{Refusal, beginning, header};
 use crate::upstream::mcp::sent_headers::Values;
 
 /// Sends requests to one origin.
@@ -38,25 +36,19 @@ impl Exchange {
         Ok(Self { client: client_within(base.as_str(), reach)?, authorization })
     }
 
-    /// Sends a request, again with newer credentials after a 401, and again after a 429 that says when.
-    pub(super) async fn send(&self, request: &Request) -> Result<Answered, HttpError> {
-        let send = |token: Option<String>, values: &Values| {
-            let request = self.with(request, values);
-            async move { patiently(|| self.once(&request, token.as_deref(), limits::MESSAGE_OF_SERVER.max)).await }
-        };
-        self.authorization.send_values(send).await
-    }
-
-    /// Gets a document of at most `most` bytes, with credentials where `is_own` says that they belong there.
-    pub(super) async fn document(&self, request: &Request, is_own: bool, most: usize) -> Result<Answered, HttpError> {
-        if !is_own {
-            return patiently(|| self.once(request, None, most)).await;
-        }
+    /// Sends a request whose answer has at most `most` bytes, again with newer credentials after a 401, and again after a 429
+    /// that says when.
+    pub(super) async fn send(&self, request: &Request, most: usize) -> Result<Answered, HttpError> {
         let send = |token: Option<String>, values: &Values| {
             let request = self.with(request, values);
             async move { patiently(|| self.once(&request, token.as_deref(), most)).await }
         };
         self.authorization.send_values(send).await
+    }
+
+    /// The same without credentials.
+    pub(super) async fn send_bare(&self, request: &Request, most: usize) -> Result<Answered, HttpError> {
+        patiently(|| self.once(request, None, most)).await
     }
 
     /// The request with configured headers and query.
@@ -90,14 +82,14 @@ impl Exchange {
         let is_moved = code.is_redirection() && code != StatusCode::NOT_MODIFIED;
         // Headers about the server, not about the request.
         if is_moved || matches!(code.as_u16(), 401 | 429 | 502..=504) {
-            return Err(Refusal::read(response).await.into());
+            return Err(Refusal::read(response, false).await.into());
         }
         let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         if code.is_success() {
             let body = http_post::body(response, most).await.map_err(without_url)?;
             return Ok(Answered { status: code.as_u16(), kind, body, is_cut: false });
         }
-        let (body, is_cut) = beginning(response, limits::REFUSAL.max).await;
+        let (body, is_cut) = beginning(response).await;
         Ok(Answered { status: code.as_u16(), kind, body, is_cut })
     }
 }
@@ -107,18 +99,4 @@ fn without_url(error: HttpError) -> HttpError {
         HttpError::Client(error) => HttpError::Client(error.without_url()),
         error => error,
     }
-}
-
-/// The beginning of a body, and whether there is more of it.
-async fn beginning(response: Response, most: usize) -> (Vec<u8>, bool) {
-    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
-    while let Some(Ok(chunk)) = chunks.next().await {
-        let room = most - body.len();
-        if chunk.len() > room {
-            body.extend_from_slice(&chunk[..room]);
-            return (body, true);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    (body, false)
 }

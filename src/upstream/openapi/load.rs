@@ -9,7 +9,7 @@ use url::Url;
 
 use super::exchange::Exchange;
 use crate::address::Reach;
-use crate::config::{Access, DocumentPlace, Patterns};
+use crate::config::{Access, Credential, DocumentPlace, Patterns};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 use crate::limits;
@@ -23,18 +23,21 @@ const STEPS: u64 = 20_000_000;
 /// Media types of documents.
 const WANTED: &str = "application/json, application/yaml;q=0.9, */*;q=0.5";
 
-/// Loads one document.
-pub(super) struct Loader {
-    pub(super) name: Arc<str>,
+/// An API, as the configuration describes it.
+pub(super) struct Described {
+    pub(super) name: String,
     pub(super) place: DocumentPlace,
     pub(super) base: Option<Url>,
-    /// Names of headers that the configuration sets.
-    pub(super) headers: BTreeSet<String>,
-    /// Names in the query that the configuration sets.
-    pub(super) query: BTreeSet<String>,
+    pub(super) headers: BTreeMap<String, Credential>,
+    pub(super) query: BTreeMap<String, Credential>,
     /// Tools that the configuration shows, by the names that it gives them.
     pub(super) access: Access,
     pub(super) renamed: BTreeMap<String, String>,
+}
+
+/// Loads one document.
+pub(super) struct Loader {
+    pub(super) described: Arc<Described>,
     pub(super) authorization: Authorization,
 }
 
@@ -45,12 +48,16 @@ pub(super) struct Document {
 }
 
 impl Loader {
+    pub(super) fn name(&self) -> &str {
+        &self.described.name
+    }
+
     /// Loads the document.
     ///
     /// # Errors
     /// It is not there, or too large.
     pub(super) async fn load(&self) -> Result<Document> {
-        let bytes = match &self.place {
+        let bytes = match &self.described.place {
             DocumentPlace::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read(&path)).await;
@@ -71,26 +78,24 @@ impl Loader {
     /// # Errors
     /// It is not usable.
     pub(super) async fn read(&self, document: &Document) -> Result<Api> {
-        let (url, folder) = match &self.place {
-            DocumentPlace::File(path) => (None, path.parent().map(Path::to_owned)),
-            DocumentPlace::Url(url) => (Url::parse(url).ok(), None),
-        };
-        let (bytes, base) = (Arc::clone(&document.bytes), self.base.clone());
-        let (headers, query, access) = (self.headers.clone(), self.query.clone(), self.access.clone());
-        let renamed = self.renamed.clone();
+        let (bytes, described) = (Arc::clone(&document.bytes), Arc::clone(&self.described));
         let steps = STEPS + document.bytes.len() as u64;
         let read = metered_as("read the OpenAPI document", steps, move |meter| {
-            let (url, folder, base) = (url.as_ref(), folder.as_deref(), base.as_ref());
+            let Described { place, base, headers, query, access, renamed, .. } = &*described;
+            let (url, folder) = match place {
+                DocumentPlace::File(path) => (None, path.parent()),
+                DocumentPlace::Url(url) => (Url::parse(url).ok(), None),
+            };
             let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
             let is_shown = |name: &str| {
                 let name = renamed.get(name).map_or(name, String::as_str);
                 allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name)
             };
-            let (headers, query) = (&headers, &query);
+            let (url, base, headers, query) = (url.as_ref(), base.as_ref(), &names(headers), &names(query));
             Api::read(&Source { bytes: &bytes, url, folder, base, headers, query, is_shown: &is_shown }, meter)
         });
         let api = read.await.map_err(|mut error| {
-            error.message = format!("{}: {}", self.name, error.message);
+            error.message = format!("{}: {}", self.name(), error.message);
             error
         })?;
         crate::memory::give_back();
@@ -100,14 +105,15 @@ impl Loader {
     /// Gets the document. Credentials go along only where the operations are too.
     async fn fetch(&self, url: &str) -> Result<Vec<u8>> {
         let url = Url::parse(url).map_err(|error| self.failed(&error.to_string()))?;
-        let is_own = self.base.as_ref().is_none_or(|base| base.origin() == url.origin());
+        let is_own = self.described.base.as_ref().is_none_or(|base| base.origin() == url.origin());
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(WANTED))]);
         let request = Request { method: http::Method::GET, url: url.clone(), headers, body: None };
         let exchange = Exchange::new(&url, Reach::configured(), self.authorization.clone())?;
-        let answer = exchange.document(&request, is_own, limits::OPENAPI_DOCUMENT.max).await;
-        let answer = answer.map_err(|error| {
+        let most = limits::OPENAPI_DOCUMENT.max;
+        let sent = if is_own { exchange.send(&request, most).await } else { exchange.send_bare(&request, most).await };
+        let answer = sent.map_err(|error| {
             let mut error = of_http("the address of the document", &error);
-            error.message = format!("{}: {}", self.name, error.message);
+            error.message = format!("{}: {}", self.name(), error.message);
             Error { code: ErrorCode::TransportDead, ..error }
         })?;
         match answer.status {
@@ -117,8 +123,13 @@ impl Loader {
     }
 
     fn failed(&self, why: &str) -> Error {
-        Error::new(ErrorCode::TransportDead, format!("{}: the OpenAPI document {why}", self.name))
+        Error::new(ErrorCode::TransportDead, format!("{}: the OpenAPI document {why}", self.name()))
     }
+}
+
+/// Names that the configuration sets.
+pub(super) fn names(set: &BTreeMap<String, Credential>) -> BTreeSet<String> {
+    set.keys().cloned().collect()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use self::exchange::Exchange;
-use self::load::Loader;
+use self::load::{Described, Loader, names};
 use super::mcp::authorized::Authorization;
 use super::mcp::failure::of_http;
 use super::mcp::sent_headers::SentHeaders;
@@ -23,21 +23,16 @@ use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Listing, Operation, Progress, ToolAnswer};
 use crate::address::Reach;
 use crate::auth::Account;
-use crate::config::{self, Access, Credential, DocumentPlace, Transport};
+use crate::config::{self, DocumentPlace, Transport};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::openapi::{Api, Plan};
 use crate::state::LoginVersion;
 
 /// Reads the document of one API.
 pub(super) struct Connector {
-    name: Arc<str>,
-    document: DocumentPlace,
-    base: Option<Url>,
-    headers: BTreeMap<String, Credential>,
-    query: BTreeMap<String, Credential>,
+    described: Arc<Described>,
     account: Option<Arc<Account>>,
-    access: Access,
-    renamed: BTreeMap<String, String>,
     may_reread: bool,
 }
 
@@ -46,17 +41,16 @@ impl Connector {
     pub(super) fn new(name: &str, server: &config::Server, account: Option<Arc<Account>>) -> Option<Self> {
         let Transport::OpenApi { document, base_url, headers, query } = &server.transport else { return None };
         let renamed = server.overrides.iter().filter_map(|(tool, by)| Some((tool.clone(), by.name.clone()?)));
-        Some(Self {
-            name: name.into(),
-            document: document.clone(),
+        let described = Described {
+            name: name.to_owned(),
+            place: document.clone(),
             base: base_url.as_ref().and_then(|url| Url::parse(url).ok()),
             headers: headers.clone(),
             query: query.clone(),
-            account,
             access: server.access.clone(),
             renamed: renamed.collect(),
-            may_reread: server.reconnect,
-        })
+        };
+        Some(Self { described: Arc::new(described), account, may_reread: server.reconnect })
     }
 }
 
@@ -70,42 +64,25 @@ impl Connect for Connector {
 
     /// Reads the credentials and the document.
     async fn connect(&self) -> Result<Client> {
-        let headers = Arc::new(SentHeaders::read(&self.headers, &self.query).await?);
+        let described = Arc::clone(&self.described);
+        let headers = Arc::new(SentHeaders::read(&described.headers, &described.query).await?);
         let authorization = Authorization { headers, account: self.account.clone() };
-        let loader = Loader {
-            name: Arc::clone(&self.name),
-            place: self.document.clone(),
-            base: self.base.clone(),
-            headers: self.headers.keys().cloned().collect(),
-            query: self.query.keys().cloned().collect(),
-            access: self.access.clone(),
-            renamed: self.renamed.clone(),
-            authorization: authorization.clone(),
-        };
+        let is_named_by_document = described.base.is_none() && matches!(described.place, DocumentPlace::File(_));
+        let reserved = names(&described.query);
+        let loader = Loader { described, authorization: authorization.clone() };
         let document = loader.load().await?;
         let mut api = loader.read(&document).await?;
-        let is_named_by_document = self.base.is_none() && matches!(self.document, DocumentPlace::File(_));
         let reach = if is_named_by_document { Reach::internet() } else { Reach::configured() };
         let exchange = Exchange::new(&api.base, reach, authorization)?;
         let (plans, base) = (std::mem::take(&mut api.plans), api.base.clone());
-        Ok(Client {
-            name: Arc::clone(&self.name),
-            reserved: loader.query.clone(),
-            loader,
-            digest: document.digest,
-            listing: Mutex::new(Some(listing(&self.name, api)?)),
-            plans,
-            base,
-            exchange,
-            may_reread: self.may_reread,
-            is_replaced: AtomicBool::new(false),
-        })
+        let listing = Mutex::new(Some(listing(loader.name(), api)?));
+        let (digest, may_reread, is_replaced) = (document.digest, self.may_reread, AtomicBool::new(false));
+        Ok(Client { loader, digest, listing, plans, base, reserved, exchange, may_reread, is_replaced })
     }
 }
 
 /// An API as its document described it.
 pub(super) struct Client {
-    name: Arc<str>,
     loader: Loader,
     digest: String,
     /// The first listing. A later one is read again, since its values take much memory.
@@ -127,27 +104,28 @@ impl Client {
             return Ok(listing);
         }
         let document = self.loader.load().await?;
-        if document.digest != self.digest && self.may_reread {
-            self.is_replaced.store(true, Ordering::Release);
-            let what = format!("the OpenAPI document of {} has changed", self.name);
-            return Err(Error::new(ErrorCode::TransportDead, what).without_effect());
-        }
         if document.digest != self.digest {
-            let what = format!("the OpenAPI document of {} has changed, and `reconnect` is off", self.name);
-            return Err(Error::new(ErrorCode::UpstreamError, what).without_effect());
+            self.is_replaced.store(self.may_reread, Ordering::Release);
+            let (code, but) = match self.may_reread {
+                true => (ErrorCode::TransportDead, ""),
+                false => (ErrorCode::UpstreamError, ", and `reconnect` is off"),
+            };
+            let what = format!("the OpenAPI document of {} has changed{but}", self.loader.name());
+            return Err(Error::new(code, what).without_effect());
         }
         let api = self.loader.read(&document).await?;
-        listing(&self.name, api)
+        listing(self.loader.name(), api)
     }
 
     async fn tool(&self, name: &str, arguments: &Map<String, Value>, progress: &Progress) -> Result<ToolAnswer> {
         let Some(plan) = self.plans.get(name) else {
-            let what = format!("{} has no operation `{name}`", self.name);
+            let what = format!("{} has no operation `{name}`", self.loader.name());
             return Err(Error::new(ErrorCode::ToolNotFound, what).without_effect());
         };
         let request = plan.request(&self.base, arguments, &self.reserved).map_err(Error::without_effect)?;
-        let response = self.exchange.send(&request).await.map_err(|error| of_http(&self.name, &error))?;
-        answer::of(&self.name, name, response, progress).await
+        let response = self.exchange.send(&request, limits::MESSAGE_OF_SERVER.max).await;
+        answer::of(self.loader.name(), name, response.map_err(|error| of_http(self.loader.name(), &error))?, progress)
+            .await
     }
 }
 
@@ -158,7 +136,7 @@ impl Link for Client {
             Operation::List | Operation::Connect => self.list().await.map(Answer::Listing),
             Operation::Tool { name, arguments, .. } => self.tool(name, arguments, progress).await.map(Answer::Tool),
             Operation::Resource { .. } | Operation::Prompt { .. } | Operation::Complete { .. } => {
-                let what = format!("{} is an API of OpenAPI: it has tools only", self.name);
+                let what = format!("{} is an API of OpenAPI: it has tools only", self.loader.name());
                 Err(Error::new(ErrorCode::UpstreamError, what).without_effect())
             }
         }

@@ -42,6 +42,10 @@ impl<C: Connect> Connect for Overridden<C> {
         self.connector.version()
     }
 
+    async fn with_last_words(&self, error: Error) -> Error {
+        self.connector.with_last_words(error).await
+    }
+
     async fn connect(&self) -> Result<Self::Link> {
         let link = self.connector.connect().await?;
         Ok(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() })
@@ -103,6 +107,10 @@ impl<L: Link> Link for OverriddenLink<L> {
 
     fn is_stateless(&self) -> bool {
         self.link.is_stateless()
+    }
+
+    async fn listed(&self) {
+        self.link.listed().await;
     }
 
     fn changes(&self) -> Changes {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 
-use super::{Basis, Connect, Event, Found, Link as _, LinkState, Live, Shared};
-use crate::error::{Error, ErrorCode, Result};
+use super::{Basis, Connect, Event, Link as _, LinkState, Live, Shared};
+use crate::error::Result;
 use crate::upstream::Operation;
 
 /// Reads the secrets of a server anew.
@@ -40,14 +40,14 @@ impl<C: Connect> Rotate for Rotation<C> {
             match shared.step() {
                 Step::Done => return Ok(()),
                 Step::Wait(mut made) => drop(made.wait_for(Option::is_some).await),
-                Step::Retry => return shared.made().await,
+                Step::Retry => return shared.live(&Operation::Connect).await.map(drop),
                 Step::Replace(old) => {
                     let basis = Basis::new_connection();
                     let live = shared.connected(basis).await.map_err(|(error, _)| error)?;
                     return match shared.replace(&old, live) {
                         true => Ok(()),
                         // It ended meanwhile. What replaces it was begun after the request.
-                        false => shared.made().await,
+                        false => shared.live(&Operation::Connect).await.map(drop),
                     };
                 }
             }
@@ -80,17 +80,5 @@ impl<C: Connect> Shared<C> {
             self.events.tell(Event::Changed);
         }
         is_there
-    }
-
-    /// Waits for a connection.
-    async fn made(self: &Arc<Self>) -> Result<()> {
-        match self.live_or_attempt(&Operation::Connect)? {
-            Found::Live(_) => Ok(()),
-            Found::Attempt(mut made) => match made.wait_for(Option::is_some).await.as_deref() {
-                Ok(Some(Err(error))) => Err(error.clone()),
-                Ok(_) => Ok(()),
-                Err(_) => Err(Error::new(ErrorCode::TransportDead, "the attempt to connect was given up")),
-            },
-        }
     }
 }
