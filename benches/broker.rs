@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use forgefs::audit;
-use forgefs::broker::{Approver, Broker, Evidence, ExecutionContext, Rules, Validators};
+use forgefs::base::error::Result;
 use forgefs::catalog::Catalog;
+use forgefs::catalog::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::config::{Audit, AuditTo, Config, References, Wear};
-use forgefs::error::Result;
-use forgefs::journal::{Head, Journals, VERSION};
-use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
-use forgefs::router::{Route, Router};
-use forgefs::runs::Runs;
-use forgefs::sandbox::{Host as _, Pool, PoolOptions, Turn};
-use forgefs::session::Session;
-use forgefs::spending::Spending;
+use forgefs::run::broker::{Approver, Broker, Evidence, ExecutionContext, Rules, Validators};
+use forgefs::run::router::{Route, Router};
+use forgefs::run::runs::Runs;
+use forgefs::run::sandbox::{Host as _, Pool, PoolOptions, Turn};
+use forgefs::run::session::Session;
+use forgefs::run::telemetry::Telemetry;
+use forgefs::state::audit;
+use forgefs::state::journal::{Head, Journals, VERSION};
+use forgefs::state::spending::Spending;
 use forgefs::state::{Embedded, State};
-use forgefs::telemetry::Telemetry;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
 use forgefs_measure::report::Report;
 use serde_json::value::RawValue;
@@ -181,7 +181,7 @@ impl Setup {
     }
 
     /// The journal of a run.
-    async fn journal(&self, run: &str) -> Arc<forgefs::journal::Writer> {
+    async fn journal(&self, run: &str) -> Arc<forgefs::state::journal::Writer> {
         let head = Head {
             version: VERSION,
             forgefs: String::new(),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forgefs::catalog::Catalog;
-use forgefs::manifest::{ServerEntry, ServerState, load_file};
+use forgefs::catalog::manifest::{ServerEntry, ServerState, load_file};
 use forgefs::upstream::Listing;
 use forgefs_measure::made_up;
 use forgefs_measure::report::Report;

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use forgefs::base::principal::Principal;
 use forgefs::config::Config;
-use forgefs::gateway::{Gateway, Options};
-use forgefs::principal::Principal;
+use forgefs::server::gateway::{Gateway, Options};
 use forgefs_measure::report::Report;
 use serde_json::{Value, json};
 use wire::Language;

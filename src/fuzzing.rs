@@ -1,5 +1,5 @@
 //! Fuzz targets of the gateway, and their property tests: for any input of n bytes, steps are at most a·n + b and
-//! memory c·n + d, by the table of `src/limits/bounds.rs`.
+//! memory c·n + d, by the table of `src/base/limits/bounds.rs`.
 //!
 //! Built only for tests and with the feature `fuzzing`. Each target takes any bytes and panics when a bound does not
 //! hold. A check stands beside the code that it checks; here are the generators of inputs and the memory counter.
@@ -12,9 +12,9 @@ use std::cell::{Cell, RefCell};
 pub(crate) use input::Input;
 pub(crate) use memory::spent;
 
-pub use crate::broker::fuzzing::{answers, schemas};
 pub use crate::catalog::fuzzing::{definitions, patterns, queries};
-pub use crate::people::fuzzing::shown;
+pub use crate::catalog::people::fuzzing::shown;
+pub use crate::run::broker::fuzzing::{answers, schemas};
 
 /// Total allocation per byte of peak memory: without metered steps, this grows when work is repeated.
 pub(crate) const CHURN: usize = 20;

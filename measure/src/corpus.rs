@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use forgefs::manifest::{ServerEntry, ServerState, load_file};
+use forgefs::catalog::manifest::{ServerEntry, ServerState, load_file};
 use forgefs::upstream::Listing;
 use serde::Deserialize;
 use serde_json::Value;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use forgefs::base::limits;
 use forgefs::catalog::{Catalog, Fields, Found, Ranking};
-use forgefs::discovery::Discovery;
-use forgefs::limits;
-use forgefs::runs::Runs;
-use forgefs::session::Session;
+use forgefs::run::discovery::Discovery;
+use forgefs::run::runs::Runs;
+use forgefs::run::session::Session;
 use serde_json::{Value, json};
 
 use crate::corpus::{Question, Set, root, sets};

@@ -1,5 +1,5 @@
 //! Measures search and tokens through the path that production uses: [`forgefs::catalog::Catalog`] and
-//! [`forgefs::discovery`], on questions with known answers and on tool lists of real servers.
+//! [`forgefs::run::discovery`], on questions with known answers and on tool lists of real servers.
 
 pub mod corpus;
 pub mod eval;

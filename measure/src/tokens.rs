@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Found};
-use forgefs::discovery::{Discovery, File, Lines, concatenate};
-use forgefs::runs::Runs;
-use forgefs::server::{AUTO_TOKENS, DIRECT_INSTRUCTIONS, definitions, has_few, render_instructions};
-use forgefs::session::Session;
+use forgefs::run::discovery::{Discovery, File, Lines, concatenate};
+use forgefs::run::runs::Runs;
+use forgefs::run::session::Session;
+use forgefs::server::mcp::{AUTO_TOKENS, DIRECT_INSTRUCTIONS, definitions, has_few, render_instructions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use forgefs::catalog::manifest::{ServerEntry, ServerState};
 use forgefs::catalog::{Catalog, Found};
-use forgefs::manifest::{ServerEntry, ServerState};
 use forgefs::upstream::Listing;
 use forgefs_measure::corpus::{Set, sets};
 use serde_json::{Value, json};

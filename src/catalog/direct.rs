@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Catalog, ToolRef};
-use crate::manifest::ServerEntry;
+use crate::catalog::manifest::ServerEntry;
 use stubgen::ToolStub;
 
 /// Longest name: hosts refuse tools with a longer one.
@@ -87,8 +87,8 @@ fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> Strin
     // Identifiers are ASCII. A server may have chosen a name that looks like this one.
     let numbered = |number: usize| {
         let end = if number == 0 { String::new() } else { format!("_{number}") };
-        let beginning = crate::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());
-        format!("{beginning}_{}{end}", crate::text::head(&digest, DIGITS))
+        let beginning = crate::base::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());
+        format!("{beginning}_{}{end}", crate::base::text::head(&digest, DIGITS))
     };
     (0..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(plain)
 }
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::manifest::ServerState;
+    use crate::catalog::manifest::ServerState;
     use crate::upstream::Listing;
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             Arc::new(ServerEntry::listed(name, &ident, None, listing, ServerState::Offline))
         };
         // A name that looks like the one that a digest would make.
-        let like = format!("b__c_{}", crate::text::head(&stubgen::digest("a__b\nc"), DIGITS));
+        let like = format!("b__c_{}", crate::base::text::head(&stubgen::digest("a__b\nc"), DIGITS));
         let one = of("a", &["b__c", "x y", "ü", &like]);
         let servers = vec![one, of("a__b", &["c"]), of("z", &[&long, &format!("{long}2")])];
         let catalog = Catalog::build(servers).expect("a catalog");

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::glob::Glob;
 use super::{Catalog, Node};
-use crate::error::ErrorCode;
+use crate::base::error::ErrorCode;
+use crate::base::limits;
+use crate::base::meter::{Halt, Meter};
+use crate::catalog::manifest::{ServerEntry, ServerState};
 use crate::fuzzing::{CHURN, Input, spent, warmed};
-use crate::limits;
-use crate::manifest::{ServerEntry, ServerState};
-use crate::meter::{Halt, Meter};
 use crate::upstream::Listing;
 
 /// More steps than any input needs.
@@ -183,7 +183,7 @@ fn definition(input: &mut Input<'_>, number: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::head;
+    use crate::base::text::head;
 
     #[test]
     fn of_the_words_that_are_like_an_unknown_one_few_are_looked_at() {

@@ -1,10 +1,10 @@
 //! Globs over paths of the virtual filesystem, matched in one pass without recursion. Every active state takes one step
 //! per character, so the time is at most pattern length times path length, and metered.
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::limits;
-use crate::meter::{Meter, Stopped};
-use crate::text::brief;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::limits;
+use crate::base::meter::{Meter, Stopped};
+use crate::base::text::brief;
 
 /// States, and ranges of their classes, per metered step.
 const STATES_A_STEP: u64 = 4;

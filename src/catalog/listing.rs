@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::vfs::stub_path;
 use super::{Catalog, Found, Hit, Node};
-use crate::error::{Result, nearest};
-use crate::findings::{self, Finding, Item};
-use crate::manifest::{Layout, ServerEntry};
-use crate::meter::{Halt, Meter, Stopped};
-use crate::text::{brief, counted, head};
+use crate::base::error::{Result, nearest};
+use crate::base::meter::{Halt, Meter, Stopped};
+use crate::base::text::{brief, counted, head};
+use crate::catalog::findings::{self, Finding, Item};
+use crate::catalog::manifest::{Layout, ServerEntry};
 use stubgen::ToolStub;
 
 /// Decides by server name whether the number of its resources may be shown.

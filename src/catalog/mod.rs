@@ -1,30 +1,39 @@
 //! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
+//!
+//! [`manifest`] has the servers' lists with their state and pins, [`findings`] what is suspicious in them. `vfs` are the
+//! files of it, `views` one catalog per profile, `index` the search. [`skills`], [`registry`], and [`people`], which renders
+//! foreign text for people.
 
 mod direct;
+pub mod findings;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod glob;
 mod index;
 mod listing;
+pub mod manifest;
+pub(crate) mod people;
 mod quarantine;
+pub(crate) mod registry;
 mod resource_paths;
 mod skill_paths;
+pub mod skills;
 mod vfs;
 mod views;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::auth;
+use crate::base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::base::limits;
+use crate::base::meter::{Halt, Meter};
+use crate::base::task;
+use crate::base::text::brief;
+use crate::catalog::findings::{Across, Finding};
+use crate::catalog::manifest::{Phase, ServerEntry, ServerState};
+use crate::catalog::skills::Skills;
 use crate::config::{self, ListedNames};
-use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::findings::{self, Across, Finding};
-use crate::limits;
-use crate::manifest::{Phase, ServerEntry, ServerState};
-use crate::meter::{Halt, Meter};
-use crate::skills::{self, Skills};
-use crate::task;
-use crate::text::brief;
+use crate::upstream::auth;
 use index::Ranked;
 use stubgen::ToolStub;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use stubgen::{Observed, ToolStub};
 
 use super::View;
-use crate::manifest::{Quarantined, ServerEntry};
+use crate::catalog::manifest::{Quarantined, ServerEntry};
 
 /// Heading of a reviewed text.
 const AS_REVIEWED: &str = "This is how it was when it was reviewed:";

@@ -8,10 +8,10 @@ use stubgen::{many_lines, one_line};
 
 use super::listing::Lines;
 use super::{Catalog, Node};
-use crate::limits;
-use crate::manifest::{Offer, Offers, ServerEntry};
-use crate::meter::{Meter, Stopped};
-use crate::text::counted;
+use crate::base::limits;
+use crate::base::meter::{Meter, Stopped};
+use crate::base::text::counted;
+use crate::catalog::manifest::{Offer, Offers, ServerEntry};
 
 /// Most entries listed of a folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
@@ -305,7 +305,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::manifest::ServerState;
+    use crate::catalog::manifest::ServerState;
     use crate::upstream::Listing;
 
     fn catalog(templates: Vec<String>) -> Catalog {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::listing::Lines;
 use super::{Catalog, Node};
-use crate::findings;
-use crate::skills::{Content, SKILL_MD, Skill, SkillFile, Skills};
-use crate::text::counted;
+use crate::base::text::counted;
+use crate::catalog::findings;
+use crate::catalog::skills::{Content, SKILL_MD, Skill, SkillFile, Skills};
 
 /// Folder of the skills.
 pub(super) const FOLDER: &str = "skills";

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::glob::{Glob, Matcher, is_glob};
 use super::listing::Lines;
 use super::{Catalog, quarantine, skill_paths};
+use crate::base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::base::limits;
+use crate::base::meter::{Halt, Meter, Stopped};
+use crate::base::text::brief;
+use crate::catalog::manifest::{Offer, ServerEntry, roots};
 use crate::config::SCRIPTS_SERVER as SERVER;
-use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::limits;
-use crate::manifest::{Offer, ServerEntry, roots};
-use crate::meter::{Halt, Meter, Stopped};
-use crate::text::brief;
 
 /// Names compared per metered step.
 const NAMES_A_STEP: u64 = 8;

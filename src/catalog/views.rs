@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::index::{self, Ranking};
 use super::{Catalog, skill_paths};
+use crate::base::error::Result;
+use crate::catalog::manifest::{ServerEntry, ServerState};
+use crate::catalog::skills::{self, Skills};
 use crate::config::{Profile, SCRIPTS_SERVER as SERVER, View};
-use crate::error::Result;
-use crate::manifest::{ServerEntry, ServerState};
-use crate::skills::{self, Skills};
 
 /// Views by the name of their profile.
 pub type Views = BTreeMap<String, Arc<View>>;

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
-use crate::journal::unix_ms;
-use crate::people;
-use crate::principal::LOCAL;
+use crate::base::principal::LOCAL;
+use crate::catalog::people;
+use crate::run::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
 use crate::state;
+use crate::state::journal::unix_ms;
 
 #[derive(Args)]
 pub(super) struct ApprovalsArgs {

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::records::{self, Newest};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::audit;
-use crate::people;
-use crate::principal::LOCAL;
-use crate::text::head;
+use crate::base::principal::LOCAL;
+use crate::base::text::head;
+use crate::catalog::people;
+use crate::state::audit;
 
 /// Arguments of `forgefs audit`.
 #[derive(Args)]

@@ -10,10 +10,10 @@ use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::broker::ExecutionContext;
-use crate::gateway::Gateway;
 use crate::redact::{Outgoing as _, Surface};
-use crate::session::Session;
+use crate::run::broker::ExecutionContext;
+use crate::run::session::Session;
+use crate::server::gateway::Gateway;
 
 #[derive(Args)]
 pub(super) struct CallArgs {

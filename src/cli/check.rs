@@ -11,10 +11,10 @@ use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
 use super::ui::Ui;
 use super::{Failure, Global, reports, shapes};
-use crate::broker::{Judgement as Checked, Mistake};
-use crate::error::code_name;
-use crate::manifest::ServerEntry;
+use crate::base::error::code_name;
+use crate::catalog::manifest::ServerEntry;
 use crate::redact::{Outgoing as _, Results, Surface};
+use crate::run::broker::{Judgement as Checked, Mistake};
 
 #[derive(Args)]
 pub(super) struct CheckArgs {

@@ -20,10 +20,10 @@ use super::servers::faults;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, init};
+use crate::base::files::{Edited, Layout};
+use crate::base::limits;
+use crate::base::random;
 use crate::config::{Config, process_env};
-use crate::files::{Edited, Layout};
-use crate::limits;
-use crate::random;
 use change::{Plan, Undo};
 use report::{Outcome, Report};
 

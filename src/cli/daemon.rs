@@ -14,10 +14,13 @@ use serde_json::Value;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, own_executable, remote, serve, signals};
+use crate::base::files;
 use crate::config::{Config, Expose, process_env, state_folder};
-use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
-use crate::server::Opening;
-use crate::{files, reload, running, server};
+use crate::server::daemon::{
+    self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started,
+};
+use crate::server::mcp::Opening;
+use crate::server::{mcp, reload, running};
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
 const END: Duration = Duration::from_secs(20);
@@ -361,7 +364,7 @@ pub(super) async fn attached(
         }
     };
     tokio::select! {
-        served = proxy.serve(std::io::stdin(), server::output()) => {
+        served = proxy.serve(std::io::stdin(), mcp::output()) => {
             served.map_err(|error| Failure::internal(format!("the client cannot be reached: {error}")))?;
         }
         () = end.asked() => {}

@@ -11,16 +11,16 @@ use super::newest::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, about, reports};
-use crate::audit;
 use crate::catalog::Catalog;
+use crate::catalog::findings::Severity;
+use crate::catalog::manifest::{ServerEntry, ServerState};
+use crate::catalog::people;
 use crate::config::{Required, exposures};
-use crate::confined::Examined;
-use crate::discovery::objects;
-use crate::findings::Severity;
-use crate::gateway::Gateway;
-use crate::manifest::{ServerEntry, ServerState};
-use crate::people;
+use crate::run::discovery::objects;
+use crate::server::gateway::Gateway;
+use crate::state::audit;
 use crate::upstream;
+use crate::upstream::confined::Examined;
 
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -188,7 +188,7 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
 }
 
 /// Confinement of a server's process. One that is refused has failed to start, which its line says.
-fn confined(name: &str, examined: crate::error::Result<Examined>, report: &mut Report) {
+fn confined(name: &str, examined: crate::base::error::Result<Examined>, report: &mut Report) {
     let examined = match examined {
         Ok(examined) => examined,
         Err(error) => {

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::reports::{Level, Problem};
 use crate::catalog::Catalog;
-use crate::findings::{Finding, Item, Severity};
-use crate::manifest::ServerEntry;
+use crate::catalog::findings::{Finding, Item, Severity};
+use crate::catalog::manifest::ServerEntry;
 use crate::redact::{self, Surface};
 
 /// Least severity of a finding that fails a check.

@@ -56,20 +56,20 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::broker::Approver;
-use crate::config::{Config, ConfigError, Start, process_env};
-use crate::error::{Error, did_you_mean, nearest};
-use crate::gateway::{Gateway, Options};
-use crate::manifest::{ServerEntry, ServerState};
-use crate::memory;
-use crate::panics;
-use crate::people;
-use crate::principal::{LOCAL, Principal};
-use crate::redact;
+use crate::base::error::{Error, did_you_mean, nearest};
+use crate::base::memory;
+use crate::base::panics;
+use crate::base::principal::{LOCAL, Principal};
 #[cfg(unix)]
-use crate::spawner;
-use crate::task;
-use crate::telemetry;
+use crate::base::spawner;
+use crate::base::task;
+use crate::catalog::manifest::{ServerEntry, ServerState};
+use crate::catalog::people;
+use crate::config::{Config, ConfigError, Start, process_env};
+use crate::redact;
+use crate::run::broker::Approver;
+use crate::run::telemetry;
+use crate::server::gateway::{Gateway, Options};
 use crate::upstream;
 use ui::Ui;
 
@@ -240,7 +240,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     #[cfg(unix)]
     spawner::close_on_exec();
     #[cfg(unix)]
-    crate::secrets::dump_no_core();
+    crate::config::secrets::dump_no_core();
     log_to_stderr(&cli);
     panics::install(|said| redact::text(redact::Surface::Log, said).into_owned());
     memory::set_up(task::threads());

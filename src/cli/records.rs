@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Failure;
-use crate::replay::shown;
+use crate::run::replay::shown;
 
 /// Option of a command that lists records.
 #[derive(Args)]

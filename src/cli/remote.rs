@@ -11,13 +11,13 @@ use wire::Language;
 
 use super::ui::Ui;
 use super::{Failure, Global, browse, call, run};
+use crate::base::principal::Principal;
+use crate::catalog::manifest::ServerEntry;
 use crate::config::Config;
-use crate::execution::Wanted;
-use crate::gateway::Gateway;
-use crate::manifest::ServerEntry;
-use crate::principal::Principal;
-use crate::scripts::SERVER;
-use crate::session::Session;
+use crate::run::execution::Wanted;
+use crate::run::scripts::SERVER;
+use crate::run::session::Session;
+use crate::server::gateway::Gateway;
 
 /// A command's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -11,17 +11,17 @@ use super::run::{language, read};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
-use crate::broker::ExecutionContext;
+use crate::base::files;
+use crate::base::principal::Principal;
+use crate::base::text::counted;
 use crate::config::{Config, Limits};
-use crate::execution::{Called, Export, Played, Script, Verdict, stall};
-use crate::files;
-use crate::gateway::Gateway;
-use crate::journal::{Journals, Recorded};
-use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
-use crate::replay::{Matching, Parting, Player, Tape, Tool, shown};
-use crate::scripts::{CASSETTE, EXTENSIONS};
-use crate::text::counted;
+use crate::run::broker::ExecutionContext;
+use crate::run::execution::{Called, Export, Played, Script, Verdict, stall};
+use crate::run::replay::{Matching, Parting, Player, Tape, Tool, shown};
+use crate::run::scripts::{CASSETTE, EXTENSIONS};
+use crate::server::gateway::Gateway;
+use crate::state::journal::{Journals, Recorded};
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {

@@ -8,10 +8,12 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global, signals};
+use crate::base::panics;
 use crate::config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
-use crate::gateway::Gateway;
-use crate::server::HttpListener;
-use crate::{panics, reload, server, telemetry};
+use crate::run::telemetry;
+use crate::server::gateway::Gateway;
+use crate::server::mcp::HttpListener;
+use crate::server::{mcp, reload};
 
 /// Delay before panicked background work is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -53,7 +55,7 @@ impl ServeArgs {
         }
         let principal = global.principal(config)?;
         let allowed = config.exposed(&principal.client, principal.profile.as_deref());
-        match server::narrowed(allowed, Some(asked)) {
+        match mcp::narrowed(allowed, Some(asked)) {
             Ok(_) => Ok(Some(asked)),
             Err(_) => {
                 let what = format!("--expose {}: the profile allows `{}`", asked.word(), allowed.word());
@@ -107,12 +109,12 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
         match http {
             None => {
                 tokio::select! {
-                    served = server::serve_stdio(Arc::clone(&gateway), principal, asked) => served,
+                    served = mcp::serve_stdio(Arc::clone(&gateway), principal, asked) => served,
                     () = end.asked() => Ok(()),
                 }
             }
             Some(http) => {
-                server::serve_http(Arc::clone(&gateway), http, end.asked()).await;
+                mcp::serve_http(Arc::clone(&gateway), http, end.asked()).await;
                 Ok(())
             }
         }

@@ -19,7 +19,7 @@ use super::reports::ReportArgs;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
-use crate::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
+use crate::catalog::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
 use crate::redact::{self, Surface};
 
 use tree::ByServer;

@@ -8,7 +8,7 @@ use super::error::ConfigError;
 use super::raw::RawAuth;
 use super::values::Values;
 use super::{Auth, OAuth, Transport};
-use crate::address::is_private;
+use crate::base::address::is_private;
 use crate::redact::secret::Secret;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

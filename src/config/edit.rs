@@ -13,7 +13,7 @@ use toml_edit::{Document, InlineTable, Item, Key};
 
 use super::document;
 use super::error::ConfigError;
-use crate::error::{did_you_mean, nearest};
+use crate::base::error::{did_you_mean, nearest};
 pub(crate) use groups::InGroup;
 
 /// Table of the servers in `forge.toml`.

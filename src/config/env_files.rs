@@ -7,7 +7,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::expand::is_name;
 use super::values::Values;
-use crate::{files, limits};
+use crate::base::{files, limits};
 
 /// Files of `env_files`, and the variables in them.
 #[derive(Default)]

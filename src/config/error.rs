@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::text::{brief, head};
+use crate::base::text::{brief, head};
 
 /// Bytes of a message that are shown.
 const MAX_MESSAGE: usize = 4 << 10;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Env;
 use super::document::position;
 use super::error::ConfigError;
-use crate::files;
-use crate::limits;
+use crate::base::files;
+use crate::base::limits;
 
 /// Longer than any configuration; a device or a wrong file may exceed it.
 const LONGEST: u64 = limits::CONFIGURATION.max as u64;

@@ -17,8 +17,8 @@ use super::oauth::{self, Claims, ResourceServer};
 use super::raw::{RawClient, RawHttp};
 use super::values::Values;
 use super::{Budgets, Expose, Profile, profiles, spending};
-use crate::principal::LOCAL;
-use crate::random;
+use crate::base::principal::LOCAL;
+use crate::base::random;
 use crate::redact::secret;
 
 /// Shortest token: 128 bits in hexadecimal digits have twice as many.

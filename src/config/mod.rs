@@ -2,6 +2,10 @@
 //!
 //! Resolved once, here. Nothing outside this folder reads the environment for configuration, compares a mode as a
 //! string or applies a default.
+//!
+//! `raw` has every key as it is written, and a file per table resolves it. `diff` finds edits that widen rights, `edit`
+//! writes servers and clients into a file, `unmatched` finds rules that match nothing, `profiles` what clients may see,
+//! `schema` and `reference` describe all keys. [`secrets`] reads the values that the configuration only names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -11,8 +15,8 @@ use std::time::Duration;
 
 use wire::LayerName;
 
-use crate::limits;
-use crate::principal::LOCAL;
+use crate::base::limits;
+use crate::base::principal::LOCAL;
 use crate::redact::secret;
 use crate::redact::{self, Results};
 
@@ -44,6 +48,7 @@ mod references;
 mod sandbox;
 mod schema;
 mod scripts;
+pub(crate) mod secrets;
 mod sensitive;
 mod server;
 mod share;
@@ -56,7 +61,7 @@ mod units;
 mod unmatched;
 mod values;
 
-pub use crate::memory::Memory;
+pub use crate::base::memory::Memory;
 pub use approvals::{Approvals, Notify};
 pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};

@@ -13,8 +13,8 @@ use super::error::ConfigError;
 use super::raw::{RawClaimRow, RawResourceServer};
 use super::values::Values;
 use super::{Profile, profiles};
-use crate::address::is_private;
-use crate::limits;
+use crate::base::address::is_private;
+use crate::base::limits;
 
 /// The `[http.oauth]` table: what makes the endpoint a resource server of an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::patterns::Matcher;
 use super::raw::{RawAnnotations, RawTool};
 use super::values::Values;
 use super::{Access, ToolRule};
-use crate::limits;
+use crate::base::limits;
 
 /// How one tool is shown and called, in place of its server's definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

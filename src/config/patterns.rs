@@ -5,7 +5,7 @@ use globset::{Error, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::values::Values;
-use crate::limits;
+use crate::base::limits;
 
 const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Transport;
-use crate::principal::{LOCAL, Principal};
+use crate::base::principal::{LOCAL, Principal};
 
 /// Clients that share one instance of a server, fewest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -9,7 +9,7 @@ use super::policy::Isolation;
 use super::raw::RawState;
 use super::values::Values;
 use super::{Config, Expose};
-use crate::address::is_loopback;
+use crate::base::address::is_loopback;
 use crate::redact::secret::{self, Secret};
 
 /// Longest prefix of keys.

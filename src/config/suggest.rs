@@ -39,5 +39,5 @@ pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
 }
 
 fn nearest(word: &str, valid: &[&str]) -> Option<String> {
-    crate::error::nearest(word, valid.iter().copied()).into_iter().next()
+    crate::base::error::nearest(word, valid.iter().copied()).into_iter().next()
 }

@@ -13,7 +13,7 @@ use super::raw::RawServer;
 use super::sensitive;
 use super::values::Values;
 use super::{HttpKind, Transport};
-use crate::address::is_loopback;
+use crate::base::address::is_loopback;
 use crate::redact::secret::Secret;
 
 /// Resolves the transport of an entry and checks its keys.

@@ -11,7 +11,7 @@ use super::document::KeyPath;
 use super::patterns::Patterns;
 use super::profiles::{any, beginnings, matchers};
 use super::{Config, Profile, SCRIPTS_SERVER, Server};
-use crate::error::{did_you_mean, nearest};
+use crate::base::error::{did_you_mean, nearest};
 
 /// Names of tools by server; one that was never listed has none.
 pub type ListedNames = BTreeMap<String, Arc<[String]>>;

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Mentions, PlaceholderTable, Results, Surface, json as clean, json_text, scan, text};
-use crate::labels::Labels;
-use crate::limits::REDACTION_STEPS;
+use crate::base::labels::Labels;
+use crate::base::limits::REDACTION_STEPS;
 
 const PII: Surface = Surface::Answer(Results::SecretsAndPii);
 

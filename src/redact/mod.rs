@@ -41,7 +41,7 @@ pub use restore::{Mentions, Restored, Written};
 pub(crate) use scan::replaced;
 pub use structure::{json, json_text};
 
-use crate::error::Error;
+use crate::base::error::Error;
 use scan::Found;
 
 /// Redaction of results, beside configured values.

@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use super::returned::Returned;
 use super::scan::{Found, rank};
 use super::token::{self, Place, Token};
-use crate::labels::Labels;
-use crate::limits;
+use crate::base::labels::Labels;
+use crate::base::limits;
 
 /// Most values of a session; the oldest are forgotten first.
 pub(super) const MAX_VALUES: usize = limits::PLACEHOLDERS.max;

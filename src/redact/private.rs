@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use regex::Regex;
 
 use super::scan::{Found, rank};
-use crate::limits;
+use crate::base::limits;
 use crate::redact::secret;
 
 /// Paths and hosts of this gateway, with their replacements.

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::finder::Finder;
 use super::placeholder_table::{MAX_VALUES, PlaceholderTable, Table};
 use super::token::{self, Token};
-use crate::error::{Error, ErrorCode, Result};
-use crate::labels::Labels;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::labels::Labels;
 
 /// Placeholders that the agent wrote itself.
 #[derive(Debug, Default)]

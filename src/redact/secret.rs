@@ -13,9 +13,9 @@ use aho_corasick::AhoCorasick;
 use parking_lot::{Mutex, RwLock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::error::{ErrorCode, Result};
-use crate::kept::{self, Kept};
-use crate::limits;
+use crate::base::error::{ErrorCode, Result};
+use crate::base::kept::{self, Kept};
+use crate::base::limits;
 use crate::redact::encoded;
 use crate::redact::scan::{Found, merge, rank};
 

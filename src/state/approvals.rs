@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::RecordKind;
 use super::folders::{self, is_id};
-use crate::error::{Error, ErrorCode, Result};
-use crate::files::{self, Keep};
-use crate::limits;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::files::{self, Keep};
+use crate::base::limits;
 
 /// Extension of an approval.
 const APPROVAL: &str = "json";

@@ -6,9 +6,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::files;
 use crate::config::{Amount, Config};
-use crate::error::{Error, ErrorCode, Result};
-use crate::files;
 
 /// Bytes of the line: the day, a space, twenty digits of millionths, the end.
 const LENGTH: usize = 32;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::{Collection, Collections, Embedded, Entry, New};
-use crate::error::Result;
+use crate::base::error::Result;
 
 /// First id of the entries that a dry run adds.
 const OWN: u64 = 1 << 63;

@@ -16,12 +16,12 @@ use super::{
     BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
     RecordKind, Revoked, Spent, State, Version, approvals, journals, logins, observed,
 };
+use crate::base::error::Result;
+use crate::base::files;
+use crate::base::labels::Labels;
+use crate::base::task;
 use crate::config::{Amount, Rate};
-use crate::error::Result;
-use crate::files;
-use crate::labels::Labels;
-use crate::shapes::Shapes;
-use crate::task;
+use crate::state::shapes::Shapes;
 
 /// Time of a disk that is slow.
 const SLOW: Duration = Duration::from_millis(2);

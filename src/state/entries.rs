@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Collection, Entry, Kind, New, Room};
-use crate::error::{Error, ErrorCode, Result};
-use crate::kept::{CONSENTS, Counted};
-use crate::labels::Labels;
-use crate::memory::{self, Share};
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::kept::{CONSENTS, Counted};
+use crate::base::labels::Labels;
+use crate::base::memory::{self, Share};
 
 /// Most dropped entries that are remembered.
 pub(super) const MAX_DROPPED: usize = 1000;

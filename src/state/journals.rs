@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 use super::folders::{self, ID, is_id};
-use crate::error::{Error, ErrorCode, Result};
-use crate::{files, random, task};
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::{files, random, task};
 
 /// Extension of a journal.
 const JOURNAL: &str = "jsonl";

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::files::{self, Keep};
-use crate::limits;
-use crate::random;
-use crate::secrets::keyring;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::files::{self, Keep};
+use crate::base::limits;
+use crate::base::random;
+use crate::config::secrets::keyring;
 
 /// Timeout for another process's renewal.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);

@@ -5,18 +5,26 @@
 //! gateway process: memory, and a private file for state shared by several gateways. [`Shared`] is the state of all
 //! replicas of a gateway, in a store. Every operation documents whether it is atomic. When the state is unavailable, an
 //! operation fails without effect.
+//!
+//! `embedded` has the state of one process and `shared` that of replicas, with a Lua script per atomic change. [`audit`]
+//! are the records, [`journal`] what runs can be resumed and replayed from, [`spending`] rates, prices and budgets,
+//! [`shapes`] what results were seen to look like.
 
 mod approvals;
+pub mod audit;
 mod day;
 mod dry_run;
 mod embedded;
 mod entries;
 mod folders;
+pub mod journal;
 mod journals;
 mod logins;
 mod observed;
 mod rates;
+pub mod shapes;
 mod shared;
+pub mod spending;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -27,12 +35,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::base::error::Result;
+use crate::base::files;
+use crate::base::labels::Labels;
+use crate::base::limits;
 use crate::config::{Amount, Config, Limits, Rate};
-use crate::error::Result;
-use crate::files;
-use crate::labels::Labels;
-use crate::limits;
-use crate::shapes::Shapes;
+use crate::state::shapes::Shapes;
 
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;

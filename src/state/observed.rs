@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::files::{self, Keep};
-use crate::json;
-use crate::limits;
-use crate::shapes::Shapes;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::files::{self, Keep};
+use crate::base::json;
+use crate::base::limits;
+use crate::state::shapes::Shapes;
 
 /// Changes with the format of the files.
 const FORMAT: u32 = 1;

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Answer, Operation, Progress, Upstream};
+use crate::base::error::{Error, ErrorCode, Result};
 use crate::config::Breaker as Rule;
-use crate::error::{Error, ErrorCode, Result};
 
 /// Longest time that the breaker stays open before a probe.
 const MAX_PAUSE: Duration = Duration::from_secs(120);

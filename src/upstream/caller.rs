@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::error::Result;
-use crate::journal::Writer;
-use crate::principal::Principal;
+use crate::base::error::Result;
+use crate::base::principal::Principal;
+use crate::state::journal::Writer;
 
 /// The client that a call is made for.
 #[async_trait]

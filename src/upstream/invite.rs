@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
-use crate::auth::{Invitation, Invitations};
-use crate::error::{Effect, Error, ErrorCode, Result};
+use crate::base::error::{Effect, Error, ErrorCode, Result};
+use crate::upstream::auth::{Invitation, Invitations};
 
 /// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
 /// capability gets the address in the error.

@@ -2,13 +2,18 @@
 //!
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
+//!
+//! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` APIs without MCP, `overridden` tools otherwise than
+//! defined. [`auth`] logs in, [`confined`] starts servers with a sandbox.
 
+pub mod auth;
 mod breaker;
 mod caller;
+pub(crate) mod confined;
 mod events;
 mod invite;
 mod mcp;
-mod openapi;
+pub(crate) mod openapi;
 mod overridden;
 mod progress;
 mod reading;
@@ -25,11 +30,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::auth::{Account, Invitations};
+use crate::base::error::{Effect, Error, ErrorCode, Result};
+pub use crate::base::memory::Listed;
 use crate::config;
-use crate::confined::Examined;
-use crate::error::{Effect, Error, ErrorCode, Result};
-pub use crate::memory::Listed;
+use crate::upstream::auth::{Account, Invitations};
+use crate::upstream::confined::Examined;
 
 pub use breaker::CallHealth;
 pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};

@@ -10,13 +10,13 @@ use stubgen::one_line;
 use tokio::sync::watch;
 
 use super::caller::{Ask, Caller, LogEntry, Question, Speaker, TraceContext};
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::limits;
+use crate::base::memory::Taken;
+use crate::base::pause::Pause;
+use crate::base::text::head;
 use crate::config::{Relay, Relays};
-use crate::error::{Error, ErrorCode, Result};
-use crate::limits;
-use crate::memory::Taken;
-use crate::pause::Pause;
 use crate::redact::{self, Results, Surface};
-use crate::text::head;
 
 /// Most bytes of a server's message that are forwarded.
 const MAX_MESSAGE: usize = 300;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::events::Changes;
 use super::{Listing, Operation, Subject};
-use crate::error::{Error, ErrorCode, Result};
+use crate::base::error::{Error, ErrorCode, Result};
 
 /// Default validity of a list of a server without sessions, when neither it nor `refresh` sets one.
 const OTHERWISE: Duration = Duration::from_secs(60);

@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use super::events::{Changes, Event, EventSender};
 use super::reading::{Reading, changed};
 use super::{Answer, Listing, Operation, Progress, Upstream};
-use crate::error::{Error, ErrorCode, Result};
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::task::Task;
 use crate::state::LoginVersion;
-use crate::task::Task;
 
 pub use rotate::Rotate;
 use rotate::Rotation;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
-use crate::error::Error;
+use crate::base::error::Error;
 use crate::redact::{self, Surface};
 
 /// Most lines kept.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{Answer, Operation, Progress, Upstream};
-use crate::error::{Error, ErrorCode, Result};
+use crate::base::error::{Error, ErrorCode, Result};
 
 /// An upstream with timeouts: `call` since the last sign of life, and `most` in total. Dropping the inner future
 /// cancels the request at the server.

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgefs::error::ErrorCode;
-use forgefs::gateway::Gateway;
-use forgefs::session::Session;
+use forgefs::base::error::ErrorCode;
+use forgefs::run::session::Session;
+use forgefs::server::gateway::Gateway;
 use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

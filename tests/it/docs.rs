@@ -12,8 +12,8 @@ pub(crate) const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
 fn the_pages_are_what_the_tables_say() {
-    is_current("docs/errors.md", &forgefs::error::documentation());
-    is_current("docs/limits.md", &forgefs::limits::documentation());
+    is_current("docs/errors.md", &forgefs::base::error::documentation());
+    is_current("docs/limits.md", &forgefs::base::limits::documentation());
     is_current("docs/forge.schema.json", &forgefs::config::schema());
     is_current("docs/configuration.md", &forgefs::config::reference());
 }
@@ -45,7 +45,7 @@ fn is_current(file: &str, made: &str) {
 fn every_code_has_a_row() {
     let known = serde_json::from_str::<wire::ErrorCode>("\"nothing\"").expect_err("no code").to_string();
     let known: Vec<&str> = known.split('`').skip(3).step_by(2).collect();
-    let listed = forgefs::error::CODES.map(forgefs::error::code_name);
+    let listed = forgefs::base::error::CODES.map(forgefs::base::error::code_name);
     assert_eq!(listed.as_slice(), known.as_slice());
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
 use forgefs::config::Wear;
-use forgefs::sandbox::{Pool, PoolOptions};
+use forgefs::run::sandbox::{Pool, PoolOptions};
 
 /// Variable with the JavaScript engine of every command that takes `--engine`; the executable's default if unset.
 const ENGINE: &str = "FORGEFS_TEST_ENGINE";

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use forgefs::base::principal::Principal;
 use forgefs::config::{Config, Environment};
-use forgefs::execution::{Execution, Request};
-use forgefs::gateway::{Gateway, Options, Pins};
-use forgefs::principal::Principal;
-use forgefs::session::Session;
+use forgefs::run::execution::{Execution, Request};
+use forgefs::run::session::Session;
+use forgefs::server::gateway::{Gateway, Options, Pins};
 use forgefs::upstream::{Caller, Level, LogEntry, Question, Speaker, Step};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -268,7 +268,7 @@ impl Caller for Noted {
         json!({"elicitation": {"form": {}}, "roots": {}})
     }
 
-    async fn ask(&self, _: Speaker<'_>, question: Question) -> forgefs::error::Result<Value> {
+    async fn ask(&self, _: Speaker<'_>, question: Question) -> forgefs::base::error::Result<Value> {
         self.reached.lock().push(format!("asked {}", question.params["message"].as_str().unwrap_or_default()));
         Ok(json!({"action": "accept", "content": {"ok": true}}))
     }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use forgefs::pause::Pause;
-use forgefs::sandbox::{Answer, Failure, Host, Pool, Script, Turn, now_ms};
-use forgefs::scripts::{Hints, definition};
+use forgefs::base::pause::Pause;
+use forgefs::run::sandbox::{Answer, Failure, Host, Pool, Script, Turn, now_ms};
+use forgefs::run::scripts::{Hints, definition};
 use serde_json::{Value, json};
 use wire::{CallError, ErrorCode, Language, Limits, Op, Outcome, Run, Signature};
 

@@ -1,6 +1,6 @@
 //! Scripts before they run: refusals with position and message, and valid scripts.
 
-use forgefs::sandbox::{Failure, Pool, Script};
+use forgefs::run::sandbox::{Failure, Pool, Script};
 use wire::{Language, ScriptError};
 
 use crate::client::{Fence, value_of};

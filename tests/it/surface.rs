@@ -1,6 +1,6 @@
 //! Fixed cost of every client on every turn, and the instructions.
 
-use forgefs::server::{definitions, render_instructions};
+use forgefs::server::mcp::{definitions, render_instructions};
 use serde_json::json;
 
 use crate::client::{Era, Fence};

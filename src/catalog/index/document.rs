@@ -7,9 +7,9 @@ use stubgen::{ServerStubs, ToolStub};
 
 use super::ranking::Ranking;
 use super::words::{Vocabulary, each_word, squashed};
-use crate::limits;
-use crate::manifest::{Offer, Offers, ServerEntry};
-use crate::skills::{Content, Skill};
+use crate::base::limits;
+use crate::catalog::manifest::{Offer, Offers, ServerEntry};
+use crate::catalog::skills::{Content, Skill};
 
 /// Most indexed words of one tool: the longest real definitions repeat themselves long before.
 const MAX_WORDS: u32 = limits::DEFINITION_WORDS.max as u32;

@@ -2,8 +2,8 @@
 
 use super::scoring::{Scratch, Variant, rarity};
 use super::{Index, POSTINGS_A_STEP, broken, query, ratio};
-use crate::error::Result;
-use crate::meter::{Halt, Meter};
+use crate::base::error::Result;
+use crate::base::meter::{Halt, Meter};
 
 /// Parts of one hit's score: its words, and the share of its name in the query, times the boosts. Scores of a
 /// query of one sentence are divided by the square root of the best of these; those of several sentences are summed.

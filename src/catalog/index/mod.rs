@@ -27,10 +27,10 @@ use self::scores::Scores;
 use self::scoring::Scratch;
 use self::segment::Segment;
 use self::segments::Placed;
-use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::ServerEntry;
-use crate::meter::{Halt, Meter, Stopped};
-use crate::skills::Skills;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::meter::{Halt, Meter, Stopped};
+use crate::catalog::manifest::ServerEntry;
+use crate::catalog::skills::Skills;
 
 /// Least words of a question of one sentence whose clauses are searched on their own, and of a sentence among others:
 /// those are one step each, unless they are long.

@@ -3,7 +3,7 @@
 use super::ranking::Ranking;
 use super::words::{is_stop_word, stem, words};
 
-use crate::limits;
+use crate::base::limits;
 
 /// Most words of a query.
 const MAX_WORDS: usize = limits::QUERY_WORDS.max;

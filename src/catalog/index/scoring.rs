@@ -12,8 +12,8 @@ use super::scores::Scores;
 use super::segment::{Segment, Words};
 use super::segments::Placed;
 use super::{Index, POSTINGS_A_STEP, broken, query, synonyms};
-use crate::error::Result;
-use crate::meter::{Halt, Meter, Stopped};
+use crate::base::error::Result;
+use crate::base::meter::{Halt, Meter, Stopped};
 
 /// Costs in metered steps: a look-up in one segment, and a character of a word that is searched as misspelt.
 const LOOK_UP: u64 = 10;

@@ -11,7 +11,7 @@ use tantivy::{Index as Tantivy, InvertedIndexReader, SegmentReader};
 use super::document::{Document, OfServer};
 use super::number;
 use super::ranking::Ranking;
-use crate::manifest::ServerEntry;
+use crate::catalog::manifest::ServerEntry;
 
 /// Memory for building a segment, in bytes per document and in total. A third of it becomes the word table, which grows
 /// on demand. A catalog is built several times while servers connect: a table of megabytes for a few tools would be

@@ -12,8 +12,8 @@ use super::ranking::Ranking;
 use super::runs::Runs;
 use super::scoring::rarity;
 use super::segment::Segment;
-use crate::manifest::ServerEntry;
-use crate::skills::Skills;
+use crate::catalog::manifest::ServerEntry;
+use crate::catalog::skills::Skills;
 
 /// Least number of servers for building documents on several threads.
 const MIN_PARALLEL: usize = 16;

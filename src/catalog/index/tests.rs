@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::manifest::ServerState;
+use crate::catalog::manifest::ServerState;
 use crate::upstream::Listing;
 
 /// Small, so that few tools make many segments.

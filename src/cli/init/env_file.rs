@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use crate::base::files::Edited;
+use crate::base::limits;
 use crate::config::{Config, variable_line};
-use crate::files::Edited;
-use crate::limits;
 
 /// The file with its new content.
 pub(in crate::cli) struct EnvFile {

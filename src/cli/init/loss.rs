@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text;
+use crate::base::text;
 
 /// Most bytes shown of a foreign text.
 const WIDEST: usize = 80;

@@ -6,13 +6,13 @@ use clap::Args;
 use url::Url;
 
 use super::{Place, failed};
-use crate::address::Reach;
+use crate::base::address::Reach;
+use crate::base::text::head;
+use crate::catalog::people;
+use crate::catalog::registry::{Choice, Entry, Kind, LATEST, Start, Status, is_name};
 use crate::cli::servers::{self, How, Origin};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::people;
-use crate::registry::{Choice, Entry, Kind, LATEST, Start, Status, is_name};
-use crate::text::head;
 
 /// Most bytes of a text of an entry.
 const TEXT: usize = 300;

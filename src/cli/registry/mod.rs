@@ -10,11 +10,11 @@ use clap::{Args, Subcommand};
 
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::base::fetch::Fault;
+use crate::base::text::counted;
+use crate::catalog::people;
+use crate::catalog::registry::{OFFICIAL, Registry};
 use crate::config::{Config, cache_folder, process_env};
-use crate::fetch::Fault;
-use crate::people;
-use crate::registry::{OFFICIAL, Registry};
-use crate::text::counted;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::proposals::Desk;
 use super::told;
+use crate::base::limits;
+use crate::base::tree::Tree;
+use crate::catalog::people;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::limits;
-use crate::people;
-use crate::proposals::Kept;
-use crate::scripts::CASSETTE;
-use crate::tree::Tree;
+use crate::run::proposals::Kept;
+use crate::run::scripts::CASSETTE;
 
 #[derive(Args)]
 pub(super) struct AcceptArgs {

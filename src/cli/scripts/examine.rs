@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Place;
 use super::rights::{self, Reach};
-use crate::broker::{Judgement, Mistake, is_read_only};
+use crate::base::error::{ErrorCode, code_name};
+use crate::base::principal::Principal;
 use crate::catalog::Catalog;
+use crate::catalog::manifest::ServerEntry;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, OTHERS, wait_for};
 use crate::config::Start;
-use crate::error::{ErrorCode, code_name};
-use crate::manifest::ServerEntry;
-use crate::principal::Principal;
-use crate::sandbox::Failure as Failed;
-use crate::scripts::{Folder, Lock, Locked, LockedCall, SERVER, Source, Use, declared};
+use crate::run::broker::{Judgement, Mistake, is_read_only};
+use crate::run::sandbox::Failure as Failed;
+use crate::run::scripts::{Folder, Lock, Locked, LockedCall, SERVER, Source, Use, declared};
 
 /// One script as the checker sees it.
 pub(super) struct Examined {

@@ -17,10 +17,10 @@ use super::reports::{self, Report, ReportArgs};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, test};
+use crate::base::text::counted;
+use crate::catalog::people;
 use crate::config::{self, Config};
-use crate::people;
-use crate::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
-use crate::text::counted;
+use crate::run::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
 use examine::Examined;
 
 #[derive(Args)]

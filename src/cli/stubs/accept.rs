@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use super::{Failure, Global, Ui, current, drift, tree};
 use crate::catalog::Catalog;
+use crate::catalog::findings::{Finding, Item, Severity};
+use crate::catalog::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
+use crate::catalog::people;
 use crate::cli::findings::{self, Acceptance};
 use crate::config::process_env;
-use crate::findings::{Finding, Item, Severity};
-use crate::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
-use crate::people;
 use crate::state;
 
 pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: Ui) -> Result<ExitCode, Failure> {

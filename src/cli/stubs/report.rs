@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::drift::{self, Class, Finding as Difference};
 use super::tree::Change;
 use super::{Failure, Ui};
+use crate::base::text::push_visible;
 use crate::catalog::Catalog;
+use crate::catalog::findings::Item;
+use crate::catalog::manifest::OFFERS;
 use crate::cli::findings::{self, ACCEPTED, Found};
 use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
-use crate::findings::Item;
-use crate::manifest::OFFERS;
-use crate::text::push_visible;
 
 /// A tool that differs from its review.
 #[derive(Serialize)]

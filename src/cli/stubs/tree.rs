@@ -7,12 +7,12 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
+use crate::base::json;
+use crate::base::limits::PIN_FILE;
+use crate::base::tree::{Kind, Tree};
+use crate::catalog::manifest::LOCK;
 use crate::cli::findings::{ACCEPTED, Accepted};
-use crate::json;
-use crate::limits::PIN_FILE;
-use crate::manifest::LOCK;
-use crate::shapes::Shapes;
-use crate::tree::{Kind, Tree};
+use crate::state::shapes::Shapes;
 
 /// Most bytes of memory of the values in it.
 const MAX_TREE: usize = 1 << 30;

@@ -15,8 +15,8 @@ use super::{
     Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, ScriptRule, Scripts,
     Server, Wear,
 };
+use crate::base::text::{head, push_visible};
 use crate::redact::Results;
-use crate::text::{head, push_visible};
 
 /// Most keys in a message.
 const NAMED: usize = 8;

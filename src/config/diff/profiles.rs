@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Widened;
 use super::server::{has_more, is_wider};
+use crate::base::principal::LOCAL;
 use crate::config::{Client, Config, DEFAULT_PROFILE, Expose, Flow, FlowAction, Profile};
-use crate::principal::LOCAL;
 
 /// Compares the profiles of a configuration in force with those of its successor. Every key of a profile narrows, so
 /// that a client that gets its first one gains nothing.

@@ -1,8 +1,8 @@
 //! Edits of `[clients]`.
 
 use super::{Edit, NewServer};
+use crate::base::error::{did_you_mean, nearest};
 use crate::config::error::ConfigError;
-use crate::error::{did_you_mean, nearest};
 
 /// Tables of the clients, and of people who may open the console.
 const CLIENTS: &str = "clients";

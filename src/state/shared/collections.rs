@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::link::{Call, Link};
 use super::{Keys, SESSION, SETUP};
-use crate::error::{Error, ErrorCode, Result};
-use crate::json;
-use crate::labels::Labels;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::json;
+use crate::base::labels::Labels;
+use crate::base::task;
 use crate::state::entries::{MAX_DROPPED, Slot, room_for};
 use crate::state::{Collection, Entry, Kind, New};
-use crate::task;
 
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/look.lua")));
 pub(super) static CHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/change.lua")));

@@ -12,8 +12,8 @@ use redis::Script;
 
 use super::link::{Call, Link};
 use super::{Keys, LEASE, Unsettled, file_name};
-use crate::error::{Error, ErrorCode, Result};
-use crate::random;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::random;
 use crate::state::folders::is_id;
 use crate::state::{BeginJournal, Journal, JournalFile};
 

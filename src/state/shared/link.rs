@@ -10,9 +10,9 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, FromRedisValue, RedisError, Script, TlsCertificates};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::{files, task};
 use crate::config::Store;
-use crate::error::{Error, ErrorCode, Result};
-use crate::{files, task};
 
 /// Most bytes of a file of certificates.
 const CERTIFICATES: u64 = 1 << 20;

@@ -32,13 +32,13 @@ use super::{
     BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion,
     New, RecordKind, Revoked, Spent, State, Version, observed,
 };
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::labels::Labels;
+use crate::base::limits;
+use crate::base::random;
+use crate::base::task;
 use crate::config::{Amount, Rate, Store};
-use crate::error::{Error, ErrorCode, Result};
-use crate::labels::Labels;
-use crate::limits;
-use crate::random;
-use crate::shapes::Shapes;
-use crate::task;
+use crate::state::shapes::Shapes;
 use journals::Claims;
 use link::{Call, Link};
 use spending::Spending;

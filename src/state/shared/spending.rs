@@ -11,8 +11,8 @@ use redis::Script;
 
 use super::link::{Call, Link};
 use super::{Keys, Settled, Unsettled, file_name};
+use crate::base::error::{Error, ErrorCode, Result};
 use crate::config::{Amount, Rate};
-use crate::error::{Error, ErrorCode, Result};
 use crate::state::{Charge, Counter, Spent};
 
 static SPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/spend.lua"));

@@ -15,7 +15,7 @@ use super::failure::HttpError;
 use super::http_client::{Events, Headers, HttpClient};
 use super::refusal::{Refusal, refusal};
 use super::sent_headers::{SentHeaders, Values};
-use crate::auth::{Account, Grant};
+use crate::upstream::auth::{Account, Grant};
 
 /// Headers and login for the requests of one connection.
 #[derive(Clone)]

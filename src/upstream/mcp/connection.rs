@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::handshake::{Handshake, Revision};
 use super::message::answered;
 use super::pending::Pending;
-use crate::task::Task;
+use crate::base::task::Task;
 
 /// Messages of a server in the queue.
 const QUEUE: usize = 16;

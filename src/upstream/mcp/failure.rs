@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::http_client::retry_after;
 use super::refusal::{Refusal, is_lost_session, refusal};
-use crate::auth;
-use crate::error::{Effect, Error, ErrorCode, chain};
+use crate::base::error::{Effect, Error, ErrorCode, chain};
+use crate::base::text::push_visible;
 use crate::redact::{self, Surface};
-use crate::text::push_visible;
+use crate::upstream::auth;
 
 /// Errors of the HTTP transports.
 pub(in crate::upstream) type HttpError = StreamableHttpError<reqwest::Error>;

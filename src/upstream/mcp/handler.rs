@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::base::limits;
 use crate::config::{Relay, Relays};
-use crate::limits;
 use crate::upstream::caller::{Ask, LogEntry, Question};
 use crate::upstream::events::EventSender;
 use crate::upstream::mcp::request::Reports;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::http_client::is_same;
-use crate::{json, memory, task};
+use crate::base::{json, memory, task};
 
 /// Revisions with a handshake, newest first.
 const OFFERS: [ProtocolVersion; 4] = [

@@ -18,9 +18,9 @@ use super::failure::dead;
 use super::handshake::Revision;
 use super::http_client::HttpClient;
 use super::inbox::PassedOver;
-use crate::address::{Reach, is_loopback};
-use crate::error::Result;
-use crate::limits;
+use crate::base::address::{Reach, is_loopback};
+use crate::base::error::Result;
+use crate::base::limits;
 use crate::redact::secret::Secret;
 
 /// Most redirects of one request.
@@ -77,7 +77,7 @@ pub(super) fn client(url: &str) -> Result<reqwest::Client> {
 
 /// The same with other addresses that it may use.
 pub(in crate::upstream) fn client_within(url: &str, reach: Reach) -> Result<reqwest::Client> {
-    let builder = crate::tls::client()
+    let builder = crate::base::tls::client()
         .redirect(Policy::custom(redirect))
         .dns_resolver(Arc::new(reach))
         .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));

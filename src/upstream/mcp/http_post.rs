@@ -16,10 +16,10 @@ use super::message::{self, Parsed};
 use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
 use super::sse;
-use crate::error::Effect;
-use crate::lines::trim;
-use crate::openapi::{essence, is_json};
-use crate::task;
+use crate::base::error::Effect;
+use crate::base::lines::trim;
+use crate::base::task;
+use crate::upstream::openapi::spec::{essence, is_json};
 
 /// Header with the session id.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

@@ -12,9 +12,9 @@ use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::pending::Pending;
 use super::sse::{Event, TOO_LARGE};
-use crate::lines::trim;
-use crate::task;
-use crate::text::head;
+use crate::base::lines::trim;
+use crate::base::task;
+use crate::base::text::head;
 use crate::upstream::stderr::Stderr;
 
 /// Most bytes of one thing that is kept.

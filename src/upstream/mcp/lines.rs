@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 use super::failure::oversized;
 use super::inbox::Inbox;
 use super::message::{self, Parsed};
-use crate::limits;
-use crate::lines::{Line, Lines, number_at_end, number_at_head};
+use crate::base::limits;
+use crate::base::lines::{Line, Lines, number_at_end, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;

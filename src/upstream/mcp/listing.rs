@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::failure::{excerpt, is_about_session};
 use super::others::Found;
 use super::{Client, Listing, Progress};
-use crate::error::{Error, ErrorCode, Result};
-use crate::text::brief;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::text::brief;
+use crate::base::{json, limits, memory, task};
 use crate::upstream::NO_TOOLS;
 use crate::upstream::mcp::request::Unanswerable;
-use crate::{json, limits, memory, task};
 
 /// Least bytes that an entry counts for: the values made of it take more than its text.
 const LEAST_ENTRY: usize = 512;

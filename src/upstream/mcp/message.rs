@@ -14,11 +14,11 @@ use serde_json::value::RawValue;
 use super::failure::{excerpt, told, too_much, unreadable};
 use super::lines::id_at_head;
 use super::pending::Pending;
-use crate::json::{self, Unfit};
-use crate::limits;
-use crate::lines::trim;
-use crate::memory;
-use crate::text::head;
+use crate::base::json::{self, Unfit};
+use crate::base::limits;
+use crate::base::lines::trim;
+use crate::base::memory;
+use crate::base::text::head;
 
 /// Most bytes kept of an error's message.
 const MAX_ERROR: usize = 4000;

@@ -55,15 +55,15 @@ use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Listing, Operation, Progress, Subject, ToolAnswer};
-use crate::auth::Account;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::json;
+use crate::base::task::{self, Task};
+use crate::base::text::head;
+use crate::config::secrets::{self, Resolved};
 use crate::config::{self, Confinement, HttpKind, Transport};
-use crate::confined::Examined;
-use crate::error::{Error, ErrorCode, Result};
-use crate::json;
-use crate::secrets::{self, Resolved};
 use crate::state::LoginVersion;
-use crate::task::{self, Task};
-use crate::text::head;
+use crate::upstream::auth::Account;
+use crate::upstream::confined::Examined;
 
 use handler::Handler;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Client;
-use crate::task::Task;
+use crate::base::task::Task;
 
 /// Least time that tools which are listed wait for the other lists.
 const SOON: Duration = Duration::from_secs(1);

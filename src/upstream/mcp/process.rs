@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{Mutex, oneshot, watch};
 
-use crate::confined::{END, Held};
+use crate::upstream::confined::{END, Held};
 use crate::upstream::stderr::Stderr;
 
 /// Grace period after stdin is closed, and again after SIGTERM.
@@ -24,7 +24,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Supervises a child that was started with [`crate::spawner::tie`]. What it holds is given up once it has ended.
+    /// Supervises a child that was started with [`crate::base::spawner::tie`]. What it holds is given up once it has ended.
     pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
         let (needed, unneeded) = oneshot::channel();
         let pid = child.id();

@@ -9,7 +9,7 @@ use reqwest::{Response, StatusCode};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
 use super::failure::{HttpError, in_one_line};
-use crate::limits;
+use crate::base::limits;
 
 /// An HTTP answer in place of one of the protocol.
 #[derive(Debug)]

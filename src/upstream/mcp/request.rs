@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::failure::{too_much, unreadable};
-use crate::error::{Effect, Error, Result};
-use crate::json;
-use crate::limits;
-use crate::memory;
-use crate::principal::Principal;
-use crate::task;
+use crate::base::error::{Effect, Error, Result};
+use crate::base::json;
+use crate::base::limits;
+use crate::base::memory;
+use crate::base::principal::Principal;
+use crate::base::task;
 use crate::upstream::reconnect::Rounds;
 use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::effect::Effect;
+use crate::base::effect::Effect;
 use crate::upstream::{Block, ToolAnswer};
 
 /// A tool's answer. `null` as its structured content is a value only where the revision `has_null`.

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::http;
 use super::http_client::Headers;
+use crate::base::error::Result;
 use crate::config::Credential;
-use crate::error::Result;
+use crate::config::secrets::{self, Resolved};
 use crate::redact::secret::Secret;
-use crate::secrets::{self, Resolved};
 
 /// Least time between two readings: a server that refuses everything starts no program for each request.
 const PAUSE: Duration = Duration::from_secs(10);

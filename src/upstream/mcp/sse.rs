@@ -23,8 +23,8 @@ use super::inbox::{Inbox, PassedOver};
 use super::lines::MAX_MESSAGE;
 use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
-use crate::limits;
-use crate::openapi::essence;
+use crate::base::limits;
+use crate::upstream::openapi::spec::essence;
 
 /// Most other events before the one that names the address.
 const MAX_PRELUDE: usize = limits::PRELUDE.max;

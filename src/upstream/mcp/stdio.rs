@@ -18,11 +18,11 @@ use super::inbox::{Inbox, PassedOver};
 use super::lines;
 use super::pending::Pending;
 use super::process::{Process, Stdin};
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::spawner;
 use crate::config::Confinement;
-use crate::confined::{self, Examined};
-use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
-use crate::spawner;
+use crate::upstream::confined::{self, Examined};
 use crate::upstream::stderr::Stderr;
 
 /// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};
 
-use crate::task::Task;
+use crate::base::task::Task;
 use crate::upstream::events::EventSender;
 
 /// Delay before a subscription that ended is renewed.

@@ -6,10 +6,10 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::exchange::Answered;
-use crate::error::{Effect, Error, ErrorCode, Result};
-use crate::openapi::{essence, is_json, is_text};
-use crate::task;
+use crate::base::error::{Effect, Error, ErrorCode, Result};
+use crate::base::task;
 use crate::upstream::mcp::request::{Unparsed, parsed};
+use crate::upstream::openapi::spec::{essence, is_json, is_text};
 use crate::upstream::{Block, Progress, ToolAnswer};
 
 /// The answer of the operation `tool`. JSON is structured, text is text, everything else is binary content. The status of a

@@ -4,9 +4,8 @@ use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use crate::address::Reach;
-use crate::error::Result;
-use crate::openapi::Request;
+use crate::base::address::Reach;
+use crate::base::error::Result;
 use crate::upstream::mcp::authorized::Authorization;
 use crate::upstream::mcp::failure::HttpError;
 use crate::upstream::mcp::http::client_within;
@@ -14,6 +13,7 @@ use crate::upstream::mcp::http_client::patiently;
 use crate::upstream::mcp::http_post;
 use crate::upstream::mcp::refusal::{Refusal, beginning, header};
 use crate::upstream::mcp::sent_headers::Values;
+use crate::upstream::openapi::spec::Request;
 
 /// Sends requests to one origin.
 pub(super) struct Exchange {

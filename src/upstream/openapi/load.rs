@@ -8,15 +8,15 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
 
 use super::exchange::Exchange;
-use crate::address::Reach;
+use crate::base::address::Reach;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::files;
+use crate::base::limits;
+use crate::base::meter::metered_as;
 use crate::config::{Access, Credential, DocumentPlace, Patterns};
-use crate::error::{Error, ErrorCode, Result};
-use crate::files;
-use crate::limits;
-use crate::meter::metered_as;
-use crate::openapi::{Api, Request, Source};
 use crate::upstream::mcp::authorized::Authorization;
 use crate::upstream::mcp::failure::of_http;
+use crate::upstream::openapi::spec::{Api, Request, Source};
 
 /// Steps of reading one document beside those of its bytes.
 const STEPS: u64 = 20_000_000;
@@ -66,9 +66,9 @@ impl Loader {
             DocumentPlace::Url(url) => self.fetch(url).await?,
         };
         let bytes: Arc<[u8]> = bytes.into();
-        let digest = crate::task::work_on(bytes.len(), || {
+        let digest = crate::base::task::work_on(bytes.len(), || {
             use sha2::Digest as _;
-            crate::random::hex(&sha2::Sha256::digest(&bytes))
+            crate::base::random::hex(&sha2::Sha256::digest(&bytes))
         });
         Ok(Document { bytes, digest })
     }
@@ -98,7 +98,7 @@ impl Loader {
             error.message = format!("{}: {}", self.name(), error.message);
             error
         })?;
-        crate::memory::give_back();
+        crate::base::memory::give_back();
         Ok(api)
     }
 

@@ -4,6 +4,7 @@
 mod answer;
 mod exchange;
 mod load;
+pub(crate) mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +22,13 @@ use super::mcp::failure::of_http;
 use super::mcp::sent_headers::SentHeaders;
 use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Listing, Operation, Progress, ToolAnswer};
-use crate::address::Reach;
-use crate::auth::Account;
+use crate::base::address::Reach;
+use crate::base::error::{Error, ErrorCode, Result};
+use crate::base::limits;
 use crate::config::{self, DocumentPlace, Transport};
-use crate::error::{Error, ErrorCode, Result};
-use crate::limits;
-use crate::openapi::{Api, Plan};
 use crate::state::LoginVersion;
+use crate::upstream::auth::Account;
+use crate::upstream::openapi::spec::{Api, Plan};
 
 /// Reads the document of one API.
 pub(super) struct Connector {
@@ -153,7 +154,7 @@ impl Link for Client {
 }
 
 fn listing(name: &str, api: Api) -> Result<Listing> {
-    let room = crate::memory::Listed::take(name, api.bytes)
+    let room = crate::base::memory::Listed::take(name, api.bytes)
         .map_err(|full| Error::new(ErrorCode::UpstreamError, format!("{name}: {full}")).hint(full.hint()))?;
     Ok(Listing {
         protocol: format!("OpenAPI {}", api.version),

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use stubgen::OVERRIDE;
 
+use crate::base::text::head;
 use crate::config::Override;
-use crate::text::head;
 
 /// Keywords beside `properties` that may speak of an argument.
 const BESIDE: [&str; 13] = [

@@ -14,10 +14,10 @@ use super::events::Changes;
 use super::mcp::request::{Unparsed, parsed};
 use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
+use crate::base::error::{Effect, Error, ErrorCode, Result};
+use crate::base::text::head;
 use crate::config::Override;
-use crate::error::{Effect, Error, ErrorCode, Result};
 use crate::state::LoginVersion;
-use crate::text::head;
 
 /// Most overrides without a tool that are told.
 const MAX_NOTES: usize = 8;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Basis, Connect, Link as _, LinkState, Shared};
-use crate::error::{Error, ErrorCode, Result};
+use crate::base::error::{Error, ErrorCode, Result};
 use crate::upstream::events::{Changes, Event};
 use crate::upstream::reading::{Reading, validity};
 use crate::upstream::{Answer, Listing, Operation, Progress};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 
 use super::{Basis, Connect, Event, Link as _, LinkState, Live, Shared};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::upstream::Operation;
 
 /// Reads the secrets of a server anew.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use forgefs::base::error::{Error, ErrorCode};
 use forgefs::config::{Amount, Config};
-use forgefs::error::{Error, ErrorCode};
 use forgefs::state::{self, BeginJournal, Charge, Counter, RecordKind, Spent, State};
 
 use super::linear::{History, Model};
