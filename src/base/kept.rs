@@ -64,10 +64,10 @@ impl Kind {
     }
 
     /// Counts an entry of `bytes` stored elsewhere, until dropped.
-    pub(crate) fn count(&'static self, bytes: usize) -> Counted {
+    pub(crate) fn count(&'static self, bytes: usize) -> Tracked {
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Counted { kind: self, bytes }
+        Tracked { kind: self, bytes }
     }
 
     /// Limits of one map in entries and bytes: smaller where all maps together hold much, since a client can have many
@@ -92,18 +92,18 @@ impl Kind {
 }
 
 /// A counted entry.
-pub(crate) struct Counted {
+pub(crate) struct Tracked {
     kind: &'static Kind,
     bytes: usize,
 }
 
-impl std::fmt::Debug for Counted {
+impl std::fmt::Debug for Tracked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes of {}", self.bytes, self.kind.what)
     }
 }
 
-impl Drop for Counted {
+impl Drop for Tracked {
     fn drop(&mut self) {
         self.kind.entries.fetch_sub(1, Ordering::Relaxed);
         self.kind.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl Drop for Counted {
 }
 
 /// A map of one kind.
-pub(crate) struct Kept<K, V> {
+pub(crate) struct BoundedMap<K, V> {
     kind: &'static Kind,
     entries: HashMap<K, Entry<V>>,
     /// Keys by age.
@@ -126,7 +126,7 @@ struct Entry<V> {
     age: u64,
 }
 
-impl<K: Clone + Eq + Hash, V> Kept<K, V> {
+impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
     pub(crate) fn new(kind: &'static Kind) -> Self {
         Self { kind, entries: HashMap::new(), order: BTreeMap::new(), next: 0, bytes: 0 }
     }
@@ -183,14 +183,14 @@ impl<K: Clone + Eq + Hash, V> Kept<K, V> {
     }
 }
 
-impl<K, V> Kept<K, V> {
+impl<K, V> BoundedMap<K, V> {
     fn uncount(&self) {
         self.kind.entries.fetch_sub(self.entries.len(), Ordering::Relaxed);
         self.kind.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl<K, V> Drop for Kept<K, V> {
+impl<K, V> Drop for BoundedMap<K, V> {
     fn drop(&mut self) {
         self.uncount();
     }
@@ -206,7 +206,7 @@ mod tests {
         static MOST: Limit = Limit { field: "things", max: 160, unit: Unit::Items, place: "", key: None };
         static BYTES: Limit = Limit { field: "bytes", max: 1 << 20, unit: Unit::Bytes, place: "", key: None };
         static THINGS: Kind = Kind::new("things", &MOST, &BYTES);
-        let mut maps: Vec<Kept<u32, ()>> = (0..50).map(|_| Kept::new(&THINGS)).collect();
+        let mut maps: Vec<BoundedMap<u32, ()>> = (0..50).map(|_| BoundedMap::new(&THINGS)).collect();
         for map in &mut maps {
             for key in 0..200 {
                 map.insert(key, (), 0);
@@ -227,7 +227,7 @@ mod tests {
         static SMALL: Limit = Limit { field: "bytes", max: 3 * ENTRY + 100, unit: Unit::Bytes, place: "", key: None };
         static THINGS: Kind = Kind::new("things", &FEW, &SMALL);
         let held = || (THINGS.held().entries, THINGS.held().bytes);
-        let mut kept = Kept::<u32, ()>::new(&THINGS);
+        let mut kept = BoundedMap::<u32, ()>::new(&THINGS);
         for key in 0..3 {
             assert!(kept.insert(key, (), 0).is_empty());
         }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(kept.insert(5, (), ENTRY), vec![3, 4], "it needs the room of two");
         assert_eq!(kept.insert(5, (), 4 * ENTRY), vec![5], "it is larger than all may be");
         assert!(kept.get(&5).is_none() && !kept.is_half_full());
-        let mut other = Kept::<u32, ()>::new(&THINGS);
+        let mut other = BoundedMap::<u32, ()>::new(&THINGS);
         other.insert(1, (), 50);
         other.insert(2, (), 50);
         assert!(other.is_half_full());

@@ -92,11 +92,11 @@ impl Room {
     ///
     /// # Errors
     /// When fewer are free.
-    pub(crate) fn take(&'static self, bytes: usize) -> Result<Taken, Full> {
+    pub(crate) fn take(&'static self, bytes: usize) -> Result<Reservation, Full> {
         let size = self.size();
         let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= size);
         match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Taken { room: self, bytes }),
+            Ok(_) => Ok(Reservation { room: self, bytes }),
             Err(taken) => Err(Full { room: self, bytes, taken }),
         }
     }
@@ -105,7 +105,7 @@ impl Room {
     ///
     /// # Errors
     /// When it never fits, or on a timeout.
-    pub(crate) async fn wait_for(&'static self, bytes: usize) -> Result<Taken, Full> {
+    pub(crate) async fn wait_for(&'static self, bytes: usize) -> Result<Reservation, Full> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let freed = self.freed.notified();
@@ -122,12 +122,12 @@ impl Room {
 
 /// A reservation; dropping it frees the bytes.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Reservation {
     room: &'static Room,
     bytes: usize,
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
         self.room.freed.notify_waiters();

@@ -703,7 +703,7 @@ pub struct Sandbox {
     /// Warm worker processes, 1 to 8 and at most [`Limits::runs`].
     pub workers: usize,
     /// Wear at which a worker is replaced.
-    pub wear: Wear,
+    pub wear: RecyclePolicy,
     /// Sandbox layers without which no script runs.
     pub require: Vec<LayerName>,
     /// Limits of one run.
@@ -712,7 +712,7 @@ pub struct Sandbox {
 
 /// Wear of a worker at which it is replaced, before its next script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wear {
+pub struct RecyclePolicy {
     /// Scripts that it has run.
     pub scripts: u64,
     /// Age.
@@ -721,7 +721,7 @@ pub struct Wear {
     pub growth: u64,
 }
 
-impl Default for Wear {
+impl Default for RecyclePolicy {
     fn default() -> Self {
         Self { scripts: 500, age: Duration::from_secs(30 * 60), growth: 128 << 20 }
     }
@@ -729,7 +729,7 @@ impl Default for Wear {
 
 impl Default for Sandbox {
     fn default() -> Self {
-        Self { workers: 2, wear: Wear::default(), require: Vec::new(), limits: Limits::default() }
+        Self { workers: 2, wear: RecyclePolicy::default(), require: Vec::new(), limits: Limits::default() }
     }
 }
 

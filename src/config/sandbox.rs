@@ -9,7 +9,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
 use super::values::Values;
-use super::{Audit, AuditTo, Limits, Manifest, Memory, Required, Sandbox, Wear};
+use super::{Audit, AuditTo, Limits, Manifest, Memory, RecyclePolicy, Required, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
     let key = KeyPath::root("sandbox");
     let limits = limits(values, &key.key("limits"), raw.limits)?;
     let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
-    let wear = Wear {
+    let wear = RecyclePolicy {
         scripts: values.count(&key.key("worker_scripts"), raw.worker_scripts, 500, 1..=1_000_000)?.into(),
         age: values.duration(&key.key("worker_age"), raw.worker_age, 30 * MINUTE, SECOND..=24 * HOUR)?,
         growth: values.size(&key.key("worker_growth"), raw.worker_growth, 128 << 20, MIB..=1024 * MIB)? as u64,

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::base::error::{ErrorCode, Result};
-use crate::base::kept::{self, Kept};
+use crate::base::kept::{self, BoundedMap};
 use crate::base::limits;
 use crate::redact::encoded;
 use crate::redact::scan::{Found, merge, rank};
@@ -214,7 +214,7 @@ thread_local! {
 }
 
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
-static TOKENS: LazyLock<Mutex<Kept<String, ()>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::TOKENS)));
+static TOKENS: LazyLock<Mutex<BoundedMap<String, ()>>> = LazyLock::new(|| Mutex::new(BoundedMap::new(&kept::TOKENS)));
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 static EDITION: AtomicU64 = AtomicU64::new(0);
 

@@ -22,7 +22,7 @@ use crate::base::principal::Principal;
 use crate::base::task::Task;
 use crate::catalog::Catalog;
 use crate::catalog::manifest::{Phase, ServerEntry};
-use crate::config::{self, Amount, Config, Environment, Expose, Matcher, Patterns, Profile, Wear};
+use crate::config::{self, Amount, Config, Environment, Expose, Matcher, Patterns, Profile, RecyclePolicy};
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::run::approvals::Approvals;
 use crate::run::broker::{Approver, Board, ExecutionContext, Rules, Validators};
@@ -40,7 +40,7 @@ use crate::state::journal::Journals;
 use crate::state::spending::Spending;
 use crate::state::{self, State};
 use fleet::Fleet;
-use scripts::{Follower, Shelf};
+use scripts::{Follower, ScriptSet};
 
 pub use fleet::{Pins, Reloaded};
 
@@ -69,7 +69,7 @@ pub struct Gateway {
     fleet: Fleet,
     validators: Arc<Validators>,
     /// Scripts that are tools.
-    shelf: Shelf,
+    shelf: ScriptSet,
     /// State that outlives requests and reloads.
     state: Arc<dyn State>,
     workers: Workers,
@@ -123,7 +123,7 @@ impl InForce {
 }
 
 /// Settings that a worker pool depends on.
-fn pool_needs(sandbox: &config::Sandbox) -> (usize, Wear, usize, usize, &[LayerName]) {
+fn pool_needs(sandbox: &config::Sandbox) -> (usize, RecyclePolicy, usize, usize, &[LayerName]) {
     (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
 }
 
@@ -178,7 +178,7 @@ impl Gateway {
             traces,
             config: Arc::new(config),
         };
-        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), Shelf::new());
+        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::new());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
             in_force,

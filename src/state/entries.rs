@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Collection, Entry, Kind, New, Room};
 use crate::base::error::{Error, ErrorCode, Result};
-use crate::base::kept::{CONSENTS, Counted};
+use crate::base::kept::{CONSENTS, Tracked};
 use crate::base::labels::Labels;
 use crate::base::memory::{self, Share};
 
@@ -40,7 +40,7 @@ struct Kept {
 #[derive(Debug)]
 enum Held {
     Shared { _share: Share },
-    Counted { _counted: Counted },
+    Tracked { _counted: Tracked },
 }
 
 impl Entries {
@@ -92,7 +92,7 @@ impl Entries {
     /// Reserves the memory of an entry.
     fn hold(&mut self, bytes: usize, room: &Room) -> Result<Held> {
         if self.kind == Kind::Approvals {
-            return Ok(Held::Counted { _counted: CONSENTS.count(bytes) });
+            return Ok(Held::Tracked { _counted: CONSENTS.count(bytes) });
         }
         let refused = |refused: memory::Refused| {
             Error::new(ErrorCode::BudgetExceeded, refused.to_string()).hint(memory::RESULTS_HINT)

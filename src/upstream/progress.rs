@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::caller::{Ask, Caller, LogEntry, Question, Speaker, TraceContext};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::base::limits;
-use crate::base::memory::Taken;
+use crate::base::memory::Reservation;
 use crate::base::pause::Pause;
 use crate::base::text::head;
 use crate::config::{Relay, Relays};
@@ -40,11 +40,11 @@ pub struct Progress {
 
 /// Memory reserved for an answer, as long as any clone lives.
 #[derive(Clone, Default)]
-pub struct ReservedMemory(Arc<Mutex<Vec<Taken>>>);
+pub struct ReservedMemory(Arc<Mutex<Vec<Reservation>>>);
 
 impl ReservedMemory {
     /// Reserves more.
-    pub(crate) fn hold(&self, room: Taken) {
+    pub(crate) fn hold(&self, room: Reservation) {
         self.0.lock().push(room);
     }
 }

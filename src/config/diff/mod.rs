@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{
-    Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, ScriptRule, Scripts,
-    Server, Wear,
+    Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, RecyclePolicy, Sandbox, ScriptRule,
+    Scripts, Server,
 };
 use crate::base::text::{head, push_visible};
 use crate::redact::Results;
@@ -136,7 +136,7 @@ impl Widened {
 
     fn sandbox(&mut self, now: &Sandbox, next: &Sandbox) {
         let Sandbox { workers, wear, require, limits } = now;
-        let Wear { scripts, age, growth } = *wear;
+        let RecyclePolicy { scripts, age, growth } = *wear;
         self.add("sandbox.workers", "raised", next.workers > *workers);
         self.add("sandbox.worker_scripts", "raised", next.wear.scripts > scripts);
         self.add("sandbox.worker_age", "raised", next.wear.age > age);

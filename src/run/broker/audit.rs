@@ -28,13 +28,13 @@ const PREVIEW: usize = 1000;
 pub struct Audit {
     broker: Arc<Broker>,
     started: Instant,
-    ran_in: Option<RanIn>,
+    ran_in: Option<WorkerInfo>,
     finished: bool,
     _place: Place,
 }
 
 /// Worker of a run.
-struct RanIn {
+struct WorkerInfo {
     engine: EngineInfo,
     layers: Arc<[Layer]>,
     warm: bool,
@@ -137,7 +137,7 @@ impl Audit {
     /// Notes the worker of a run.
     pub fn ran_in(&mut self, report: &Report) {
         let layers = Arc::clone(&report.confinement);
-        self.ran_in = report.engine.clone().map(|engine| RanIn { engine, layers, warm: report.warm });
+        self.ran_in = report.engine.clone().map(|engine| WorkerInfo { engine, layers, warm: report.warm });
     }
 
     /// Completes and logs the record, with the message of the error that ended it; returns its calls.

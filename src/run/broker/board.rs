@@ -58,7 +58,7 @@ pub struct Tally {
 
 /// One execution as it is now.
 #[derive(Debug)]
-pub struct Glance {
+pub struct RunSnapshot {
     /// Id of its record.
     pub id: String,
     /// Its client.
@@ -124,9 +124,9 @@ impl Board {
 
     /// Scripts under way, and requests with calls, oldest first; of each its `newest` calls.
     #[must_use]
-    pub fn look(&self, newest: usize) -> Vec<Glance> {
+    pub fn look(&self, newest: usize) -> Vec<RunSnapshot> {
         let running: Vec<Arc<Broker>> = self.running.lock().values().filter_map(Weak::upgrade).collect();
-        let mut seen: Vec<Glance> = running.iter().map(|broker| broker.glance(newest)).collect();
+        let mut seen: Vec<RunSnapshot> = running.iter().map(|broker| broker.glance(newest)).collect();
         seen.retain(|glance| glance.language.is_some() || glance.calls.0 > 0);
         seen.sort_by(|one, other| (one.began, &one.id).cmp(&(other.began, &other.id)));
         seen
@@ -155,14 +155,14 @@ impl Broker {
             .hint("ask the operator before you run it again; what it did is on record")
     }
 
-    fn glance(&self, newest: usize) -> Glance {
+    fn glance(&self, newest: usize) -> RunSnapshot {
         let (session, context) = (&self.context.session, &self.context);
         let (subject, dry_run) = match &self.recorder.subject {
             Subject::Script { code, dry_run, .. } => (code.clone(), *dry_run),
             Subject::Request { request } => ((*request).to_owned(), false),
         };
         let (calls, newest, in_flight) = self.ledger.glance(newest);
-        Glance {
+        RunSnapshot {
             id: self.id().to_owned(),
             client: session.principal().named().unwrap_or(LOCAL).to_owned(),
             client_name: session.client(),

@@ -19,7 +19,7 @@ use super::Broker;
 use super::ledger::Call;
 use super::parked::Parked;
 use super::planned::Planned;
-use super::policy::{self, Asked, Reason};
+use super::policy::{self, PendingCall, Reason};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::base::limits;
 use crate::catalog::people::{self, MARK};
@@ -262,7 +262,12 @@ impl Broker {
     /// # Errors
     /// `APPROVAL_DENIED` when the user says no, does not answer, cannot be asked, or cannot be shown the whole call;
     /// `APPROVAL_WAITS` in place of these two where approvals wait.
-    pub(super) async fn approve(&self, call: &Call<'_>, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
+    pub(super) async fn approve(
+        &self,
+        call: &Call<'_>,
+        asked: &PendingCall<'_>,
+        reasons: &[Reason],
+    ) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
         if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {
             return settled.approval();
@@ -296,7 +301,7 @@ impl Broker {
     /// Has a question answered, together with those of concurrent calls of the same tool.
     async fn settle(
         &self,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         reasons: &[Reason],
         wanted: &[Consent],
         (fields, hash): (Shown, String),
@@ -326,7 +331,7 @@ impl Broker {
     /// Asks the user. Where the call `may_wait`, a question that was put away is not answered.
     async fn ask(
         &self,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         reasons: &[Reason],
         wanted: &[Consent],
         (calls, hashes): (&[Shown], &[String]),
@@ -397,7 +402,7 @@ impl Broker {
     }
 
     /// The question: facts of the gateway first, then each call with all its arguments.
-    pub(super) fn message(&self, asked: &Asked<'_>, because: &str, calls: &[Shown]) -> String {
+    pub(super) fn message(&self, asked: &PendingCall<'_>, because: &str, calls: &[Shown]) -> String {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let times = if calls.len() > 1 { format!(" {} times", calls.len()) } else { String::new() };
         let mut message = format!("ForgeFS asks: may {} be called{times}?", people::line(&name));
@@ -436,7 +441,7 @@ pub(super) fn denied(why: String) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
 }
 
-pub(super) fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
+pub(super) fn consent(asked: &PendingCall<'_>, reason: &Reason) -> Consent {
     let tool = asked.operation.name().into_owned();
     let digest = match asked.operation {
         Operation::Tool { definition, .. } => definition.clone(),
@@ -449,7 +454,7 @@ pub(super) fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
 }
 
 /// Arguments as the script wrote them, without secrets and without the values of placeholders.
-pub(super) fn arguments(asked: &Asked<'_>) -> Value {
+pub(super) fn arguments(asked: &PendingCall<'_>) -> Value {
     let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
     let arguments = written.unwrap_or_else(|| match asked.operation {
         Operation::List | Operation::Connect => Value::Null,

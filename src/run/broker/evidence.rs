@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::{Json, Op, Outcome};
 
 use super::ledger::Call;
-use super::policy::Asked;
+use super::policy::PendingCall;
 use super::record::Verdict;
 use super::{Approver, Broker, is_repeatable};
 use crate::base::error::{Effect, Error, ErrorCode, Result};
@@ -235,7 +235,12 @@ impl Broker {
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written.
-    pub(super) fn write_sent(&self, call: &Call<'_>, asked: &Asked<'_>, again: Option<RunOp>) -> Result<Option<bool>> {
+    pub(super) fn write_sent(
+        &self,
+        call: &Call<'_>,
+        asked: &PendingCall<'_>,
+        again: Option<RunOp>,
+    ) -> Result<Option<bool>> {
         let Some(evidence) = self.evidence() else { return Ok(None) };
         let Some(writer) = &evidence.writer else { return Ok(evidence.is_lost().then_some(false)) };
         let record = call.record();
@@ -260,13 +265,13 @@ impl Broker {
         }
     }
 
-    fn origin_of(&self, asked: &Asked<'_>) -> String {
+    fn origin_of(&self, asked: &PendingCall<'_>) -> String {
         self.context.router.origin(asked.entry, self.context.session.tenant()).to_string()
     }
 
     /// Digest of calls that a question is about: of one operation, with these arguments and consents. An answer is for
     /// them alone.
-    pub(super) fn about(&self, asked: &Asked<'_>, wanted: &[Consent], args_hashes: &[String]) -> String {
+    pub(super) fn about(&self, asked: &PendingCall<'_>, wanted: &[Consent], args_hashes: &[String]) -> String {
         let (server, tool) = (&asked.entry.name, asked.operation.name());
         let about = json!([server, self.origin_of(asked), tool, definition(asked), wanted, args_hashes]);
         stubgen::digest(&stubgen::canonical_json(&about))
@@ -296,7 +301,7 @@ impl Broker {
     /// # Errors
     /// The code of the rule that refuses it; `MAYBE_DONE` when it is unknown whether it was done, and it may change
     /// something.
-    pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &Held) -> Result<Inherited> {
+    pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: &Held) -> Result<Inherited> {
         let Some((evidence, past)) = self.evidence().and_then(|evidence| Some((evidence, evidence.past.as_ref()?)))
         else {
             return Ok(Inherited::Nothing(None));
@@ -315,7 +320,7 @@ impl Broker {
                 let what = format!("{} is not called: this script has used none of", asked.label());
                 self.refuse_apart(&format!("{what} the {all} recorded calls"), &past.first.0)?;
             }
-            return Ok(Inherited::Nothing(past.doubted(server, name, &args_hash)));
+            return Ok(Inherited::Nothing(past.discarded(server, name, &args_hash)));
         }
         // Before it counts as asked for: a refused call is not.
         let rules = self.context.rules_now();
@@ -351,14 +356,14 @@ impl Broker {
 }
 
 /// Whole digest of the definition of a tool; empty where there is none.
-pub(super) fn definition<'a>(asked: &Asked<'a>) -> &'a str {
+pub(super) fn definition<'a>(asked: &PendingCall<'a>) -> &'a str {
     match asked.operation {
         Operation::Tool { definition, .. } => definition,
         _ => "",
     }
 }
 
-fn maybe_done(asked: &Asked<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Error {
+fn maybe_done(asked: &PendingCall<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Error {
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at_ms);
     let (label, run) = (asked.label(), &origin.run);
     let at = humantime::format_rfc3339_seconds(at);

@@ -64,7 +64,7 @@ use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
-pub use board::{Board, Glance, Tally};
+pub use board::{Board, RunSnapshot, Tally};
 pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
@@ -81,7 +81,7 @@ use evidence::Inherited;
 use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
-use policy::{Asked, Caller, Reason, is_repeatable};
+use policy::{Caller, PendingCall, Reason, is_repeatable};
 use recorder::{Recorder, no_record};
 use scope::{Nesting, Scope};
 use taint::Taint;
@@ -260,7 +260,8 @@ impl Broker {
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
         let written = (back.is_some() || is_filled).then_some(args);
-        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written, from: self.from() }).await
+        self.dispatch(call, &PendingCall { entry, stub: Some(stub), operation: &operation, written, from: self.from() })
+            .await
     }
 
     /// The script on whose behalf it calls.
@@ -273,7 +274,8 @@ impl Broker {
     async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
         let from = self.from();
-        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None, from }).await?;
+        self.dispatch(call, &PendingCall { entry, stub: None, operation: &Operation::Connect, written: None, from })
+            .await?;
         let (code, done) = match entry.state {
             ServerState::NeedsLogin { .. } => {
                 (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))
@@ -319,7 +321,7 @@ impl Broker {
     }
 
     /// Steps 3 to 7, for every kind of operation.
-    async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
+    async fn dispatch(&self, number: u64, asked: &PendingCall<'_>) -> Result<Value> {
         let taint = self.taint.now();
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
@@ -349,7 +351,7 @@ impl Broker {
     }
 
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
-    async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: Held) -> Result<Admitted> {
+    async fn admit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: Held) -> Result<Admitted> {
         let rules = self.context.rules_now();
         let reasons = self.decide(&rules, asked, &taint)?;
         let verdict = match reasons.is_empty() {
@@ -372,7 +374,7 @@ impl Broker {
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
-    fn decide(&self, rules: &Arc<Rules>, asked: &Asked<'_>, taint: &Held) -> Result<Vec<Reason>> {
+    fn decide(&self, rules: &Arc<Rules>, asked: &PendingCall<'_>, taint: &Held) -> Result<Vec<Reason>> {
         let mut reasons = policy::decide(&self.context.rules, asked, taint)?;
         if !Arc::ptr_eq(rules, &self.context.rules) {
             let more = policy::decide_anew(rules, asked, taint)?;
@@ -382,7 +384,7 @@ impl Broker {
     }
 
     /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
-    fn still_admitted(&self, asked: &Asked<'_>, admitted: &Admitted) -> Result<()> {
+    fn still_admitted(&self, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<()> {
         let rules = self.context.rules_now();
         if Arc::ptr_eq(&rules, &admitted.rules) {
             return Ok(());
@@ -399,7 +401,7 @@ impl Broker {
     }
 
     /// Pays for a call and makes it. A refused call costs nothing.
-    async fn pay_and_send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
+    async fn pay_and_send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let label = asked.label();
         let item = Item {
             server: &asked.entry.name,
@@ -424,7 +426,7 @@ impl Broker {
     }
 
     /// Puts a call on record, and sends it if it is still admitted.
-    async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
+    async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let ready = async {
             let logged = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await?;
             self.still_admitted(asked, admitted)?;
@@ -452,7 +454,7 @@ impl Broker {
         }
     }
 
-    async fn perform(&self, call: &mut Call<'_>, asked: &Asked<'_>) -> Result<Value> {
+    async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>) -> Result<Value> {
         let (id, told) = self.trace.call();
         call.sent(id);
         let room = upstream::ReservedMemory::default();
@@ -478,14 +480,14 @@ impl Broker {
     }
 
     /// The answer to a planned call: by the tool's output schema, else by the observed shape.
-    fn sample(&self, asked: &Asked<'_>) -> Value {
+    fn sample(&self, asked: &PendingCall<'_>) -> Value {
         let Some(stub) = asked.stub else { return Value::Null };
         let observed = asked.entry.observed.of(stub).and_then(|observed| observed.schema);
         sample::of(stub.definition.tree().get("outputSchema").or(observed.as_ref()))
     }
 
     /// The answer as scripts see it, and its size in bytes.
-    fn normalise(&self, asked: &Asked<'_>, answer: Answer) -> (usize, Result<Value>) {
+    fn normalise(&self, asked: &PendingCall<'_>, answer: Answer) -> (usize, Result<Value>) {
         match answer {
             Answer::Tool(answer) => {
                 let tool = asked.label();
@@ -504,11 +506,11 @@ impl Broker {
     async fn reported(
         &self,
         call: &Call<'_>,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         told: Option<TraceContext>,
         room: &upstream::ReservedMemory,
     ) -> Result<Answer> {
-        let &Asked { entry, operation, .. } = asked;
+        let &PendingCall { entry, operation, .. } = asked;
         let tenant = self.context.session.tenant();
         let Some(caller) = &self.context.caller else {
             let progress = Progress::default().traced(told).in_room(room.clone());
@@ -552,7 +554,7 @@ impl Broker {
     }
 }
 
-fn no_room(asked: &Asked<'_>, full: &memory::Full) -> Error {
+fn no_room(asked: &PendingCall<'_>, full: &memory::Full) -> Error {
     let message = format!("the answer of {} is too large: {full}", asked.label());
     Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint()).with_effect(Effect::Done)
 }

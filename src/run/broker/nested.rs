@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use wire::{Limits, Run, ScriptError, ScriptErrorKind};
 
 use super::ledger::Call;
-use super::policy::Asked;
+use super::policy::PendingCall;
 use super::scope::Scope;
 use super::{Admitted, Broker};
 use crate::base::error::{Error, ErrorCode, Result};
@@ -38,7 +38,7 @@ impl Broker {
     pub(super) async fn call_script(
         &self,
         call: &mut Call<'_>,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         admitted: &Admitted,
     ) -> Result<Value> {
         let script = self.script_to_run(asked).and_then(|script| {
@@ -84,7 +84,7 @@ impl Broker {
     }
 
     /// The script that a call names, as it is in force now.
-    fn script_to_run(&self, asked: &Asked<'_>) -> Result<Arc<Callable>> {
+    fn script_to_run(&self, asked: &PendingCall<'_>) -> Result<Arc<Callable>> {
         let Operation::Tool { name, definition, .. } = asked.operation else {
             let what = format!("{} has tools and nothing else", asked.entry.ident);
             return Err(Error::new(ErrorCode::ToolNotFound, what));
@@ -116,7 +116,7 @@ impl Broker {
         }
     }
 
-    fn frame_of(&self, script: &Callable, asked: &Asked<'_>, args_hash: &str) -> Result<Run> {
+    fn frame_of(&self, script: &Callable, asked: &PendingCall<'_>, args_hash: &str) -> Result<Run> {
         let args = asked.operation.arguments();
         let args = serde_json::value::RawValue::from_string(args)
             .map_err(|error| Error::new(ErrorCode::Internal, format!("arguments that are no JSON: {error}")))?;

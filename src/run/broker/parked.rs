@@ -8,7 +8,7 @@ use serde_json::json;
 use super::consent::{Approval, arguments, denied};
 use super::evidence::definition;
 use super::ledger::Call;
-use super::policy::{self, Asked, Reason};
+use super::policy::{self, PendingCall, Reason};
 use super::{Broker, Evidence};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::catalog::people;
@@ -34,7 +34,7 @@ impl Broker {
     pub(super) async fn parked(
         &self,
         call: &Call<'_>,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         reasons: &[Reason],
     ) -> Result<Option<Parked<'_>>> {
         let approvals = self.context.waiting_approvals.as_deref().filter(|approvals| approvals.wait().is_some());
@@ -60,7 +60,7 @@ impl Broker {
     pub(super) async fn park(
         &self,
         parked: Parked<'_>,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         reasons: &[Reason],
         fields: Vec<String>,
         error: Error,
@@ -90,7 +90,7 @@ impl Broker {
         id: String,
         call: approvals::Call,
         names: Vec<String>,
-        asked: &Asked<'_>,
+        asked: &PendingCall<'_>,
         reasons: &[Reason],
         fields: Vec<String>,
     ) -> approvals::Approval {

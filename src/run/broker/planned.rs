@@ -9,7 +9,7 @@ use stubgen::ToolStub;
 use wire::{Args, Known, Site};
 
 use super::consent::{Decision, denied};
-use super::policy::Asked;
+use super::policy::PendingCall;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::base::error::Result;
 use crate::base::json;
@@ -141,7 +141,7 @@ impl Broker {
     }
 
     /// True if the user consented to this call with the plan; counts it.
-    pub(super) fn is_planned(&self, asked: &Asked<'_>, wanted: &[Consent]) -> bool {
+    pub(super) fn is_planned(&self, asked: &PendingCall<'_>, wanted: &[Consent]) -> bool {
         let Operation::Tool { arguments, .. } = asked.operation else { return false };
         let [consent] = wanted else { return false };
         self.consents.with_plan(|planned| {

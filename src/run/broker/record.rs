@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use super::consent::Approval;
-use super::policy::{Asked, Caller};
+use super::policy::{Caller, PendingCall};
 use crate::base::error::{Error, ErrorCode, code_name};
 use crate::base::labels::Labels;
 use crate::base::outcome::Outcome;
@@ -150,7 +150,7 @@ impl CallRecord {
     }
 
     /// Record of a call whose names and arguments are valid.
-    pub(super) fn new(call: u64, asked: &Asked<'_>, labels: Labels) -> Self {
+    pub(super) fn new(call: u64, asked: &PendingCall<'_>, labels: Labels) -> Self {
         let parameters = asked.operation.parameters();
         let args = stubgen::canonical_json(&parameters);
         let record = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);

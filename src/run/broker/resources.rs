@@ -4,7 +4,7 @@ use futures::future::join_all;
 use serde_json::{Map, Value};
 
 use super::placeholders::hidden;
-use super::policy::Asked;
+use super::policy::PendingCall;
 use super::{Broker, arguments};
 use crate::base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::base::limits;
@@ -113,7 +113,7 @@ impl Broker {
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
         let answer = self
-            .dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None, from: self.from() })
+            .dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
             .await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
@@ -145,7 +145,7 @@ impl Broker {
         let (entry, name, definition, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);
-        self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written, from: self.from() }).await
+        self.dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written, from: self.from() }).await
     }
 
     /// Completes an argument of a server's prompt or template.
@@ -160,7 +160,8 @@ impl Broker {
         };
         let operation = Operation::Complete { definition: listed.map(Offer::digest), subject, params };
         self.without_placeholders("what is to be completed", &operation.arguments())?;
-        self.dispatch(0, &Asked { entry, stub: None, operation: &operation, written: None, from: self.from() }).await
+        self.dispatch(0, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
+            .await
     }
 }
 

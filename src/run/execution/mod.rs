@@ -443,7 +443,7 @@ async fn held(
     result: Result<Json, Failed>,
     code: &str,
     broker: &Broker,
-) -> (Result<Json, Failed>, Option<memory::Taken>) {
+) -> (Result<Json, Failed>, Option<memory::Reservation>) {
     let Ok(value) = result else { return (result, None) };
     let measured = task::work_on(value.get().len(), || json::measure(value.get().as_bytes()));
     let refused = |message: String| {

@@ -79,7 +79,7 @@ pub struct Run {
     /// Run that continues it.
     pub next: Option<String>,
     /// Memory for what its journal has of it.
-    pub(super) room: Option<memory::Taken>,
+    pub(super) room: Option<memory::Reservation>,
 }
 
 impl Run {

@@ -17,7 +17,7 @@ use super::{Captured, Failure, Host, Report};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::base::pause::Pause;
 use crate::base::turns::{Place, Places, Turn};
-use crate::config::Wear;
+use crate::config::RecyclePolicy;
 
 /// How often idle workers are looked after.
 const CHECKUP: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub struct PoolOptions {
     /// Concurrent runs.
     pub runs: usize,
     /// Wear at which a process is replaced.
-    pub wear: Wear,
+    pub wear: RecyclePolicy,
     /// Runs in the queue.
     pub queue: usize,
     /// Sandbox layers without which nothing runs.

@@ -20,7 +20,7 @@ use super::pipes::{Frame, Incoming, Outgoing, last_words};
 use super::{Answer, Failure, Host, Report, now_ms};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::base::{random, spawner};
-use crate::config::Wear;
+use crate::config::RecyclePolicy;
 
 /// Timeout for a worker's ready frame.
 const READY: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ pub(super) struct Spec {
     /// Sandbox layers without which no worker is used.
     pub(super) require: Vec<LayerName>,
     /// Wear at which one is replaced.
-    pub(super) wear: Wear,
+    pub(super) wear: RecyclePolicy,
 }
 
 /// A worker waiting for a script. Dropping it kills the process.

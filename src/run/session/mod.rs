@@ -15,7 +15,7 @@ pub use stash::Stash;
 
 use serde::Serialize;
 
-use crate::base::kept::{Kept, READS, UNRECORDED};
+use crate::base::kept::{BoundedMap, READS, UNRECORDED};
 use crate::base::labels::Held;
 use crate::base::principal::Principal;
 use crate::redact::PlaceholderTable;
@@ -55,9 +55,9 @@ pub struct Read {
 /// again.
 struct Reads {
     /// Digests of definition and text, by path.
-    known: Kept<String, (String, String)>,
+    known: BoundedMap<String, (String, String)>,
     /// Reads that no record has yet.
-    unrecorded: Kept<String, Read>,
+    unrecorded: BoundedMap<String, Read>,
     /// Number of records with reads.
     part: u64,
     /// Number of new reads.
@@ -66,7 +66,7 @@ struct Reads {
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { known: Kept::new(&READS), unrecorded: Kept::new(&UNRECORDED), part: 0, count: 0 }
+        Self { known: BoundedMap::new(&READS), unrecorded: BoundedMap::new(&UNRECORDED), part: 0, count: 0 }
     }
 }
 

@@ -17,7 +17,7 @@ use super::reply::{self, Refusal, Reply};
 use super::{Asked, Console};
 use crate::base::task::Task;
 use crate::run::approvals::Standing;
-use crate::run::broker::{CallRecord, Glance};
+use crate::run::broker::{CallRecord, RunSnapshot};
 use crate::state::journal::unix_ms;
 
 /// Interval at which the stream looks.
@@ -159,7 +159,7 @@ impl Console {
     }
 }
 
-fn run(run: &Glance) -> Value {
+fn run(run: &RunSnapshot) -> Value {
     let (calls, max_calls) = run.calls;
     json!({
         "id": run.id,

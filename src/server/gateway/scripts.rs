@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const RESTLESS: u32 = 3;
 
 /// The scripts of a gateway.
-pub(super) struct Shelf {
+pub(super) struct ScriptSet {
     pub(super) now: Arc<ArcSwap<Callables>>,
     following: Mutex<Option<Followed>>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Follower {
     pub(super) show: Box<dyn Fn(Option<ServerEntry>) + Send + Sync>,
 }
 
-impl Shelf {
+impl ScriptSet {
     pub(super) fn new() -> Self {
         Self { now: Arc::default(), following: Mutex::default() }
     }

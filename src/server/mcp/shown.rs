@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json as made_of};
 use super::resources::paged_within;
 use super::{SessionHandler, render_instructions};
 use crate::base::error::{Error, ErrorCode, Result};
-use crate::base::kept::{self, Kept};
+use crate::base::kept::{self, BoundedMap};
 use crate::base::task;
 use crate::base::text::{BYTES_PER_TOKEN, brief};
 use crate::catalog::manifest::Phase;
@@ -32,7 +32,8 @@ pub const INSTRUCTIONS: &str = "Tools of several MCP servers, as SERVER__TOOL. W
 const GROWTH: usize = 10;
 
 /// Pages that were made.
-static PAGES: LazyLock<Mutex<Kept<PageOf, Arc<Page>>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::PAGES)));
+static PAGES: LazyLock<Mutex<BoundedMap<PageOf, Arc<Page>>>> =
+    LazyLock::new(|| Mutex::new(BoundedMap::new(&kept::PAGES)));
 
 /// Inputs of a page. Catalog and configuration are addresses, which are not used again while the page is kept.
 #[derive(Clone, PartialEq, Eq, Hash)]

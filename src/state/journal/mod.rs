@@ -232,7 +232,7 @@ fn head(file: &JournalFile, owner: &str) -> Result<Head> {
 }
 
 /// Memory for this many bytes of journals, until it is dropped; `None` for few.
-async fn room_for(bytes: u64) -> Result<Option<memory::Taken>> {
+async fn room_for(bytes: u64) -> Result<Option<memory::Reservation>> {
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     limits::JOURNAL_READ.check(size)?;
     if size <= memory::SMALL {
@@ -339,7 +339,7 @@ pub struct Reader {
     position: usize,
     number: usize,
     /// Memory for the lines, where they are many.
-    room: Option<memory::Taken>,
+    room: Option<memory::Reservation>,
 }
 
 impl Reader {
@@ -348,7 +348,7 @@ impl Reader {
     }
 
     /// Memory for the lines, for one who goes on with their values.
-    pub(crate) fn into_room(self) -> Option<memory::Taken> {
+    pub(crate) fn into_room(self) -> Option<memory::Reservation> {
         self.room
     }
 

@@ -34,7 +34,7 @@ pub struct Past {
     doubtful: Mutex<HashMap<Key, VecDeque<RunOp>>>,
     /// Key of the installation.
     pub(super) key: Arc<str>,
-    _room: Option<memory::Taken>,
+    _room: Option<memory::Reservation>,
     /// Server and wire name of the tools whose calls are made again.
     fresh: Vec<(String, String)>,
 }
@@ -110,7 +110,12 @@ pub enum Doubt {
 impl Past {
     /// The past of a chain that ends with the run of `head`. Calls of the tools in `fresh`, each a server and a wire
     /// name, are made again. `key` is that of the installation, `room` the memory for all of it.
-    pub(super) fn new(head: Head, fresh: Vec<(String, String)>, key: Arc<str>, room: Option<memory::Taken>) -> Self {
+    pub(super) fn new(
+        head: Head,
+        fresh: Vec<(String, String)>,
+        key: Arc<str>,
+        room: Option<memory::Reservation>,
+    ) -> Self {
         let (calls, times, doubtful) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (chain, suspended) = (Vec::new(), Vec::new());
         let (first, is_edit) = Default::default();
@@ -158,7 +163,7 @@ impl Past {
     }
 
     /// The call of this kind that may be done and is made again, once.
-    pub fn doubted(&self, server: &str, tool: &str, args_hash: &str) -> Option<RunOp> {
+    pub fn discarded(&self, server: &str, tool: &str, args_hash: &str) -> Option<RunOp> {
         let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
         self.doubtful.lock().get_mut(&key).and_then(VecDeque::pop_front)
     }

@@ -19,7 +19,7 @@ use stubgen::ToolStub;
 use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used};
 
 use super::planned::Planned;
-use super::policy::{self, Asked, Caller, Reason, Rules};
+use super::policy::{self, Caller, PendingCall, Reason, Rules};
 use super::{Broker, arguments, consent, is_repeatable};
 use crate::base::error::{Error, ErrorCode, Result, code_name};
 use crate::base::labels::Held;
@@ -266,7 +266,7 @@ impl Judge<'_> {
             arguments: Map::new(),
             repeatable: is_repeatable(stub),
         };
-        let asked = Asked {
+        let asked = PendingCall {
             entry,
             stub: Some(stub),
             operation: &operation,

@@ -4,7 +4,7 @@
 //! The catalog hides tools without access, but it is rebuilt a moment after a reload, and a script keeps the catalog
 //! that it began with. This rule decides.
 
-use super::{Asked, Rules};
+use super::{PendingCall, Rules};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::catalog::manifest::ServerState;
 use crate::config::{self, Matcher, Patterns};
@@ -37,7 +37,7 @@ impl Grants {
 /// # Errors
 /// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool without
 /// access.
-pub(super) fn check(rules: &Rules, &Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
+pub(super) fn check(rules: &Rules, &PendingCall { entry, stub, .. }: &PendingCall<'_>) -> Result<()> {
     if let Some(view) = &rules.view
         && !(view.server(&entry.name) && stub.is_none_or(|stub| view.tool(&entry.name, &stub.name)))
     {

@@ -1,12 +1,12 @@
 //! Approvals: calls that need the user's consent.
 
-use super::{Asked, Caller, Reason, Rules};
+use super::{Caller, PendingCall, Reason, Rules};
 use crate::config::{Approval, ScriptApproval};
 use crate::upstream::Operation;
 
 /// Reason to ask the user before this call, if any. A tool's own name beats a pattern; of several patterns the
 /// strictest counts. Completions need no approval: the client requests them while its user types.
-pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
+pub(super) fn wanted(rules: &Rules, asked: &PendingCall<'_>) -> Option<Reason> {
     if matches!(asked.operation, Operation::Complete { .. } | Operation::List | Operation::Connect) {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Lock: a reviewed script calls the tools that its lock lists, as they were then, and nothing else.
 
-use super::{Asked, Caller};
+use super::{Caller, PendingCall};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::run::broker::scope::Scope;
 use crate::run::scripts::Use;
@@ -8,7 +8,7 @@ use crate::upstream::Operation;
 
 /// # Errors
 /// `TOOL_DENIED` for anything else, `TOOL_CHANGED` for a tool whose definition is another one now.
-pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn check(asked: &PendingCall<'_>) -> Result<()> {
     let Some(scope) = asked.from.and_then(Caller::scope) else { return Ok(()) };
     let Some(locked) = scope.locked() else { return Ok(()) };
     let server = &asked.entry.name;
@@ -42,7 +42,7 @@ pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
     }
 }
 
-fn changed(scope: &Scope, asked: &Asked<'_>) -> Error {
+fn changed(scope: &Scope, asked: &PendingCall<'_>) -> Error {
     let what = format!("{}: {} is not what it was when the script was reviewed", scope.label(), asked.label());
     Error::new(ErrorCode::ToolChanged, what).hint("the operator reviews both and runs `forgefs scripts lock`")
 }

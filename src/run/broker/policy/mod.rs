@@ -148,7 +148,7 @@ impl Approvals {
 
 /// A call to decide about.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PendingCall<'a> {
     /// The server.
     pub(super) entry: &'a ServerEntry,
     /// The tool; `None` for resources, prompts and completions.
@@ -188,7 +188,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl Asked<'_> {
+impl PendingCall<'_> {
     /// The tool's identifier, or the operation for resources and prompts.
     pub(super) fn what(&self) -> Cow<'_, str> {
         self.stub.map_or_else(|| self.operation.name(), |stub| stub.ident.as_str().into())
@@ -257,7 +257,7 @@ impl fmt::Display for Reason {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+pub(super) fn decide(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Result<Vec<Reason>> {
     review::offered(asked)?;
     access::check(rules, asked)?;
     lock::check(asked)?;
@@ -274,7 +274,7 @@ pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Ve
 
 /// Completes the error of a call whose definition differs between connection and catalog. If a reviewer or the user
 /// approved the old definition, a script cannot call the new one.
-pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
+pub(super) fn changed(asked: &PendingCall<'_>, is_vouched: bool, error: &mut Error) {
     let label = match asked.stub {
         Some(_) => asked.label(),
         None => format!("{}, {}", asked.label(), asked.what()),
@@ -291,7 +291,7 @@ pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Result<Vec<Reason>> {
     let mut group = None;
     for label in &held.labels {
         groups::admit(rules, &mut group, label)?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Asked, Caller, Rules};
+use super::{Caller, PendingCall, Rules};
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::config::{self, PerTool, ToolRule};
 use crate::run::scripts::SERVER;
@@ -18,7 +18,7 @@ pub(super) fn callers(servers: &BTreeMap<String, config::Server>) -> impl Iterat
 
 /// # Errors
 /// `TOOL_DENIED` for a call of a tool from elsewhere. Every rule for the tool counts.
-pub(super) fn check(rules: &Rules, &Asked { entry, stub, from, .. }: &Asked<'_>) -> Result<()> {
+pub(super) fn check(rules: &Rules, &PendingCall { entry, stub, from, .. }: &PendingCall<'_>) -> Result<()> {
     let (Some(callers), Some(stub)) = (rules.callers.get(&entry.name), stub) else { return Ok(()) };
     let mut bounds = callers.all(&stub.name).map(|(_, scripts)| scripts);
     let Some(scripts) = bounds.find(|scripts| from.and_then(Caller::reviewed).is_none_or(|from| !has(scripts, from)))

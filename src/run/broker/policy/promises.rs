@@ -425,7 +425,7 @@ impl Taken {
             let (name, definition) = (stub.name.clone(), stub.full_digest());
             let operation = Operation::Tool { name, definition, arguments: Default::default(), repeatable: false };
             let from = act.from.map(|script| Caller::Reviewed(SCRIPTS[script]));
-            let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None, from };
+            let asked = PendingCall { entry, stub: Some(stub), operation: &operation, written: None, from };
             let mut reasons = decide(&self.rules, &asked, &taint.now())?;
             reasons.extend(next.map(|rules| decide_anew(rules, &asked, &taint.now())).transpose()?.unwrap_or_default());
             Ok::<_, Error>(reasons)

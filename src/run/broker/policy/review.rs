@@ -2,7 +2,7 @@
 
 use stubgen::ToolStub;
 
-use super::Asked;
+use super::PendingCall;
 use crate::base::error::{Error, ErrorCode, Result};
 use crate::catalog::manifest::ServerEntry;
 use crate::upstream::{Operation, Subject};
@@ -29,7 +29,7 @@ pub(in crate::run::broker) fn reviewed(entry: &ServerEntry, stub: &ToolStub) -> 
 ///
 /// # Errors
 /// `TOOL_DENIED` for an offer that differs from its review.
-pub(super) fn offered(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn offered(asked: &PendingCall<'_>) -> Result<()> {
     let entry = asked.entry;
     let Some(held) = &entry.held else { return Ok(()) };
     let is_held = match asked.operation {

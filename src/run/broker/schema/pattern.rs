@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Halt;
-use crate::base::kept::{Kept, PATTERNS};
+use crate::base::kept::{BoundedMap, PATTERNS};
 use crate::base::limits;
 use crate::base::meter::Meter;
 
@@ -29,11 +29,11 @@ const MAX_REGEX: u64 = 64 << 10;
 const CLASS: u64 = 64;
 
 /// Compiled string keywords.
-pub(in crate::run::broker) struct Patterns(Mutex<Kept<String, Option<Arc<Validator>>>>);
+pub(in crate::run::broker) struct Patterns(Mutex<BoundedMap<String, Option<Arc<Validator>>>>);
 
 impl Default for Patterns {
     fn default() -> Self {
-        Self(Mutex::new(Kept::new(&PATTERNS)))
+        Self(Mutex::new(BoundedMap::new(&PATTERNS)))
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::super::stdio::length;
 use crate::base::json;
-use crate::base::kept::{self, Counted};
+use crate::base::kept::{self, Tracked};
 use crate::base::limits;
 use crate::base::task;
 
@@ -50,7 +50,7 @@ struct Stream {
     name: String,
     /// Number of the first kept event.
     first: u64,
-    events: VecDeque<(ServerSseMessage, usize, Counted)>,
+    events: VecDeque<(ServerSseMessage, usize, Tracked)>,
     /// Set once the answer of its request is among the events: nothing follows.
     done: Option<Instant>,
     /// Tells of each new event.

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::base::json;
-use crate::base::kept::{self, Kept};
+use crate::base::kept::{self, BoundedMap};
 use crate::base::limits;
 use crate::base::text;
 use crate::config::ResourceServer;
@@ -80,7 +80,7 @@ struct Entry {
 pub(super) struct Issuer {
     settings: Arc<ResourceServer>,
     keys: Arc<Keys>,
-    verified: Mutex<Kept<[u8; 32], Entry>>,
+    verified: Mutex<BoundedMap<[u8; 32], Entry>>,
 }
 
 /// The authorization server of the configuration in force.
@@ -94,7 +94,7 @@ impl Issuers {
         match &*current {
             Some(issuer) if issuer.settings == *settings => Arc::clone(issuer),
             _ => {
-                let verified = Mutex::new(Kept::new(&kept::VERIFIED));
+                let verified = Mutex::new(BoundedMap::new(&kept::VERIFIED));
                 let keys = Keys::new(Arc::clone(settings));
                 let issuer = Arc::new(Issuer { settings: Arc::clone(settings), keys, verified });
                 *current = Some(Arc::clone(&issuer));

@@ -36,7 +36,7 @@ pub(super) struct Document {
     /// As it is written, such as `3.0.3`.
     pub(super) written: String,
     /// Memory of the values.
-    _room: memory::Taken,
+    _room: memory::Reservation,
 }
 
 impl Document {
@@ -57,7 +57,7 @@ impl Document {
 ///
 /// # Errors
 /// The fault, and where it is.
-pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Taken)> {
+pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Reservation)> {
     limits::OPENAPI_DOCUMENT.check(bytes.len()).map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let take = |bytes: usize| {

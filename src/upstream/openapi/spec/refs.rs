@@ -30,7 +30,7 @@ pub(super) struct Refs<'d> {
     folders: Vec<String>,
     /// Number of each file by its path, or the reason why it is not read.
     numbers: BTreeMap<String, Result<usize, String>>,
-    _rooms: Vec<crate::base::memory::Taken>,
+    _rooms: Vec<crate::base::memory::Reservation>,
 }
 
 impl<'d> Refs<'d> {
