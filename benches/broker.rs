@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use forgefs::base::error::Result;
 use forgefs::catalog::Catalog;
 use forgefs::catalog::manifest::{Observed, ServerEntry, ServerState};
-use forgefs::config::{Audit, AuditTo, Config, References, Wear};
+use forgefs::config::{Audit, AuditTo, Config, RecyclePolicy, References};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::run::broker::{Approver, Broker, Evidence, ExecutionContext, Rules, Validators};
 use forgefs::run::router::{Route, Router};
@@ -110,7 +110,7 @@ impl Setup {
                 exe: PathBuf::new(),
                 args: Vec::new(),
                 warm: 0,
-                wear: Wear::default(),
+                wear: RecyclePolicy::default(),
                 runs: 1,
                 queue: 0,
                 require: Vec::new(),

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
-use forgefs::config::Wear;
+use forgefs::config::RecyclePolicy;
 use forgefs::run::sandbox::{Pool, PoolOptions};
 
 /// Variable with the JavaScript engine of every command that takes `--engine`; the executable's default if unset.
@@ -62,7 +62,7 @@ pub(crate) fn pool() -> Arc<Pool> {
         exe: path().into(),
         args: worker(),
         warm: 1,
-        wear: Wear::default(),
+        wear: RecyclePolicy::default(),
         runs: 4,
         queue: 4,
         require: Vec::new(),

@@ -195,7 +195,8 @@ impl Held {
         let mut read = Vec::new();
         loop {
             let text = String::from_utf8_lossy(&read).to_ascii_lowercase();
-            let length = text.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
+            let length: Option<usize> =
+                text.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
             if let (Some((_, body)), Some(length)) = (text.split_once("\r\n\r\n"), length)
                 && body.len() >= length
             {
