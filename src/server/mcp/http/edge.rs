@@ -350,7 +350,12 @@ impl Edge {
             (false, Some(session)) if !session.asked(&message) => not_admitted(&not_asked_here(), None),
             (false, Some(session)) => match admission.admit(&message, held) {
                 Ok(held) => {
-                    let in_flight = asked.map(|id| InFlight { admission, id, taken: Arc::default() });
+                    let in_flight = asked.map(|id| InFlight {
+                        admission,
+                        id,
+                        taken: Arc::default(),
+                        _answer: Arc::clone(&self.sessions.answers),
+                    });
                     self.in_session(request, &client, &session, &message, (held, in_flight)).await
                 }
                 Err(error) => not_admitted(&error, asked),
@@ -504,13 +509,15 @@ struct InFlight {
     admission: Admission,
     id: RequestId,
     taken: Arc<AtomicBool>,
+    /// Counted by the sessions, where it is an answer of one.
+    _answer: Arc<()>,
 }
 
 impl InFlight {
     fn new(admission: Admission, message: &ClientJsonRpcMessage, held: Held) -> Result<Self, Error> {
         let id = RequestId::String(random::token().into());
         admission.admit_as(&id, message, held)?;
-        Ok(Self { admission, id, taken: Arc::default() })
+        Ok(Self { admission, id, taken: Arc::default(), _answer: Arc::default() })
     }
 }
 

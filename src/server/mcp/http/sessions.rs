@@ -39,6 +39,8 @@ pub(super) struct Sessions {
     /// Sessions of other replicas that begin again here.
     pub(super) moving: Moving,
     clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
+    /// Cloned for each answer of a session until it is read: a session's transport is done with it before.
+    pub(super) answers: Arc<()>,
 }
 
 /// Name of a client, and the profile that its access token gives it: a client whose tokens differ in it is two.
@@ -236,6 +238,7 @@ impl Sessions {
             sessions: Mutex::default(),
             moving: Moving::default(),
             clients: Mutex::default(),
+            answers: Arc::default(),
         })
     }
 
@@ -273,11 +276,11 @@ impl Sessions {
         self.sessions.lock().get(id).filter(|session| std::ptr::eq(&*session.client, client)).cloned()
     }
 
-    /// Requests in flight that will be answered.
+    /// Requests in flight that will be answered, and answers that are not read.
     pub(super) fn requests(&self) -> usize {
         let sessions: usize = self.sessions.lock().values().map(|session| session.admission.unanswered()).sum();
         let clients: usize = self.clients.lock().values().map(|client| client.admission.unanswered()).sum();
-        sessions + clients
+        (sessions + clients).max(Arc::strong_count(&self.answers) - 1)
     }
 
     /// Makes sure that a client may have one more session. Where it has as many as it may, its longest unused one ends:
