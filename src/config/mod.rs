@@ -5,7 +5,7 @@
 //!
 //! `raw` has every key as it is written, and a file per table resolves it. `diff` finds edits that widen rights, `edit`
 //! writes servers and clients into a file, `unmatched` finds rules that match nothing, `profiles` what clients may see,
-//! `schema` and `reference` describe all keys. [`secrets`] reads the values that the configuration only names.
+//! `schema` and `reference` describe all keys. `secrets` reads the values that the configuration only names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;

@@ -6,9 +6,9 @@
 //! replicas of a gateway, in a store. Every operation documents whether it is atomic. When the state is unavailable, an
 //! operation fails without effect.
 //!
-//! `embedded` has the state of one process and `shared` that of replicas, with a Lua script per atomic change. [`audit`]
-//! are the records, [`journal`] what runs can be resumed and replayed from, [`spending`] rates, prices and budgets,
-//! [`shapes`] what results were seen to look like.
+//! `embedded` has the state of one process and `shared` that of replicas, with a Lua script per atomic change. `audit`
+//! are the records, `journal` what runs can be resumed and replayed from, `spending` rates, prices and budgets,
+//! `shapes` what results were seen to look like.
 
 mod approvals;
 pub mod audit;

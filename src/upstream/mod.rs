@@ -1,10 +1,10 @@
 //! Connections to MCP servers.
 //!
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
-//! resources and prompts alike. [`build`] composes the stack in one visible place.
+//! resources and prompts alike. `build` composes the stack in one visible place.
 //!
 //! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` APIs without MCP, `overridden` tools otherwise than
-//! defined. [`auth`] logs in, [`confined`] starts servers with a sandbox.
+//! defined. `auth` logs in, `confined` starts servers with a sandbox.
 
 pub mod auth;
 mod breaker;
