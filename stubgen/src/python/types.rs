@@ -4,9 +4,6 @@ use super::{ANY, LITERAL, Python, WIDTH};
 use crate::schema::{Body, Lit, Ty};
 use crate::text::{self, Language};
 
-/// Deepest column at which a type is broken: real ones end before, and a hostile one would be mostly spaces.
-const MAX_INDENT: usize = 40;
-
 /// Style of a broken union.
 #[derive(Clone, Copy)]
 pub(super) enum Break {
@@ -117,7 +114,7 @@ impl Python<'_> {
     pub(super) fn put(&mut self, out: &mut String, ty: &Ty, indent: usize, used: usize, tail: usize, style: Break) {
         let start = out.len();
         self.flat(out, ty);
-        if indent > MAX_INDENT || used + text::width(&out[start..]) + tail <= WIDTH {
+        if used + text::width(&out[start..]) + tail <= WIDTH {
             return;
         }
         let flat = out.split_off(start);

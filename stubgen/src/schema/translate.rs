@@ -175,7 +175,9 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn conjunction(&mut self, facets: Facets<'a>, path: &Path<'_>) -> Ty {
-        if !self.budget.nodes(1) {
+        // A line of a deep type is mostly its indentation.
+        let cost = 1 + path.depth / 2;
+        if !self.budget.nodes(cost) {
             self.note(TOO_LARGE);
             return Ty::Any;
         }
@@ -199,7 +201,7 @@ impl<'a> Translator<'a> {
         match self.seen.get(&key) {
             Some(Seen::Done(ty)) => {
                 let ty = ty.clone();
-                self.budget.nodes(weight(&ty) + letters(&ty) / LETTERS);
+                self.budget.nodes(cost * weight(&ty) + letters(&ty) / LETTERS);
                 return ty;
             }
             Some(Seen::Open(Some(id))) => return Ty::Named(*id),
