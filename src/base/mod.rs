@@ -1,4 +1,4 @@
-//! What every other room stands on. Nothing here knows MCP, the configuration or redaction.
+//! Errors, limits, text, files, HTTP, memory and tasks, for every other room. It uses none of them.
 //!
 //! | module | content |
 //! |---|---|

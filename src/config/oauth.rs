@@ -73,8 +73,7 @@ const SKEW: Duration = Duration::from_secs(30);
 const MOST_SKEW: Duration = Duration::from_secs(300);
 
 /// Part of `now` that holds before `next` is confirmed: nothing where `next` has none, and without the rows of the map
-/// that
-/// were taken out of it.
+/// that were taken out of it.
 pub(super) fn remaining(
     now: Option<&Arc<ResourceServer>>,
     next: Option<&Arc<ResourceServer>>,

@@ -58,8 +58,7 @@ impl ToolStub {
     }
 
     /// The part of an observation that counts: all of it if the definition does not describe the result; if that is one
-    /// text,
-    /// its contents, should they be JSON or CSV.
+    /// text, its contents, should they be JSON or CSV.
     pub(crate) fn usable<'o>(&self, observed: Option<&'o Observed>) -> Option<&'o Observed> {
         let tells = |observed: &Observed, key: &str| {
             let text = observed.schema.as_ref().and_then(|schema| schema.get("properties")?.get(key));

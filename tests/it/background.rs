@@ -130,7 +130,9 @@ fn workers(gateway: u32) -> BTreeSet<u32> {
 async fn a_cancelled_run_ends_with_its_worker_and_keeps_its_output() {
     let session = Fence::new().serve("").await;
     let id = start(&session, &steps(3000)).await;
+    let began = Instant::now();
     while !cat(&session, &id).await.contains("\nline 1\n") {
+        assert!(began.elapsed() < Duration::from_secs(60), "it prints nothing");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let before = workers(session.pid);

@@ -1,7 +1,7 @@
 //! Length-prefixed framing. Pure functions for the asynchronous side, blocking ones for the worker.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -81,14 +81,4 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
     let mut body = vec![0; parse_len(prefix)?];
     reader.read_exact(&mut body).map_err(FrameError::Io)?;
     serde_json::from_slice(&body).map(Some).map_err(FrameError::Malformed)
-}
-
-/// Writes one message and flushes, blocking; returns the bytes of the frame.
-///
-/// # Errors
-/// When the message is too large or the stream fails.
-pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<usize, FrameError> {
-    let frame = encode(message)?;
-    writer.write_all(&frame).and_then(|()| writer.flush()).map_err(FrameError::Io)?;
-    Ok(frame.len())
 }

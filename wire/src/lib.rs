@@ -17,7 +17,7 @@ mod ready;
 mod signature;
 
 pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
-pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
+pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame};
 pub use message::{
     Call, CallError, Done, ErrorCode, FromWorker, Json, Language, Limits, Op, Outcome, Output, Reply, Run, ScriptError,
     ScriptErrorKind, Server, Stats, Stream, ToWorker,

@@ -56,7 +56,7 @@ impl Planned {
             Some((_, None)) => true,
             None => self.is_open,
         };
-        // A call shown and not sent as shown is another call, unless the tool takes `null` for "not sent".
+        // An argument that was shown and is not sent makes another call, unless the tool takes `null` for "not sent".
         let is_sent = |(name, value): &(String, Option<Value>)| match value {
             Some(value) => value.is_null() || arguments.contains_key(name),
             None => true,

@@ -79,9 +79,8 @@ struct Asked {
 }
 
 impl Console {
-    /// The console of a gateway, for people that `access` lets in. `shown_tokens` is what its clients are shown at
-    /// first, in
-    /// estimated tokens.
+    /// The console of a gateway, for people that `access` lets in. `shown_tokens` are those of the text that clients
+    /// are shown at first, estimated.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize) -> Arc<Self> {
         let reserve = limits::CONSOLE_STREAMS.max / 4;

@@ -1,4 +1,4 @@
-//! What runs now: a snapshot, and a stream of snapshots. The stream looks a few times a second while it is read; a
+//! Runs under way: a snapshot, and a stream of snapshots. The stream looks a few times a second while it is read; a
 //! reader who is slow gets fewer, and no script waits for one.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Messages in what a server sends on a connection: lines of a process, or events of a stream. Whatever else comes is passed
-//! over, and kept with what the server says.
+//! Messages in what a server sends on a connection: lines of a process, or events of a stream. Anything else is passed
+//! over, and kept in the server's stderr.
 
 use futures::{StreamExt as _, stream};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
@@ -24,7 +24,7 @@ const KEPT: usize = 300;
 #[derive(Clone)]
 pub(super) struct PassedOver {
     name: String,
-    /// Where it comes from, in one word.
+    /// Source in one word: `stdout` or `stream`.
     source: &'static str,
     pub(super) stderr: Stderr,
     /// The last thing, which is kept once although it may come every few seconds.
@@ -102,7 +102,7 @@ impl Inbox {
         None
     }
 
-    /// Notes an answer. Whatever is none is awaited.
+    /// Notes an answer. Requests and notifications are always awaited.
     fn is_awaited(&self, message: &ServerJsonRpcMessage) -> bool {
         let is_own = message::answered(message).is_some_and(|of| self.pending.remove(of));
         is_own || self.is_shared || !is_answer(message)

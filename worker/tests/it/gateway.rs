@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use wire::{
     Call, CallError, Done, ErrorCode, FromWorker, Json, Language, Limits, Op, Outcome, Ready, Reply, Run, Server,
-    Stream, ToWorker, read_frame, write_frame,
+    Stream, ToWorker, encode, read_frame,
 };
 
 /// Longest wait for a frame; a worker that takes longer hangs.
@@ -262,7 +262,8 @@ impl Worker {
 
     /// Sends a frame; the next read notices a dead worker.
     pub(crate) fn send(&mut self, frame: &ToWorker) {
-        let _ = write_frame(self.stdin.as_mut().expect("open"), frame);
+        let bytes = encode(frame).expect("it fits");
+        let _ = self.stdin.as_mut().expect("open").write_all(&bytes);
     }
 
     /// Sends bytes that may not be a frame, and waits for the process to end.

@@ -262,7 +262,7 @@ pub(super) fn decide(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Res
     access::check(rules, asked)?;
     lock::check(asked)?;
     only_from::check(rules, asked)?;
-    // A script's data goes nowhere by itself: its own calls are decided about.
+    // A call of a script sends nothing out: the calls that the script makes are decided about.
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());
     }

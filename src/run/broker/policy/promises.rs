@@ -473,9 +473,8 @@ fn what_a_configuration_promises_it_holds() {
             let Some(verdict) = taken.verdict(act, None) else { continue };
             assert_eq!(verdict, promised, "{act:?}; {}", shown());
             *met.entry((promised, false)).or_default() += 1;
-            // Rules that come into force while a script runs only take rights away. What a rule holds that names
-            // nothing is
-            // held in the catalog, and the script has its own.
+            // Rules that come into force while a script runs only take rights away. The hold of a rule that
+            // names nothing is in the catalog, and the script has its own.
             let promised = promised.max(next.ruled(act));
             let verdict = taken.verdict(act, Some(&after.rules)).unwrap_or(Verdict::Refused);
             assert_eq!(verdict, promised, "after a reload: {act:?}; {}", shown());

@@ -350,12 +350,7 @@ impl Edge {
             (false, Some(session)) if !session.asked(&message) => not_admitted(&not_asked_here(), None),
             (false, Some(session)) => match admission.admit(&message, held) {
                 Ok(held) => {
-                    let in_flight = asked.map(|id| InFlight {
-                        admission,
-                        id,
-                        taken: Arc::default(),
-                        _answer: Arc::clone(&self.sessions.answers),
-                    });
+                    let in_flight = asked.map(|id| InFlight { admission, id, taken: Arc::default() });
                     self.in_session(request, &client, &session, &message, (held, in_flight)).await
                 }
                 Err(error) => not_admitted(&error, asked),
@@ -380,7 +375,7 @@ impl Edge {
         message: &ClientJsonRpcMessage,
         (held, in_flight): (Option<Held>, Option<InFlight>),
     ) -> Reply {
-        let hold = session.hold();
+        let (hold, answer) = (session.hold(), Arc::clone(&self.sessions.answers));
         if let Some(keeping) = &session.keeping
             && let Err(error) = keeping.keep(message).await
         {
@@ -398,7 +393,7 @@ impl Edge {
         });
         match passing.await {
             // Not every request in a session is answered by it: rmcp decides.
-            Ok((answered, in_flight)) => reply::holding(of_session(answered, session), (hold, in_flight)),
+            Ok((answered, in_flight)) => reply::holding(of_session(answered, session), (hold, in_flight, answer)),
             Err(_) => reply::defect(&panics::defect()),
         }
     }
@@ -509,15 +504,13 @@ struct InFlight {
     admission: Admission,
     id: RequestId,
     taken: Arc<AtomicBool>,
-    /// Counted by the sessions, where it is an answer of one.
-    _answer: Arc<()>,
 }
 
 impl InFlight {
     fn new(admission: Admission, message: &ClientJsonRpcMessage, held: Held) -> Result<Self, Error> {
         let id = RequestId::String(random::token().into());
         admission.admit_as(&id, message, held)?;
-        Ok(Self { admission, id, taken: Arc::default(), _answer: Arc::default() })
+        Ok(Self { admission, id, taken: Arc::default() })
     }
 }
 

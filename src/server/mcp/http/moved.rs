@@ -50,8 +50,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// Replicated setup of the session `id`; `None` where no other process could go on with it. Another client finds
-    /// nothing by the
-    /// same id.
+    /// nothing by the same id.
     pub(super) fn of(gateway: &Gateway, client: &HttpClient, id: &str) -> Option<Self> {
         let state = Arc::clone(gateway.state());
         // An id that no replica gives is looked for nowhere.
