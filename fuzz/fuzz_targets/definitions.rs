@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| forgefs::fuzzing::definitions(data));
+fuzz_target!(|data: &[u8]| forgefs_catalog::fuzzing::definitions(data));

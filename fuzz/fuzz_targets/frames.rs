@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| forgefs::run::sandbox::fuzzing::frames(data));
+fuzz_target!(|data: &[u8]| forgefs_run::sandbox::fuzzing::frames(data));

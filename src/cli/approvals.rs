@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::principal::LOCAL;
-use crate::catalog::people;
-use crate::run::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
-use crate::state;
-use crate::state::journal::unix_ms;
+use base::principal::LOCAL;
+use catalog::people;
+use run::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
+use state::journal::unix_ms;
 
 #[derive(Args)]
 pub(super) struct ApprovalsArgs {

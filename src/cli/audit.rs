@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::records::{self, Newest};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::principal::LOCAL;
-use crate::base::text::head;
-use crate::catalog::people;
-use crate::state::audit;
+use base::principal::LOCAL;
+use base::text::head;
+use catalog::people;
+use state::audit;
 
 /// Arguments of `forgefs audit`.
 #[derive(Args)]
@@ -54,7 +54,7 @@ enum Command {
 
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    let Some(path) = config.audit.path.filter(|_| config.audit.to == crate::config::AuditTo::File) else {
+    let Some(path) = config.audit.path.filter(|_| config.audit.to == config::AuditTo::File) else {
         return Err(Failure::usage("audit records do not go to a file".to_owned())
             .hint("set `to = \"file\"` in [audit] of forge.toml"));
     };

@@ -11,9 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{self, Config, Transport};
-use crate::state;
-use crate::upstream::auth::{Account, DeviceLogin, Grant, Listener, Login, Record, login_command};
+use config::{Config, Transport};
+use upstream::auth::{Account, DeviceLogin, Grant, Listener, Login, Record, login_command};
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -220,16 +219,16 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
     if config.servers.contains_key(name) {
         return Ok(());
     }
-    let near = crate::base::error::nearest(name, config.servers.keys().map(String::as_str));
+    let near = base::error::nearest(name, config.servers.keys().map(String::as_str));
     let failure = Failure::usage(format!("no server is called `{name}`"));
-    Err(match crate::base::error::did_you_mean(&near) {
+    Err(match base::error::did_you_mean(&near) {
         Some(hint) => failure.hint(&hint),
         None => failure,
     })
 }
 
 /// The login of a server.
-fn of(config: &Config, name: &str, server: &config::Server) -> crate::base::error::Result<Option<Arc<Account>>> {
+fn of(config: &Config, name: &str, server: &config::Server) -> base::error::Result<Option<Arc<Account>>> {
     Ok(Account::of(name, server, &state::open(config)?))
 }
 

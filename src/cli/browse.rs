@@ -11,9 +11,9 @@ use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::run::discovery::objects;
-use crate::run::session::Session;
-use crate::server::gateway::Gateway;
+use run::discovery::objects;
+use run::session::Session;
+use server::gateway::Gateway;
 
 /// Hits a query with `--json`, by default and at most.
 const HITS: u32 = 8;

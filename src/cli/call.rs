@@ -10,10 +10,10 @@ use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::redact::{Outgoing as _, Surface};
-use crate::run::broker::ExecutionContext;
-use crate::run::session::Session;
-use crate::server::gateway::Gateway;
+use redact::{Outgoing as _, Surface};
+use run::broker::ExecutionContext;
+use run::session::Session;
+use server::gateway::Gateway;
 
 #[derive(Args)]
 pub(super) struct CallArgs {

@@ -11,10 +11,10 @@ use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
 use super::ui::Ui;
 use super::{Failure, Global, reports, shapes};
-use crate::base::error::code_name;
-use crate::catalog::manifest::ServerEntry;
-use crate::redact::{Outgoing as _, Results, Surface};
-use crate::run::broker::{Judgement as Checked, Mistake};
+use base::error::code_name;
+use catalog::manifest::ServerEntry;
+use redact::{Outgoing as _, Results, Surface};
+use run::broker::{Judgement as Checked, Mistake};
 
 #[derive(Args)]
 pub(super) struct CheckArgs {

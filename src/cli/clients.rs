@@ -4,7 +4,7 @@ pub(super) mod parse;
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Env;
+use config::Env;
 
 /// A client whose configuration ForgeFS can edit.
 #[derive(Debug)]

@@ -20,11 +20,11 @@ use super::servers::faults;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, init};
-use crate::base::files::{Edited, Layout};
-use crate::base::limits;
-use crate::base::random;
-use crate::config::{Config, process_env};
+use base::files::{Edited, Layout};
+use base::limits;
+use base::random;
 use change::{Plan, Undo};
+use config::{Config, process_env};
 use report::{Outcome, Report};
 
 /// Attempts to edit a file that another program changes at the same time.

@@ -13,8 +13,8 @@ use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, serve, signals, tokens};
-use crate::config::{is_client_name, token_digest};
-use crate::server::mcp::Opening;
+use config::{is_client_name, token_digest};
+use server::mcp::Opening;
 
 /// Form of an address.
 const FORM: &str = "give an address of this machine and a port, such as 127.0.0.1:7340";

@@ -14,13 +14,11 @@ use serde_json::Value;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, own_executable, remote, serve, signals};
-use crate::base::files;
-use crate::config::{Config, Expose, process_env, state_folder};
-use crate::server::daemon::{
-    self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started,
-};
-use crate::server::mcp::Opening;
-use crate::server::{mcp, reload, running};
+use base::files;
+use config::{Config, Expose, process_env, state_folder};
+use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
+use server::mcp::Opening;
+use server::{mcp, reload, running};
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
 const END: Duration = Duration::from_secs(20);

@@ -11,16 +11,15 @@ use super::newest::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, about, reports};
-use crate::catalog::Catalog;
-use crate::catalog::findings::Severity;
-use crate::catalog::manifest::{ServerEntry, ServerState};
-use crate::catalog::people;
-use crate::config::{Required, exposures};
-use crate::run::discovery::objects;
-use crate::server::gateway::Gateway;
-use crate::state::audit;
-use crate::upstream;
-use crate::upstream::confined::Examined;
+use catalog::Catalog;
+use catalog::findings::Severity;
+use catalog::manifest::{ServerEntry, ServerState};
+use catalog::people;
+use config::{Required, exposures};
+use run::discovery::objects;
+use server::gateway::Gateway;
+use state::audit;
+use upstream::confined::Examined;
 
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -188,7 +187,7 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
 }
 
 /// Confinement of a server's process. One that is refused has failed to start, which its line says.
-fn confined(name: &str, examined: crate::base::error::Result<Examined>, report: &mut Report) {
+fn confined(name: &str, examined: base::error::Result<Examined>, report: &mut Report) {
     let examined = match examined {
         Ok(examined) => examined,
         Err(error) => {

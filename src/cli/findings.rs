@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reports::{Level, Problem};
-use crate::catalog::Catalog;
-use crate::catalog::findings::{Finding, Item, Severity};
-use crate::catalog::manifest::ServerEntry;
-use crate::redact::{self, Surface};
+use catalog::Catalog;
+use catalog::findings::{Finding, Item, Severity};
+use catalog::manifest::ServerEntry;
+use redact::Surface;
 
 /// Least severity of a finding that fails a check.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -23,10 +23,10 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::files::{Edited, Layout};
-use crate::base::limits;
 use crate::cli::servers::tell_backup;
-use crate::config::{Config, process_env, variables_in};
+use base::files::{Edited, Layout};
+use base::limits;
+use config::{Config, process_env, variables_in};
 pub(super) use entry::key;
 use env_file::EnvFile;
 use import::{Imported, Sources, import};

@@ -56,21 +56,19 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::base::error::{Error, did_you_mean, nearest};
-use crate::base::memory;
-use crate::base::panics;
-use crate::base::principal::{LOCAL, Principal};
+use ::run::broker::Approver;
+use ::run::telemetry;
+use base::error::{Error, did_you_mean, nearest};
+use base::memory;
+use base::panics;
+use base::principal::{LOCAL, Principal};
 #[cfg(unix)]
-use crate::base::spawner;
-use crate::base::task;
-use crate::catalog::manifest::{ServerEntry, ServerState};
-use crate::catalog::people;
-use crate::config::{Config, ConfigError, Start, process_env};
-use crate::redact;
-use crate::run::broker::Approver;
-use crate::run::telemetry;
-use crate::server::gateway::{Gateway, Options};
-use crate::upstream;
+use base::spawner;
+use base::task;
+use catalog::manifest::{ServerEntry, ServerState};
+use catalog::people;
+use config::{Config, ConfigError, Start, process_env};
+use server::gateway::{Gateway, Options};
 use ui::Ui;
 
 /// Bound on waiting for servers that a command needs: longer than any of them may take to start.
@@ -240,7 +238,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     #[cfg(unix)]
     spawner::close_on_exec();
     #[cfg(unix)]
-    crate::config::secrets::dump_no_core();
+    config::secrets::dump_no_core();
     log_to_stderr(&cli);
     panics::install(|said| redact::text(redact::Surface::Log, said).into_owned());
     memory::set_up(task::threads());

@@ -7,8 +7,8 @@ use semver::Version;
 use serde::Deserialize;
 
 use super::about;
-use crate::base::fetch::{self, Fetched};
-use crate::base::{json, limits};
+use base::fetch::{self, Fetched};
+use base::{json, limits};
 
 /// Releases in the registry's index: a line of JSON each.
 pub(super) const INDEX: &str = "https://index.crates.io/fo/rg/forgefs";

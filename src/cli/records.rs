@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Failure;
-use crate::run::replay::shown;
+use run::replay::shown;
 
 /// Option of a command that lists records.
 #[derive(Args)]

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::catalog::manifest::Cache;
-use crate::catalog::people;
-use crate::config::{Config, process_env, state_folder};
-use crate::server::running;
+use catalog::manifest::Cache;
+use catalog::people;
+use config::{Config, process_env, state_folder};
+use server::running;
 
 pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     let cwd = std::env::current_dir().unwrap_or_default();

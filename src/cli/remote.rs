@@ -11,13 +11,13 @@ use wire::Language;
 
 use super::ui::Ui;
 use super::{Failure, Global, browse, call, run};
-use crate::base::principal::Principal;
-use crate::catalog::manifest::ServerEntry;
-use crate::config::Config;
-use crate::run::execution::Wanted;
-use crate::run::scripts::SERVER;
-use crate::run::session::Session;
-use crate::server::gateway::Gateway;
+use ::run::execution::Wanted;
+use ::run::scripts::SERVER;
+use ::run::session::Session;
+use base::principal::Principal;
+use catalog::manifest::ServerEntry;
+use config::Config;
+use server::gateway::Gateway;
 
 /// A command's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -11,17 +11,17 @@ use super::run::{language, read};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
-use crate::base::files;
-use crate::base::principal::Principal;
-use crate::base::text::counted;
-use crate::config::{Config, Limits};
-use crate::redact::{self, Outgoing as _, Surface};
-use crate::run::broker::ExecutionContext;
-use crate::run::execution::{Called, Export, Played, Script, Verdict, stall};
-use crate::run::replay::{Matching, Parting, Player, Tape, Tool, shown};
-use crate::run::scripts::{CASSETTE, EXTENSIONS};
-use crate::server::gateway::Gateway;
-use crate::state::journal::{Journals, Recorded};
+use base::files;
+use base::principal::Principal;
+use base::text::counted;
+use config::{Config, Limits};
+use redact::{Outgoing as _, Surface};
+use run::broker::ExecutionContext;
+use run::execution::{Called, Export, Played, Script, Verdict, stall};
+use run::replay::{Matching, Parting, Player, Tape, Tool, shown};
+use run::scripts::{CASSETTE, EXTENSIONS};
+use server::gateway::Gateway;
+use state::journal::{Journals, Recorded};
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {

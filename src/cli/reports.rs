@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::ui::Ui;
 use super::workflow::{data, property};
 use super::{Failure, about};
-use crate::base::error::code_name;
-use crate::base::files;
-use crate::base::text::{head, push_visible};
-use crate::catalog::findings::RULES;
-use crate::config::process_env;
-use crate::run::broker::Mistake;
+use base::error::code_name;
+use base::files;
+use base::text::{head, push_visible};
+use catalog::findings::RULES;
+use config::process_env;
+use run::broker::Mistake;
 
 /// Address of the format's schema.
 const SARIF: &str = "https://json.schemastore.org/sarif-2.1.0.json";

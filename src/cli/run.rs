@@ -12,12 +12,12 @@ use wire::Language;
 use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::error::ErrorCode;
-use crate::base::limits;
-use crate::run::broker::{ExecutionContext, PARTED};
-use crate::run::execution::{self, Execution, Failed, Wanted};
-use crate::run::session::Session;
-use crate::server::gateway::Gateway;
+use base::error::ErrorCode;
+use base::limits;
+use run::broker::{ExecutionContext, PARTED};
+use run::execution::{self, Execution, Failed, Wanted};
+use run::session::Session;
+use server::gateway::Gateway;
 
 /// Most bytes read of a script; the configured limit is usually lower.
 const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;

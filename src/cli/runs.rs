@@ -11,13 +11,12 @@ use super::records::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::error::ErrorCode;
-use crate::base::text::counted;
-use crate::catalog::people;
-use crate::redact::{self, Outgoing as _, Surface};
-use crate::run::replay::{Asked, shown};
-use crate::state;
-use crate::state::journal::{Journals, Operation, Recorded, Run};
+use base::error::ErrorCode;
+use base::text::counted;
+use catalog::people;
+use redact::{Outgoing as _, Surface};
+use run::replay::{Asked, shown};
+use state::journal::{Journals, Operation, Recorded, Run};
 
 #[derive(Args)]
 pub(super) struct RunsArgs {
@@ -151,7 +150,7 @@ fn time(ms: u64) -> String {
 }
 
 /// One run in a line.
-fn line(run: &Run, recorded: Result<&Recorded, &crate::base::error::Error>) -> String {
+fn line(run: &Run, recorded: Result<&Recorded, &base::error::Error>) -> String {
     let (id, head) = (&run.file.id, &run.head);
     let begin = format!("{id}  {}  {}  {}", time(head.at_ms), head.client, head.language.as_str());
     let recorded = match recorded {
@@ -281,7 +280,7 @@ fn answer(run: &Run, operation: &Operation) -> String {
     let what = match (&given.outcome, given.left_out) {
         (Some(wire::Outcome::Ok(value)), _) => shown(value.get()),
         (Some(wire::Outcome::Err(error)), _) => {
-            shown(&format!("{}: {}", crate::base::error::code_name(error.code), error.message))
+            shown(&format!("{}: {}", base::error::code_name(error.code), error.message))
         }
         (None, bytes) => format!("too large to keep: {}", counted(bytes.unwrap_or_default(), "byte")),
     };

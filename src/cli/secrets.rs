@@ -10,11 +10,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::limits;
-use crate::config::secrets::keyring;
-use crate::config::{Config, process_env, state_folder};
-use crate::redact::secret;
-use crate::server::running;
+use base::limits;
+use config::secrets::keyring;
+use config::{Config, process_env, state_folder};
+use redact::secret;
+use server::running;
 
 /// Time for the answers of gateways: that of the secrets, and that of a slow server to start.
 const PATIENCE: Duration = Duration::from_secs(90);

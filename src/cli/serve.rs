@@ -8,12 +8,12 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global, signals};
-use crate::base::panics;
-use crate::config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
-use crate::run::telemetry;
-use crate::server::gateway::Gateway;
-use crate::server::mcp::HttpListener;
-use crate::server::{mcp, reload};
+use base::panics;
+use config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
+use run::telemetry;
+use server::gateway::Gateway;
+use server::mcp::HttpListener;
+use server::{mcp, reload};
 
 /// Delay before panicked background work is restarted.
 const AGAIN: Duration = Duration::from_secs(1);

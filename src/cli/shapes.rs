@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::Failure;
 use super::ui::Ui;
-use crate::redact::{Outgoing as _, Surface};
-use crate::server::gateway::Gateway;
+use redact::{Outgoing as _, Surface};
+use server::gateway::Gateway;
 
 /// Option of a command that prints data.
 #[derive(Args, Clone, Copy)]
@@ -54,7 +54,7 @@ pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
 
 /// State of the daemon, if one runs.
 #[cfg(unix)]
-pub(super) fn daemon(place: &crate::server::daemon::Place, state: Option<&Value>) -> Value {
+pub(super) fn daemon(place: &server::daemon::Place, state: Option<&Value>) -> Value {
     let mut shown = json!({
         "running": state.is_some(),
         "config": place.config,

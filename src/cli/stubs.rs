@@ -18,9 +18,9 @@ use super::findings::{self, ACCEPTED, FailOn};
 use super::reports::ReportArgs;
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::catalog::Catalog;
-use crate::catalog::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
-use crate::redact::{self, Surface};
+use catalog::Catalog;
+use catalog::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
+use redact::Surface;
 
 use tree::ByServer;
 
@@ -142,7 +142,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
         }
         false => {
             let offline = Global { config: None, catalog: from, engine: None, log: None, client: None };
-            offline.gateway(crate::config::Config::empty())?
+            offline.gateway(config::Config::empty())?
         }
     };
     let catalog = gateway.catalog();

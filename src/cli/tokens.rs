@@ -12,11 +12,10 @@ use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::error::ErrorCode;
-use crate::base::random;
-use crate::config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
-use crate::server::running;
-use crate::state;
+use base::error::ErrorCode;
+use base::random;
+use config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
+use server::running;
 
 /// Time for a gateway to take up the file.
 const PATIENCE: Duration = Duration::from_secs(15);

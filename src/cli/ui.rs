@@ -13,8 +13,8 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use tokio::time::sleep;
 
 use super::Failure;
-use crate::catalog::people;
-use crate::config::process_env;
+use catalog::people;
+use config::process_env;
 
 /// Time before a terminal shows that something takes long, and how often it is drawn.
 const PATIENCE: Duration = Duration::from_secs(1);

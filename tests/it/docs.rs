@@ -52,7 +52,7 @@ fn every_code_has_a_row() {
 /// Texts of every source file.
 fn sources(root: &Path) -> String {
     let (mut text, mut folders) =
-        (String::new(), ["src", "tests", "stubgen", "wire", "worker"].map(|f| root.join(f)).to_vec());
+        (String::new(), ["src", "crates", "tests", "stubgen", "wire", "worker"].map(|f| root.join(f)).to_vec());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
             let path = entry.path();
@@ -92,8 +92,8 @@ fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
     assert!(rows > 30 && wrong.is_empty(), "{rows} rows\n{}", wrong.join("\n"));
 }
 
-/// Most crates of the executable with the default features; tantivy alone brings 40.
-const MOST_CRATES: usize = 468;
+/// Most crates of others in the executable with the default features; tantivy alone brings 40.
+const MOST_CRATES: usize = 462;
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the count is to be seen in the log")]
@@ -105,11 +105,37 @@ fn the_executable_is_built_of_few_crates() {
         missing => return crate::real::skipped(&format!("cargo shows no tree of the crates: {missing:?}")),
     };
     let version = |line: &'_ str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
-    let crates: BTreeSet<_> = tree.lines().map(version).collect();
+    let crates: BTreeSet<_> = tree.lines().filter(|line| !line.starts_with("forgefs")).map(version).collect();
     eprintln!("{} crates", crates.len());
     assert!(
         (100..=MOST_CRATES).contains(&crates.len()),
         "{} crates, {MOST_CRATES} at most: see Cargo.toml",
         crates.len()
     );
+}
+
+/// cargo-fuzz has its own toolchain, so no test builds its targets: each is one line that a test reads.
+#[test]
+fn every_target_of_fuzz_is_listed_and_those_of_the_gateway_are_properties() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (manifest, readme) = (read("fuzz/Cargo.toml"), read("fuzz/README.md"));
+    let call = regex::Regex::new(r"\bforgefs_(catalog|run)::([a-z_:]+)::(\w+)\(data\)\);").expect("a pattern");
+    let mut properties = 0;
+    for entry in std::fs::read_dir(root.join("fuzz/fuzz_targets")).expect("a folder").flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let name = file.trim_end_matches(".rs");
+        assert!(manifest.contains(&format!("path = \"fuzz_targets/{file}\"")), "fuzz/Cargo.toml lacks {name}");
+        assert!(readme.contains(&format!("`{name}`")), "fuzz/README.md lacks {name}");
+        let Some(called) = call.captures(&read(&format!("fuzz/fuzz_targets/{file}"))).map(|found| {
+            let [owner, module, function] = [1, 2, 3].map(|group| found[group].to_owned());
+            (format!("crates/{owner}/src/{}.rs", module.replace("::", "/")), function)
+        }) else {
+            continue;
+        };
+        assert_eq!(called.1, name);
+        assert!(read(&called.0).contains(&format!("{name}(&data);")), "{name} is no property of {}", called.0);
+        properties += 1;
+    }
+    assert_eq!(properties, 7);
 }

@@ -1,14 +1,14 @@
-//! Rooms of `src/` use only those below them, and modules of a room each other in one direction.
+//! Modules of a crate use each other in one direction. Between crates Cargo holds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Uses of each module, with the files.
-type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<PathBuf>>>;
+type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// The rooms from below, with those of their folders that are modules of their own; the rest of a room is one.
-const ROOMS: [(&str, &[&str]); 9] = [
+/// The crates from below, with those of their folders that are modules of their own; the rest of a crate is one.
+const CRATES: [(&str, &[&str]); 9] = [
     ("base", &["*"]),
     ("redact", &[]),
     ("config", &["secrets"]),
@@ -22,51 +22,68 @@ const ROOMS: [(&str, &[&str]); 9] = [
 
 /// The module that a path belongs to: `run/broker/mod.rs` to `run/broker`, `catalog/vfs.rs` to `catalog`.
 fn module(path: &str) -> String {
-    let room = path.split('/').next().unwrap_or_default();
-    let modules = ROOMS.iter().find(|(name, _)| *name == room).map_or(&[][..], |(_, modules)| modules);
-    let rest = path[room.len()..].trim_start_matches('/');
+    let owner = path.split('/').next().unwrap_or_default();
+    let modules = CRATES.iter().find(|(name, _)| *name == owner).map_or(&[][..], |(_, modules)| modules);
+    let rest = path[owner.len()..].trim_start_matches('/');
     let own = modules.iter().find_map(|module| match *module {
-        "*" => rest.split('/').next().filter(|first| !["", "mod", "self"].contains(first)),
+        "*" => rest.split('/').next().filter(|first| !["", "lib", "self"].contains(first)),
         module => Some(module).filter(|module| rest == *module || rest.starts_with(&format!("{module}/"))),
     });
-    own.map_or_else(|| room.to_owned(), |module| format!("{room}/{module}"))
+    own.map_or_else(|| owner.to_owned(), |module| format!("{owner}/{module}"))
 }
 
 #[test]
-fn rooms_and_modules_use_each_other_in_one_direction() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut uses, mut upward) = (Uses::new(), BTreeSet::new());
-    let level = |module: &str| ROOMS.iter().position(|(room, _)| module.split('/').next() == Some(room));
-    for file in sources(&root) {
-        let within = file.strip_prefix(&root).expect("below it").with_extension("");
-        let own = module(&within.to_string_lossy());
-        assert!(level(&own).is_some(), "{own} is in no room");
-        for used in used(&fs::read_to_string(&file).expect("a source")).iter().map(|used| module(used)) {
-            if level(&used) > level(&own) {
-                upward.insert(format!("{own} uses {used} in {within:?}"));
-            }
+fn modules_of_a_crate_use_each_other_in_one_direction() {
+    let mut uses = Uses::new();
+    for (within, source) in sources() {
+        let own = module(within.trim_end_matches(".rs"));
+        let owner = within.split('/').next().unwrap_or_default();
+        assert!(CRATES.iter().any(|(name, _)| *name == owner), "{within}: {owner} is no crate that this test knows");
+        for used in used(&source) {
+            let used = module(&if owner == "cli" { used } else { format!("{owner}/{used}") });
             if used != own {
                 uses.entry(own.clone()).or_default().entry(used).or_default().insert(within.clone());
             }
         }
     }
-    assert!(uses.len() > 20 && uses["server/gateway"].contains_key("run/broker"), "not understood: {uses:?}");
-    assert_eq!(upward, BTreeSet::new());
+    assert!(uses.len() > 20 && uses["run/execution"].contains_key("run/broker"), "not understood: {uses:?}");
     let circles = circles(&uses);
     assert!(circles.is_empty(), "modules in a circle:\n{}", circles.join("\n"));
 }
 
-/// Every source file of the executable: without tests and fuzzing.
-fn sources(root: &Path) -> Vec<PathBuf> {
-    let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
-    while let Some(folder) = folders.pop() {
+/// The order that ARCHITECTURE.md lists is the one that the manifests have.
+#[test]
+fn a_crate_depends_only_on_those_above_it_in_the_list() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("a page");
+    let listed = CRATES.map(|(name, _)| architecture.find(&format!("/{name}/` |")).expect(name));
+    assert!(listed.is_sorted(), "the list has another order: {listed:?}");
+    for (at, (name, _)) in CRATES.iter().enumerate().take(CRATES.len() - 1) {
+        let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).expect("a manifest");
+        for (above, _) in CRATES.iter().skip(at) {
+            assert!(!manifest.contains(&format!("\n{above}.workspace")), "{name} depends on {above}");
+        }
+    }
+}
+
+/// Every source file of the executable, without tests and fuzzing: its path from the crate's name, and its text.
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut files, mut folders) = (Vec::new(), vec![(String::new(), root.join("src"))]);
+    for (name, _) in CRATES.iter().take(CRATES.len() - 1) {
+        folders.push((format!("{name}/"), root.join("crates").join(name).join("src")));
+    }
+    while let Some((within, folder)) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             match name.trim_end_matches(".rs") {
-                "tests" | "fuzzing" | "lib" | "main" => {}
-                _ if path.is_dir() => folders.push(path),
-                stem if stem != name => files.push(path),
+                "tests" | "fuzzing" => {}
+                "lib" | "main" if within.is_empty() => {}
+                _ if path.is_dir() => folders.push((format!("{within}{name}/"), path)),
+                stem if stem != name => {
+                    files.push((format!("{within}{name}"), fs::read_to_string(path).expect("a source")));
+                }
                 _ => {}
             }
         }
@@ -74,12 +91,10 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Paths that a source names by `crate::`, of up to three steps: `run/broker/policy`.
+/// Paths that a source names by `crate::`, of up to three steps: `broker/policy/access`.
 fn used(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    // Only in tests and fuzzing.
-    let code = code.replace("crate::fuzzing", "");
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         paths(rest, "", &mut found);
@@ -142,7 +157,7 @@ fn a_circle_is_found_and_named() {
     ];
     let mut uses = Uses::new();
     for (name, source) in sources {
-        let used = used(source).into_iter().map(|used| (module(&used), BTreeSet::from([PathBuf::from(name)])));
+        let used = used(source).into_iter().map(|used| (module(&used), BTreeSet::from([name.to_owned()])));
         uses.insert(name.to_owned(), used.collect());
     }
     let told = ["a uses b in {\"a\"}", "b uses c in {\"b\"}", "c uses a in {\"c\"}"];
@@ -190,12 +205,7 @@ fn what_belongs_in_one_place_is_there_alone() {
     for (_, _, invariant) in ONLY {
         assert!(architecture.contains(invariant), "ARCHITECTURE.md does not say: {invariant}");
     }
-    let root = root.join("src");
-    let mut found = Vec::new();
-    for file in sources(&root) {
-        let within = file.strip_prefix(&root).expect("below it").to_string_lossy().into_owned();
-        found.extend(misplaced(&within, &fs::read_to_string(&file).expect("a source")));
-    }
+    let found: Vec<String> = sources().iter().flat_map(|(within, source)| misplaced(within, source)).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 

@@ -222,10 +222,17 @@ fn crates_contain_the_files_that_their_sources_include() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let include = regex::Regex::new(r#"include_(?:str|bytes)!\("([^"]+)"\)"#).expect("a pattern");
     let mut found = 0;
-    for (package, folder) in
-        [("forgefs", ""), ("forgefs-stubgen", "stubgen"), ("forgefs-wire", "wire"), ("forgefs-worker", "worker")]
-    {
-        let words = ["package", "--list", "--allow-dirty", "--offline", "--package", package];
+    let others = ["confine", "stubgen", "wire", "worker"].map(str::to_owned);
+    let crates = fs::read_dir(root.join("crates")).expect("crates").flatten();
+    let crates = crates.map(|entry| format!("crates/{}", entry.file_name().to_string_lossy()));
+    let folders: Vec<String> = crates.chain(others).collect();
+    assert!(folders.len() > 10, "{folders:?}");
+    for folder in folders.iter().map(String::as_str).chain([""]) {
+        let package = match folder.rsplit('/').next() {
+            Some("") | None => "forgefs".to_owned(),
+            Some(name) => format!("forgefs-{name}"),
+        };
+        let words = ["package", "--list", "--allow-dirty", "--offline", "--package", &package];
         let listed = finish(Command::new("cargo").args(words).current_dir(root), "").success().stdout;
         let listed: Vec<&str> = listed.lines().collect();
         for needed in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "src/lib.rs"] {

@@ -422,7 +422,7 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
 /// Every name of the list, as it is written there; `*` is any rest.
 #[test]
 fn no_entry_sets_a_variable_that_steers_its_program() {
-    let source = include_str!("../../src/catalog/registry/start.rs");
+    let source = include_str!("../../crates/catalog/src/registry/start.rs");
     let list =
         source.split("const STEERING: &str = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("the list");
     let names: Vec<String> =

@@ -5,10 +5,6 @@
 
 mod checks;
 mod converters;
-/// The allocator that the gateway's own targets count with. A process has one: under cargo-fuzz it is the gateway's.
-#[cfg(test)]
-#[path = "../../src/fuzzing/memory.rs"]
-mod memory;
 mod scripts;
 
 use std::cell::RefCell;

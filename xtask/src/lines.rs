@@ -12,8 +12,10 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use crate::say;
 use crate::tasks::Workspace;
 
-/// Crates of the product.
-const CRATES: [&str; 5] = ["src", "confine/src", "stubgen/src", "wire/src", "worker/src"];
+/// Folders with crates of the product; a revision may lack some. In the first two, each folder is counted by itself.
+const FOLDERS: [&str; 6] = ["src", "crates", "confine/src", "stubgen/src", "wire/src", "worker/src"];
+/// The crate that only tests use.
+const TESTS_ALONE: &str = "inputs";
 
 impl Workspace {
     /// Prints the lines by crate and folder, and with a `revision` what they were then.
@@ -43,7 +45,7 @@ fn difference(then: usize, now: usize) -> i128 {
 fn at(root: &Path, revision: &str) -> anyhow::Result<BTreeMap<String, usize>> {
     let folder = tempfile::tempdir()?;
     let mut archive = Command::new("git");
-    archive.args(["archive", revision, "--"]).args(CRATES).current_dir(root);
+    archive.args(["archive", revision]).current_dir(root);
     let mut archive = archive.stdout(Stdio::piped()).spawn().context("git")?;
     let files = archive.stdout.take().context("no output of git")?;
     tar::Archive::new(files).unpack(folder.path())?;
@@ -53,12 +55,15 @@ fn at(root: &Path, revision: &str) -> anyhow::Result<BTreeMap<String, usize>> {
     }
 }
 
-/// Lines of each crate, of each folder of the largest one, and of all.
+/// Lines of each crate, of each folder where several crates or rooms stand in one, and of all.
 fn count(root: &Path) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut counted = BTreeMap::new();
-    for of in CRATES {
+    for of in FOLDERS {
         let folder = root.join(of);
-        let (mut files, mut tests) = (Vec::new(), BTreeSet::new());
+        if !folder.is_dir() {
+            continue;
+        }
+        let (mut files, mut tests) = (Vec::new(), BTreeSet::from([folder.join(TESTS_ALONE)]));
         collect(&folder, &mut files)?;
         let mut lines = BTreeMap::new();
         for file in &files {
@@ -72,13 +77,15 @@ fn count(root: &Path) -> anyhow::Result<BTreeMap<String, usize>> {
             if tests.iter().any(|test| file.starts_with(test) || *file == test.with_extension("rs")) {
                 continue;
             }
-            let within = file.strip_prefix(&folder)?;
-            let first = within.components().next().context("a name")?.as_os_str().to_string_lossy();
-            *counted.entry(of.to_owned()).or_default() += lines;
+            let place = match of.strip_suffix("/src") {
+                Some(name) => name.to_owned(),
+                None => {
+                    let first = file.strip_prefix(&folder)?.components().next().context("a name")?;
+                    first.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned()
+                }
+            };
+            *counted.entry(place).or_default() += lines;
             *counted.entry("total".to_owned()).or_default() += lines;
-            if of == CRATES[0] {
-                *counted.entry(format!("{of}/{}", first.trim_end_matches(".rs"))).or_default() += lines;
-            }
         }
     }
     Ok(counted)

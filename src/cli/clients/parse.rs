@@ -6,7 +6,7 @@ use jsonc_parser::errors::ParseError;
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::Value;
 
-use crate::config::{Position, position};
+use config::{Position, position};
 
 /// JSON as clients accept it. The parser's other leniency would hide mistakes.
 pub(in crate::cli) const JSON: ParseOptions = ParseOptions {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::document::{self, Document, NAME};
-use crate::base::files::{Edited, Layout};
 use crate::cli::clients::{Client, Located};
+use base::files::{Edited, Layout};
 
 /// An edit of a file as it was read.
 pub(super) struct Plan {

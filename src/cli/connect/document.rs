@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
 use super::{json, toml};
-use crate::base::text;
 use crate::cli::clients::{Client, Form, parse};
 use crate::cli::init::masked;
+use base::text;
 
 /// Name of ForgeFS among a client's servers.
 pub(super) const NAME: &str = "forgefs";

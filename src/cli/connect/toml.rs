@@ -8,7 +8,7 @@ use toml_edit::{Array, Document, Formatted, Item, Table};
 
 use super::document::{self, OWN};
 use crate::cli::clients::parse;
-use crate::config::{ConfigError, Edit, NewServer};
+use config::{ConfigError, Edit, NewServer};
 
 /// Adds or updates a server. Keys of it that are not in `entry` stay.
 pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Result<String, String> {

@@ -16,12 +16,12 @@ use wire::Language;
 use self::tokens::Tokens;
 use super::ui::Ui;
 use super::{Failure, Global, own_executable};
-use crate::base::principal::Principal;
-use crate::config::{Config, Server, Transport};
-use crate::run::execution::Request;
-use crate::run::session::Session;
-use crate::server::gateway::{Gateway, Options};
-use crate::server::mcp::{definitions, render_instructions, server_names};
+use ::server::gateway::{Gateway, Options};
+use ::server::mcp::{definitions, render_instructions, server_names};
+use base::principal::Principal;
+use config::{Config, Server, Transport};
+use run::execution::Request;
+use run::session::Session;
 
 /// The sample servers.
 const ROLES: [(&str, &str); 3] =

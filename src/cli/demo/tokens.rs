@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::base::text::BYTES_PER_TOKEN;
+use base::text::BYTES_PER_TOKEN;
 
 /// Bytes and o200k tokens of each text. `cargo xtask docs` counts those that `demo --texts` prints.
 const COUNTED: &str = include_str!("tokens.json");

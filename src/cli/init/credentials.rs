@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
-use crate::config::Env;
-use crate::redact::sounds_secret;
+use config::Env;
+use redact::sounds_secret;
 
 /// Handling of credentials in a host's file.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::loss::Loss;
-use crate::config::keeps_session;
+use config::keeps_session;
 
 /// Comment on `share = "session"`.
 pub(super) const OWN_SESSION: &str =

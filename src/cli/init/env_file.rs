@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use crate::base::files::Edited;
-use crate::base::limits;
-use crate::config::{Config, variable_line};
+use base::files::Edited;
+use base::limits;
+use config::{Config, variable_line};
 
 /// The file with its new content.
 pub(in crate::cli) struct EnvFile {

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use super::spelling::{decoded, occurrences, percent_decoded};
-use crate::redact;
-use crate::redact::sounds_secret;
+use redact::sounds_secret;
 
 /// First byte, byte after the last, and a name.
 pub(super) type Span = (usize, usize, String);

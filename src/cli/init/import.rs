@@ -11,7 +11,7 @@ use super::read::{Found, read};
 use super::spelling::Known;
 use super::translate;
 use crate::cli::clients::{Host, Os, home, show};
-use crate::config::{Config, Env};
+use config::{Config, Env};
 
 /// Sources of an import.
 pub(super) struct Sources<'a> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::text;
+use base::text;
 
 /// Most bytes shown of a foreign text.
 const WIDEST: usize = 80;

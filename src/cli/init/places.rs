@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::clients::{Base, CLIENTS, Host, Os, project_folders};
-use crate::config::Env;
+use config::Env;
 
 impl Host {
     /// True if the host expands `${…}` in its values.

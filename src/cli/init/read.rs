@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::places::Place;
 use super::references::Input;
-use crate::base::files;
 use crate::cli::clients::{Host, parse};
+use base::files;
 
 /// Most bytes of a project's file, and of a user's: Claude Code keeps its history beside the servers.
 const LONGEST_SHARED: u64 = 1 << 20;

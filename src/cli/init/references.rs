@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::hidden::{in_text, is_plausible, is_random};
-use crate::redact::sounds_secret;
+use redact::sounds_secret;
 
 /// Scope of a value's references.
 pub(super) struct Scope<'a> {

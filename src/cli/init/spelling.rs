@@ -6,7 +6,6 @@ use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
 use super::hidden::Span;
-use crate::redact;
 
 /// Shorter credentials are not searched elsewhere: they would occur by chance.
 const SHORTEST: usize = 6;

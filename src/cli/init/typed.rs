@@ -12,8 +12,8 @@ use super::read::Found;
 use super::spelling::Known;
 use super::translate;
 use crate::cli::clients::Host;
-use crate::config::Env;
-use crate::redact::sounds_secret;
+use config::Env;
+use redact::sounds_secret;
 
 /// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
 const SHORTEST: usize = 8;

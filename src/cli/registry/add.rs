@@ -6,13 +6,13 @@ use clap::Args;
 use url::Url;
 
 use super::{Place, failed};
-use crate::base::address::Reach;
-use crate::base::text::head;
-use crate::catalog::people;
-use crate::catalog::registry::{Choice, Entry, Kind, LATEST, Start, Status, is_name};
 use crate::cli::servers::{self, How, Origin};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
+use base::address::Reach;
+use base::text::head;
+use catalog::people;
+use catalog::registry::{Choice, Entry, Kind, LATEST, Start, Status, is_name};
 
 /// Most bytes of a text of an entry.
 const TEXT: usize = 300;

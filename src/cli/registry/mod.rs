@@ -10,11 +10,11 @@ use clap::{Args, Subcommand};
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::base::fetch::Fault;
-use crate::base::text::counted;
-use crate::catalog::people;
-use crate::catalog::registry::{OFFICIAL, Registry};
-use crate::config::{Config, cache_folder, process_env};
+use base::fetch::Fault;
+use base::text::counted;
+use catalog::people;
+use catalog::registry::{OFFICIAL, Registry};
+use config::{Config, cache_folder, process_env};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

@@ -6,13 +6,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Place, failed, in_words};
-use crate::base::limits;
-use crate::base::text::head;
-use crate::catalog::people;
-use crate::catalog::registry::{Entry, Status};
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
+use base::limits;
+use base::text::head;
+use catalog::people;
+use catalog::registry::{Entry, Status};
 
 /// Most bytes of a description.
 const DESCRIPTION: usize = 100;

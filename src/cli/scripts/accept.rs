@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::proposals::Desk;
 use super::told;
-use crate::base::limits;
-use crate::base::tree::Tree;
-use crate::catalog::people;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::run::proposals::Kept;
-use crate::run::scripts::CASSETTE;
+use base::limits;
+use base::tree::Tree;
+use catalog::people;
+use run::proposals::Kept;
+use run::scripts::CASSETTE;
 
 #[derive(Args)]
 pub(super) struct AcceptArgs {

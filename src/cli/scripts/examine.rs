@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Place;
 use super::rights::{self, Reach};
-use crate::base::error::{ErrorCode, code_name};
-use crate::base::principal::Principal;
-use crate::catalog::Catalog;
-use crate::catalog::manifest::ServerEntry;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, OTHERS, wait_for};
-use crate::config::Start;
-use crate::run::broker::{Judgement, Mistake, is_read_only};
-use crate::run::sandbox::Failure as Failed;
-use crate::run::scripts::{Folder, Lock, Locked, LockedCall, SERVER, Source, Use, declared};
+use base::error::{ErrorCode, code_name};
+use base::principal::Principal;
+use catalog::Catalog;
+use catalog::manifest::ServerEntry;
+use config::Start;
+use run::broker::{Judgement, Mistake, is_read_only};
+use run::sandbox::Failure as Failed;
+use run::scripts::{Folder, Lock, Locked, LockedCall, SERVER, Source, Use, declared};
 
 /// One script as the checker sees it.
 pub(super) struct Examined {
@@ -57,7 +57,7 @@ pub(super) async fn all(global: &Global, place: &Place, ui: Ui) -> Result<Vec<Ex
     let mut config = place.config.clone();
     let max_bytes = config.sandbox.limits.code_bytes;
     // They are judged by their texts, whatever is locked now.
-    config.scripts = crate::config::Scripts::default();
+    config.scripts = config::Scripts::default();
     config.servers.values_mut().for_each(|server| server.start = Start::Eager);
     let gateway = global.gateway(config)?;
     let folder = &place.folder;

@@ -17,11 +17,11 @@ use super::reports::{self, Report, ReportArgs};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, test};
-use crate::base::text::counted;
-use crate::catalog::people;
-use crate::config::{self, Config};
-use crate::run::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
+use base::text::counted;
+use catalog::people;
+use config::Config;
 use examine::Examined;
+use run::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
 
 #[derive(Args)]
 pub(super) struct ScriptsArgs {

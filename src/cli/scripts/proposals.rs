@@ -11,15 +11,15 @@ use wire::Language;
 
 use super::examine::{self, Examined};
 use super::{Place, told};
-use crate::base::text::counted;
-use crate::catalog::people;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, test};
-use crate::run::approvals::rfc3339;
-use crate::run::proposals::{Extension, Kept, Proposals};
-use crate::run::replay::Difference;
-use crate::run::scripts::{Folder, Source, in_file};
+use base::text::counted;
+use catalog::people;
+use run::approvals::rfc3339;
+use run::proposals::{Extension, Kept, Proposals};
+use run::replay::Difference;
+use run::scripts::{Folder, Source, in_file};
 
 /// Longest search for a short difference of two texts.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Desk {
     pub(super) fn find(&self, name: &str) -> Result<Kept, Failure> {
         let found = self.proposals.find(name)?;
         found.ok_or_else(|| {
-            let what = format!("there is no proposal {}", people::quoted(crate::base::text::head(name, 200)));
+            let what = format!("there is no proposal {}", people::quoted(base::text::head(name, 200)));
             Failure::usage(what).hint("`forgefs scripts proposals` lists them")
         })
     }
@@ -124,8 +124,7 @@ fn facts(desk: &Desk, kept: &Kept) -> Value {
 /// Who proposed it, in words; the name that a client gives itself is its own claim.
 fn who(kept: &Kept) -> String {
     let proposal = &kept.proposal;
-    let agent =
-        proposal.agent.as_deref().map(|agent| format!(", as {}", people::quoted(crate::base::text::head(agent, 200))));
+    let agent = proposal.agent.as_deref().map(|agent| format!(", as {}", people::quoted(base::text::head(agent, 200))));
     format!("client {}{}", people::line(&proposal.client), agent.unwrap_or_default())
 }
 
@@ -136,13 +135,13 @@ fn list(desk: &Desk, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failur
             Ok(kept) => {
                 if !json {
                     let (name, effect, at) = (&kept.proposal.name, desk.effect(&kept), rfc3339(kept.proposal.at_ms));
-                    let run = people::line(crate::base::text::head(&kept.proposal.run, 40)).into_owned();
+                    let run = people::line(base::text::head(&kept.proposal.run, 40)).into_owned();
                     ui.out(&format!("{name}  {effect}  {at}  run {run}  {}", who(&kept)));
                 }
                 entries.push(facts(desk, &kept));
             }
             Err((file, why)) => {
-                let why = people::line(crate::base::text::head(&why, 300)).into_owned();
+                let why = people::line(base::text::head(&why, 300)).into_owned();
                 if !json {
                     ui.out(&format!("{}  damaged: {why}", people::line(&file)));
                 }
@@ -186,7 +185,7 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
     }
     ui.out(&format!("{}  {effect}", kept.proposal.name));
     ui.out(&format!("from    {}", who(&kept)));
-    let run = people::line(crate::base::text::head(&kept.proposal.run, 40)).into_owned();
+    let run = people::line(base::text::head(&kept.proposal.run, 40)).into_owned();
     ui.out(&format!("run     {run}, {}", rfc3339(kept.proposal.at_ms)));
     ui.out(&format!("file    {}", desk.proposals.shown(&kept.file)));
     ui.out("script");

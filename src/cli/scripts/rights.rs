@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::examine::Examined;
-use crate::run::scripts::{LockedCall, SERVER};
+use run::scripts::{LockedCall, SERVER};
 
 /// Tools that a script reaches, directly and through others.
 pub(super) struct Reach {

@@ -10,12 +10,12 @@ use super::super::replay::{called, nowhere, offline, recorded};
 use super::super::shapes::{self, Format};
 use super::super::ui::Ui;
 use super::super::{Failure, Global, runs};
-use crate::base::error::ErrorCode;
-use crate::catalog::people;
-use crate::config::{self, Limits};
-use crate::redact::{self, Surface};
-use crate::run::broker::ExecutionContext;
-use crate::run::scripts::{self, Saved, Wanted, is_script_name};
+use base::error::ErrorCode;
+use catalog::people;
+use config::Limits;
+use redact::Surface;
+use run::broker::ExecutionContext;
+use run::scripts::{self, Saved, Wanted, is_script_name};
 
 #[derive(Args)]
 pub(super) struct SaveArgs {

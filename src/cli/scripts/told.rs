@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::Place;
 use super::examine::{Examined, Refusal};
-use crate::base::error::code_name;
-use crate::catalog::people;
 use crate::cli::reports::{self, Level, Problem};
 use crate::cli::test::Below;
 use crate::cli::ui::Ui;
-use crate::run::scripts::{FILE, Source};
+use base::error::code_name;
+use catalog::people;
+use run::scripts::{FILE, Source};
 
 /// The file of a script as people know it: below the folder's name.
 pub(super) fn file(folder: &Path, source: &Source) -> String {

@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 
 use super::target::{self, Target};
 use super::tried::{State, Tried, Verdict};
-use crate::catalog::manifest::{FirstUse, ServerEntry};
 use crate::cli::init::{Surroundings, Typed, Words, key, reading};
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
-use crate::state;
+use catalog::manifest::{FirstUse, ServerEntry};
+use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]

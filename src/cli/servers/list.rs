@@ -8,12 +8,12 @@ use toml::Value as Toml;
 
 use super::target::Target;
 use super::tried::State;
-use crate::catalog::people;
 use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all};
-use crate::config::{Config, Edit, Unmatched, process_env};
+use catalog::people;
+use config::{Config, Edit, Unmatched, process_env};
 
 #[derive(Args)]
 pub(in crate::cli) struct ListArgs {

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::files::Edited;
-use crate::base::limits;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::config::{Config, ConfigError, Edit, SCHEMA_ADDRESS, check_text, process_env};
+use base::files::Edited;
+use base::limits;
+use config::{Config, ConfigError, Edit, SCHEMA_ADDRESS, check_text, process_env};
 
 /// Longest file.
 const LONGEST: u64 = limits::CONFIGURATION.max as u64;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use stubgen::{Annotations, ToolStub};
 
-use crate::base::text::head;
-use crate::catalog::manifest::{ServerEntry, ServerState};
-use crate::catalog::people;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all, signals};
-use crate::config::{Config, Transport};
-use crate::redact::{Outgoing as _, Results, Surface};
-use crate::server::gateway::Gateway;
+use base::text::head;
+use catalog::manifest::{ServerEntry, ServerState};
+use catalog::people;
+use config::{Config, Transport};
+use redact::{Outgoing as _, Results, Surface};
+use server::gateway::Gateway;
 
 /// Least timeout of the first start: a launcher such as npx downloads the server then.
 const FIRST_START: Duration = Duration::from_secs(180);

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{Failure, Global, Ui, current, drift, tree};
-use crate::catalog::Catalog;
-use crate::catalog::findings::{Finding, Item, Severity};
-use crate::catalog::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
-use crate::catalog::people;
 use crate::cli::findings::{self, Acceptance};
-use crate::config::process_env;
-use crate::state;
+use catalog::Catalog;
+use catalog::findings::{Finding, Item, Severity};
+use catalog::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
+use catalog::people;
+use config::process_env;
 
 pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use stubgen::{Param, ServerDef, ToolStub};
 
-use crate::catalog::findings::Item;
-use crate::catalog::manifest::wording;
+use catalog::findings::Item;
+use catalog::manifest::wording;
 
 /// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

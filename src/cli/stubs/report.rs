@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::drift::{self, Class, Finding as Difference};
 use super::tree::Change;
 use super::{Failure, Ui};
-use crate::base::text::push_visible;
-use crate::catalog::Catalog;
-use crate::catalog::findings::Item;
-use crate::catalog::manifest::OFFERS;
 use crate::cli::findings::{self, ACCEPTED, Found};
 use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
+use base::text::push_visible;
+use catalog::Catalog;
+use catalog::findings::Item;
+use catalog::manifest::OFFERS;
 
 /// A tool that differs from its review.
 #[derive(Serialize)]

@@ -7,12 +7,12 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
-use crate::base::json;
-use crate::base::limits::PIN_FILE;
-use crate::base::tree::{Kind, Tree};
-use crate::catalog::manifest::LOCK;
 use crate::cli::findings::{ACCEPTED, Accepted};
-use crate::state::shapes::Shapes;
+use base::json;
+use base::limits::PIN_FILE;
+use base::tree::{Kind, Tree};
+use catalog::manifest::LOCK;
+use state::shapes::Shapes;
 
 /// Most bytes of memory of the values in it.
 const MAX_TREE: usize = 1 << 30;

@@ -108,7 +108,7 @@ fn within_memory(script: &str) -> Result<Facts, ScriptError> {
 #[cfg(test)]
 fn within_memory(script: &str) -> Result<Facts, ScriptError> {
     let _ = (parsed("enum E { A = 1 }"), parsed("1 +"));
-    let (result, spent) = super::memory::spent(|| parsed(script));
+    let (result, spent) = inputs::spent(|| parsed(script));
     let (each, besides) = wire::PARSING_MEMORY;
     let most = script.len() * each + besides;
     assert!(spent.peak <= most, "{} bytes at once, {most} allowed: {script:?}", spent.peak);

@@ -1,0 +1,99 @@
+//! Input limits: one table for every field from a script, a client, a server or a file.
+//!
+//! A limit is checked where its field comes in, before any work on it. The operator's limits are in
+//! [`config::Limits`]. `cargo xtask docs` writes docs/limits.md from the table.
+
+mod bounds;
+mod fields;
+
+use crate::error::{Error, ErrorCode, Result};
+
+pub use bounds::*;
+pub use fields::*;
+
+/// Unit of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of UTF-8.
+    Bytes,
+    /// Items of the field's kind.
+    Items,
+    /// Levels of nesting.
+    Levels,
+    /// Seconds of waiting.
+    Seconds,
+}
+
+impl Unit {
+    /// Formats `1 level`, `64 items`.
+    fn counted(self, count: usize) -> String {
+        let unit = match self {
+            Self::Bytes => "byte",
+            Self::Items => "item",
+            Self::Levels => "level",
+            Self::Seconds => "second",
+        };
+        if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+    }
+}
+
+/// Limit of one field.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Field name in messages.
+    pub field: &'static str,
+    /// Maximum.
+    pub max: usize,
+    /// Unit of `max`.
+    pub unit: Unit,
+    /// Origin of the field.
+    pub place: &'static str,
+    /// Configuration key that raises it; `None` for a fixed limit.
+    pub key: Option<&'static str>,
+}
+
+impl Limit {
+    const fn new(field: &'static str, max: usize, unit: Unit, place: &'static str) -> Self {
+        Self { field, max, unit, place, key: None }
+    }
+
+    const fn raised_by(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Checks the size of a field.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` that names the field, its size, the limit and how to raise it.
+    pub fn check(&self, size: usize) -> Result<()> {
+        if size <= self.max { Ok(()) } else { Err(self.exceeded(ErrorCode::InvalidArgs, size)) }
+    }
+
+    /// The error for a field of this size, with another code than that of [`Limit::check`].
+    #[must_use]
+    pub fn exceeded(&self, code: ErrorCode, size: usize) -> Error {
+        let Self { field, max, .. } = self;
+        let counted = |count: usize| self.unit.counted(count);
+        let hint = match self.key {
+            Some(key) => format!("send less, or raise `{key}` in the configuration"),
+            None => "send less; this limit is fixed (docs/limits.md)".to_owned(),
+        };
+        Error::new(code, format!("{field}: {}, over the limit of {}", counted(size), counted(*max))).hint(hint)
+    }
+}
+
+/// The table as a page of the documentation.
+#[must_use]
+pub fn documentation() -> String {
+    let mut page = include_str!("../templates/limits.md").to_owned();
+    for Bound { work, counted, each, besides } in bounds::ALL {
+        page.push_str(&format!("| {work} | {} | {each} | {besides} |\n", counted.name()));
+    }
+    page.push_str(include_str!("../templates/limits-fields.md"));
+    for Limit { field, max, unit, place, key } in fields::ALL {
+        let most = unit.counted(*max);
+        let key = key.map_or_else(|| "fixed".to_owned(), |key| format!("`{key}`"));
+        page.push_str(&format!("| {field} | {most} | {place} | {key} |\n"));
+    }
+    page
+}

@@ -1,0 +1,61 @@
+//! Principal of a request.
+
+use std::sync::Arc;
+
+use crate::random;
+
+/// Client of this machine's user: on stdio, on the command line, and on HTTP without tokens.
+pub const LOCAL: &str = "local";
+
+/// Principal of a request: policy, budgets, audit, metrics and state take it from here. A session belongs to a client,
+/// a client has a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal {
+    /// Client authenticated by the gateway; `local` on stdio and for the command line. For the client's own name see
+    /// [`Session::client`](run::session::Session::client).
+    pub client: Arc<str>,
+    /// Profile that its credentials give it; that of its configuration comes first.
+    pub profile: Option<Arc<str>>,
+    /// Session of that client.
+    pub session: Arc<str>,
+    /// Name on record of a person of the console, who acts as this machine's user.
+    pub person: Option<Arc<str>>,
+}
+
+impl Principal {
+    /// A new session of the client `local`.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::of(LOCAL)
+    }
+
+    /// Name on record: of the person or the client; `None` for [`LOCAL`].
+    #[must_use]
+    pub fn named(&self) -> Option<&str> {
+        self.person.as_deref().or_else(|| Some(&*self.client).filter(|client| *client != LOCAL))
+    }
+
+    /// A new session of a person of the console. No client has such a name.
+    #[must_use]
+    pub fn of_console(person: &str) -> Self {
+        Self { person: Some(format!("console/{person}").into()), ..Self::local() }
+    }
+
+    /// Party that takes turns with others: the client, or the session of this machine's user.
+    #[must_use]
+    pub fn party(&self) -> Arc<str> {
+        self.named().map_or_else(|| Arc::clone(&self.session), Into::into)
+    }
+
+    /// A new session of a client.
+    #[must_use]
+    pub fn of(client: &str) -> Self {
+        Self { client: client.into(), profile: None, session: random::id().into(), person: None }
+    }
+}
+
+impl Default for Principal {
+    fn default() -> Self {
+        Self::local()
+    }
+}

@@ -1,0 +1,31 @@
+//! Identifiers and tokens from the system's random generator.
+
+/// An identifier of twelve hexadecimal digits for records, sessions and files.
+pub fn id() -> String {
+    let mut bytes = [0; 6];
+    // Without randomness records of one moment share an id, and differ by their time.
+    let _ = getrandom::fill(&mut bytes);
+    hex(&bytes)
+}
+
+/// An unguessable token of 128 bits.
+pub fn token() -> String {
+    let mut bytes = [0; 16];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        tracing::warn!(%error, "no randomness");
+        return format!("{:p}-{:?}", &raw const bytes, std::time::Instant::now());
+    }
+    hex(&bytes)
+}
+
+/// An unguessable number of 32 bits, or 0 if the system has no randomness.
+pub fn number() -> u32 {
+    let mut bytes = [0; 4];
+    let _ = getrandom::fill(&mut bytes);
+    u32::from_le_bytes(bytes)
+}
+
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

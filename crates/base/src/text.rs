@@ -1,0 +1,40 @@
+//! Cuts and escapes text from outside.
+
+/// Average bytes per token, for estimates without a tokenizer.
+pub const BYTES_PER_TOKEN: usize = 4;
+
+/// The beginning of `text`, at most `bytes`, cut between characters.
+#[must_use]
+pub fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// `1 call`, `2 calls`.
+#[must_use]
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A name, path or query from outside for an error: its beginning, and its length if it is cut.
+#[must_use]
+pub fn brief(text: &str) -> std::borrow::Cow<'_, str> {
+    const SHOWN: usize = 200;
+    match head(text, SHOWN) {
+        whole if whole.len() == text.len() => whole.into(),
+        cut => format!("{cut}… ({} bytes)", text.len()).into(),
+    }
+}
+
+/// Appends text from outside, with controls and other invisible characters escaped, but where writing or emoji have one.
+pub fn push_visible(text: &mut String, line: &str) {
+    let (mut before, mut rest) = (None, line.chars().peekable());
+    while let Some(c) = rest.next() {
+        let is_shown = !stubgen::is_format(c) || stubgen::is_usual(c, before, rest.peek().copied());
+        if is_shown || matches!(c, '\t' | '\n') {
+            text.push(c);
+        } else {
+            text.extend(c.escape_unicode());
+        }
+        before = Some(c);
+    }
+}

@@ -1,0 +1,130 @@
+//! Tools under names of their own, for clients that call them without a script: `SERVER__TOOL`.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Catalog, ToolRef};
+use crate::manifest::ServerEntry;
+use stubgen::ToolStub;
+
+/// Longest name: hosts refuse tools with a longer one.
+const MAX_NAME: usize = 64;
+/// Digits of the digest that tells long or equal names apart.
+const DIGITS: usize = 8;
+
+/// The tools of a catalog by their own names, in its order. Quarantined ones have none.
+#[derive(Debug, Default)]
+pub(super) struct Direct {
+    names: Vec<(String, ToolRef)>,
+    by_name: HashMap<String, ToolRef>,
+    /// Bytes of all definitions.
+    bytes: usize,
+}
+
+/// A tool with its own name.
+pub struct Named<'a> {
+    /// The name: letters, digits and `_`, unique.
+    pub name: &'a str,
+    /// The tool's server.
+    pub server: &'a ServerEntry,
+    /// The tool.
+    pub tool: &'a ToolStub,
+}
+
+impl Catalog {
+    fn direct(&self) -> &Direct {
+        self.direct.get_or_init(|| {
+            let mut direct = Direct::default();
+            let mut taken = HashSet::with_capacity(self.tools.len());
+            for place in &self.tools {
+                let (server, tool) = self.at(*place);
+                if server.quarantine.contains_key(&tool.ident) {
+                    continue;
+                }
+                let name = name(server, tool, &taken);
+                taken.insert(name.clone());
+                direct.bytes += name.len() + tool.definition.text_bytes();
+                direct.by_name.insert(name.clone(), *place);
+                direct.names.push((name, *place));
+            }
+            direct
+        })
+    }
+
+    fn at(&self, place: ToolRef) -> (&ServerEntry, &ToolStub) {
+        let server = &*self.servers[place.server];
+        (server, &server.stubs.tools[place.tool])
+    }
+
+    /// Every tool that is not held, by its own name.
+    pub fn named_tools(&self) -> impl Iterator<Item = Named<'_>> {
+        self.direct().names.iter().map(|(name, place)| {
+            let (server, tool) = self.at(*place);
+            Named { name, server, tool }
+        })
+    }
+
+    /// The tool with this own name.
+    #[must_use]
+    pub fn named_tool(&self, name: &str) -> Option<Named<'_>> {
+        let (name, place) = self.direct().by_name.get_key_value(name)?;
+        let (server, tool) = self.at(*place);
+        Some(Named { name, server, tool })
+    }
+
+    /// Bytes of the definitions of all tools.
+    #[must_use]
+    pub fn definition_bytes(&self) -> usize {
+        self.direct().bytes
+    }
+}
+
+fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> String {
+    let plain = format!("{}__{}", server.ident, tool.ident);
+    if plain.len() <= MAX_NAME && !taken.contains(&plain) {
+        return plain;
+    }
+    let digest = stubgen::digest(&format!("{}\n{}", server.name, tool.name));
+    // Identifiers are ASCII. A server may have chosen a name that looks like this one.
+    let numbered = |number: usize| {
+        let end = if number == 0 { String::new() } else { format!("_{number}") };
+        let beginning = base::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());
+        format!("{beginning}_{}{end}", base::text::head(&digest, DIGITS))
+    };
+    (0..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::manifest::ServerState;
+    use upstream::Listing;
+
+    #[test]
+    fn names_are_unique_and_short_whatever_servers_and_tools_are_called() {
+        let long = "long_".repeat(30);
+        let of = |name: &str, tools: &[&str]| {
+            let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}})).collect();
+            let ident = stubgen::assign_idents(&[name]).remove(0);
+            let listing = Listing { tools, ..Listing::default() };
+            Arc::new(ServerEntry::listed(name, &ident, None, listing, ServerState::Offline))
+        };
+        // A name that looks like the one that a digest would make.
+        let like = format!("b__c_{}", base::text::head(&stubgen::digest("a__b\nc"), DIGITS));
+        let one = of("a", &["b__c", "x y", "ü", &like]);
+        let servers = vec![one, of("a__b", &["c"]), of("z", &[&long, &format!("{long}2")])];
+        let catalog = Catalog::build(servers).expect("a catalog");
+        let names: Vec<String> = catalog.named_tools().map(|named| named.name.to_owned()).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), 7, "{names:?}");
+        for name in &names {
+            let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            assert!(name.len() <= MAX_NAME && is_plain, "{name}");
+            assert!(catalog.named_tool(name).is_some_and(|named| named.name == name), "{name}");
+        }
+        assert!(names.contains(&"a__b__c".to_owned()) && catalog.named_tool("nowhere__x").is_none());
+        assert!(catalog.definition_bytes() > 100);
+    }
+}

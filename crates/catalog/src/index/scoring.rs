@@ -1,0 +1,252 @@
+//! Scores documents for the words of a query: BM25 over all segments, with statistics of the whole index, so that a
+//! score does not depend on how the documents are divided.
+
+use std::collections::BTreeMap;
+
+use tantivy::Term;
+use tantivy::postings::TermInfo;
+use tantivy::query::FuzzyTermQuery;
+use tantivy::schema::Field;
+
+use super::scores::Scores;
+use super::segment::{Segment, Words};
+use super::segments::Placed;
+use super::{Index, POSTINGS_A_STEP, broken, query, synonyms};
+use base::error::Result;
+use base::meter::{Halt, Meter, Stopped};
+
+/// Costs in metered steps: a look-up in one segment, and a character of a word that is searched as misspelt.
+const LOOK_UP: u64 = 10;
+const FUZZY_CHARACTER: u64 = 1_000;
+/// Most known words that an unknown one may stand for.
+const MAX_MEANT: usize = 4;
+/// Most candidates, known words with an unknown one as prefix or near it, to choose them from. A server can list a
+/// million.
+const MAX_LIKE: usize = 256;
+/// Steps per candidate.
+const LIKE: u64 = 4;
+
+/// Scores of one part of a query, cleared after each.
+pub(super) struct Scratch {
+    pub(super) all: Scores,
+    of_name: Scores,
+    of_term: Scores,
+    /// For each server, the sum over the words of the best score of its tools.
+    pub(super) of_server: Scores,
+    of_server_term: Scores,
+}
+
+impl Scratch {
+    pub(super) fn new(documents: usize, servers: usize) -> Self {
+        let [all, of_name, of_term] = [(); 3].map(|()| Scores::new(documents));
+        Self { all, of_name, of_term, of_server: Scores::new(servers), of_server_term: Scores::new(servers) }
+    }
+}
+
+/// A word where it occurs.
+pub(super) type Occurrences<'i> = Vec<(&'i Placed, TermInfo)>;
+
+/// A word of a query, or another that counts for it.
+pub(super) struct Variant<'i> {
+    pub(super) stem: String,
+    /// Why it counts: `word`, `synonym`, or `like` for a known word that an unknown one may stand for.
+    pub(super) how: &'static str,
+    /// Its weight beside the word's own.
+    share: f32,
+    pub(super) found: Occurrences<'i>,
+    /// Number of documents with it.
+    pub(super) count: u32,
+}
+
+impl Index {
+    /// Scores each document for `terms`: of a word and its synonyms the best counts, once. Returns the limit that a
+    /// document with each word many times nears.
+    pub(super) fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<f32, Halt> {
+        let Scratch { all, of_name, of_term, of_server, of_server_term } = scratch;
+        let mut perfect = f32::MIN_POSITIVE;
+        for term in terms {
+            let variants = self.variants(term, meter)?;
+            perfect += self.score_term(term, &variants, of_term, meter)?;
+            of_term.drain(|document, score| {
+                all.add(document, score);
+                of_server_term.at_least(self.servers.get(document as usize).copied().unwrap_or(u32::MAX), score);
+            });
+            of_server_term.drain(|server, score| of_server.add(server, score));
+            if self.ranking.coverage > 0.0 {
+                self.score_names(&variants, of_term, meter)?;
+                of_term.drain(|document, score| of_name.add(document, score));
+            }
+        }
+        of_name.drain(|document, hit| {
+            let whole = self.name_weights.get(document as usize).copied().unwrap_or(f32::MAX);
+            all.add(document, self.ranking.coverage * hit * hit / whole);
+        });
+        Ok(perfect)
+    }
+
+    /// Scores each document for a word and its variants. Returns the limit of such a score.
+    fn score_term(
+        &self,
+        term: &query::Term,
+        variants: &[Variant<'_>],
+        of_term: &mut Scores,
+        meter: &Meter,
+    ) -> Result<f32, Halt> {
+        let (weights, limit) = self.weights(term, variants);
+        for (variant, weight) in variants.iter().zip(weights) {
+            meter.spend(u64::from(variant.count) / POSTINGS_A_STEP)?;
+            for (at, word) in &variant.found {
+                at.segment
+                    .words
+                    .postings(word, |document, count| {
+                        let document = at.id(document);
+                        of_term.at_least(document, weight * self.saturated(document, count));
+                    })
+                    .map_err(broken)?;
+            }
+        }
+        Ok(limit)
+    }
+
+    /// Weight of a word's variants, and the limit of their score.
+    pub(super) fn weights(&self, term: &query::Term, variants: &[Variant<'_>]) -> (Vec<f32>, f32) {
+        let total = self.norms.len();
+        let whole = term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
+        let mut own: Option<f32> = None;
+        let mut weights = Vec::with_capacity(variants.len());
+        for (number, variant) in variants.iter().enumerate() {
+            let rarity = own.unwrap_or(f32::MAX).min(rarity(total, variant.count));
+            if number == 0 && variant.count > 0 {
+                own = Some(rarity);
+            }
+            weights.push(variant.share * rarity.powf(self.ranking.rarity) * whole);
+        }
+        (weights, own.unwrap_or_else(|| rarity(total, 0)).powf(self.ranking.rarity) * whole)
+    }
+
+    /// Share of its weight that a word has which is so many times in a document.
+    pub(super) fn saturated(&self, document: u32, count: u32) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let count = count as f32 / self.norms.get(document as usize).copied().unwrap_or(1.0);
+        count / (count + self.ranking.k1)
+    }
+
+    /// Scores each document for a word and its variants in its name. Those are among the words of the document, so that
+    /// other segments need no look-up.
+    fn score_names(&self, variants: &[Variant<'_>], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
+        for Variant { stem, share, found, .. } in variants {
+            let segments = found.iter().map(|(at, _)| *at);
+            let (found, count) = occurrences(stem, segments, |segment| &segment.names, meter)?;
+            meter.spend(u64::from(count) / POSTINGS_A_STEP)?;
+            let weight = share * rarity(self.norms.len(), count);
+            for (at, word) in found {
+                at.segment
+                    .names
+                    .postings(&word, |document, _| of_term.at_least(at.id(document), weight))
+                    .map_err(broken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The word, its synonyms, and the likely meanings of an unknown word.
+    pub(super) fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<Variant<'_>>, Halt> {
+        let own = self.variant(&term.stem, "word", 1.0, meter)?;
+        let is_unknown = own.count == 0;
+        let mut variants = vec![own];
+        if self.ranking.synonyms > 0.0 {
+            for other in synonyms::of(&term.stem) {
+                variants.push(self.variant(other, "synonym", self.ranking.synonyms, meter)?);
+            }
+        }
+        if self.ranking.typos > 0.0 && term.may_be_typo && is_unknown {
+            meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
+            for other in self.meant(&term.stem, meter)? {
+                variants.push(self.variant(&other, "like", self.ranking.typos, meter)?);
+            }
+        }
+        Ok(variants)
+    }
+
+    fn variant(&self, stem: &str, how: &'static str, share: f32, meter: &Meter) -> Result<Variant<'_>, Halt> {
+        let (found, count) = occurrences(stem, self.segments.iter(), |segment| &segment.words, meter)?;
+        Ok(Variant { stem: stem.to_owned(), how, share, found, count })
+    }
+
+    /// The most frequent known words with an unknown one as prefix, else those at edit distance one.
+    fn meant(&self, stem: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
+        let mut like = Like::default();
+        let end = format!("{stem}\u{10ffff}");
+        for at in &self.segments {
+            let mut starting = at.segment.words.terms().range().ge(stem).lt(&end).into_stream().map_err(broken)?;
+            for _ in 0..MAX_LIKE {
+                if !starting.advance() {
+                    break;
+                }
+                like.add(starting.key(), starting.value().doc_freq, meter)?;
+            }
+        }
+        let word = Term::from_field_text(Field::from_field_id(0), stem);
+        if like.counts.is_empty()
+            && let Ok(near) = FuzzyTermQuery::new(word, 1, true).automaton()
+        {
+            for at in &self.segments {
+                let mut near = at.segment.words.terms().search(&near).into_stream().map_err(broken)?;
+                for _ in 0..MAX_LIKE {
+                    if !near.advance() {
+                        break;
+                    }
+                    like.add(near.key(), near.value().doc_freq, meter)?;
+                }
+            }
+        }
+        Ok(like.most_frequent())
+    }
+}
+
+/// Where a word occurs in a field of some segments, and the number of documents with it.
+fn occurrences<'i>(
+    stem: &str,
+    segments: impl Iterator<Item = &'i Placed>,
+    field: impl Fn(&Segment) -> &Words,
+    meter: &Meter,
+) -> Result<(Occurrences<'i>, u32), Halt> {
+    let (mut found, mut count) = (Vec::new(), 0);
+    for at in segments {
+        meter.spend(LOOK_UP)?;
+        if let Some(word) = field(&at.segment).known(stem).map_err(broken)? {
+            count += word.doc_freq;
+            found.push((at, word));
+        }
+    }
+    Ok((found, count))
+}
+
+/// Known words like an unknown one, with the number of documents of each.
+#[derive(Default)]
+struct Like {
+    counts: BTreeMap<String, u32>,
+}
+
+impl Like {
+    fn add(&mut self, word: &[u8], count: u32, meter: &Meter) -> Result<(), Stopped> {
+        meter.spend(LIKE)?;
+        *self.counts.entry(String::from_utf8_lossy(word).into_owned()).or_default() += count;
+        Ok(())
+    }
+
+    fn most_frequent(self) -> Vec<String> {
+        // The first of all are among the first of each segment.
+        let mut found: Vec<(String, u32)> = self.counts.into_iter().take(MAX_LIKE).collect();
+        found.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        found.truncate(MAX_MEANT);
+        found.into_iter().map(|(word, _)| word).collect()
+    }
+}
+
+/// BM25's inverse document frequency of a word in `count` of `total` documents.
+#[expect(clippy::cast_precision_loss, reason = "catalogs are not that large")]
+pub(super) fn rarity(total: usize, count: u32) -> f32 {
+    let (total, count) = (total as f32, count as f32);
+    ((total - count + 0.5) / (count + 0.5)).ln_1p()
+}

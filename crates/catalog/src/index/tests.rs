@@ -1,0 +1,128 @@
+//! An index answers the same, to the last bit of a score, however it was reached and however it is divided.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::manifest::ServerState;
+use upstream::Listing;
+
+/// Small, so that few tools make many segments.
+const SMALL: Runs = Runs { least: 12, most: 4 };
+const VERBS: [&str; 6] = ["create", "list", "delete", "merge", "sendMessage", "get"];
+const NOUNS: [&str; 9] = ["issue", "file2go", "invoice", "branch", "room", "HTTPServer", "weather", "note", "größe"];
+const QUERIES: [&str; 9] = [
+    "create an issue",
+    "remove old invoices and tell the room",
+    "isue",
+    "mess",
+    "list_issue",
+    "server 3",
+    "delete the file. Then send a note to everyone in the room about it!",
+    "größe",
+    "nothing of this kind",
+];
+
+/// Numbers that look random, always the same.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    fn server(&mut self, number: usize) -> Arc<ServerEntry> {
+        let size = [0, 1, 3, 5, 30][self.below(5)];
+        let tools = (0..size).map(|_| self.tool()).collect();
+        let resource = |number: usize| json!({"name": NOUNS[number], "uri": format!("file:///{number}")});
+        let resources: Vec<Value> = (0..self.below(3)).map(resource).collect();
+        let listing = Listing { tools, resources, ..Listing::default() };
+        let name = format!("server {number:02}");
+        Arc::new(ServerEntry::listed(&name, &format!("server_{number:02}"), None, listing, ServerState::Offline))
+    }
+
+    fn tool(&mut self) -> Value {
+        let (verb, noun) = (VERBS[self.below(VERBS.len())], NOUNS[self.below(NOUNS.len())]);
+        let about: Vec<&str> = (0..self.below(12)).map(|_| NOUNS[self.below(NOUNS.len())]).collect();
+        let description = format!("{verb}s {}", about.join(" "));
+        json!({"name": format!("{verb}_{noun}_{}", self.below(1_000)), "description": description})
+    }
+}
+
+fn answers(index: &Index) -> Vec<String> {
+    let answer = |query: &&str| {
+        let ranked = index.search(query, 20, |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
+        let hits: Vec<_> = ranked.hits.iter().map(|(id, score)| (*id, score.to_bits())).collect();
+        format!("{query}: {hits:?} {}", ranked.is_weak)
+    };
+    QUERIES.iter().map(answer).collect()
+}
+
+#[test]
+fn after_any_changes_an_index_equals_one_built_anew() {
+    let mut dice = Dice(1);
+    let (mut most, mut reused, mut changes) = (0, 0, 0);
+    for _ in 0..2 {
+        let mut servers: BTreeMap<usize, Arc<ServerEntry>> = BTreeMap::new();
+        let mut index: Option<Index> = None;
+        for step in 0..12 {
+            // Mostly one server, at times many at once.
+            for _ in 0..if step % 8 == 0 { 25 } else { 1 } {
+                let number = dice.below(40);
+                match dice.below(4) {
+                    0 => drop(servers.remove(&number)),
+                    _ => drop(servers.insert(number, dice.server(number))),
+                }
+            }
+            let listed: Vec<_> = servers.values().cloned().collect();
+            let build = |previous: Option<&Index>, runs| {
+                Index::in_runs(&listed, &Skills::default(), previous, Ranking::default(), runs).expect("an index")
+            };
+            let next = build(index.as_ref(), SMALL);
+            let expected = answers(&build(None, SMALL));
+            assert_eq!(answers(&next), expected, "of {} servers", listed.len());
+            if step % 4 == 0 {
+                assert_eq!(answers(&build(None, RUNS)), expected, "undivided, of {} servers", listed.len());
+            }
+            let known = |segment: &&Arc<Segment>| {
+                index.iter().flat_map(Index::segments).any(|known| Arc::ptr_eq(known, segment))
+            };
+            most = most.max(next.segments.len());
+            reused += next.segments().filter(known).count();
+            changes += next.segments.len();
+            index = Some(next);
+        }
+    }
+    assert!(most > 4 && most <= 9, "{most} segments");
+    assert!(reused * 2 > changes, "{reused} of {changes} segments reused");
+}
+
+/// Sum of the words and the name, times the boosts.
+fn product(explained: &Explained) -> f32 {
+    let sum: f32 = explained.words.iter().map(|word| word.gives).sum::<f32>() + explained.name;
+    explained.boosts.iter().fold(sum, |product, boost| product * boost.factor)
+}
+
+#[test]
+fn an_explanation_adds_up_to_the_score() {
+    let mut dice = Dice(7);
+    let servers: Vec<Arc<ServerEntry>> = (0..20).map(|number| dice.server(number)).collect();
+    let index = Index::in_runs(&servers, &Skills::default(), None, Ranking::default(), SMALL).expect("an index");
+    let mut explained_hits = 0;
+    for query in ["create an issue", "isue", "server 3 invoices", "get weather note", "größe"] {
+        let meter = Meter::new(u64::MAX);
+        let ranked = index.search(query, 20, |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let documents: Vec<usize> = ranked.hits.iter().map(|(id, _)| *id).collect();
+        let all = index.explain(query, &documents, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let best = all.iter().map(product).fold(0.0, f32::max);
+        for ((_, score), explained) in ranked.hits.iter().zip(&all) {
+            assert!(!explained.words.is_empty(), "{query}: a hit has a word of it");
+            let made = product(explained) / best.powf(index.ranking.even);
+            assert!((made - score).abs() <= score * 1e-3, "{query}: {made} is not {score}: {explained:?}");
+            explained_hits += 1;
+        }
+    }
+    assert!(explained_hits > 20, "{explained_hits}");
+}

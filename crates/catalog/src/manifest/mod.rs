@@ -1,0 +1,575 @@
+//! The manifest: one entry per configured server, in order of identifier, in any state.
+
+mod cache;
+mod file;
+mod first_use;
+mod held;
+mod observed;
+mod offers;
+mod origin;
+mod pin;
+mod refresher;
+pub mod roots;
+pub mod wording;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stubgen::{ServerDef, ServerStubs};
+
+use crate::findings::{Findings, Later, Listed as Definitions};
+use config::{Access, Binding, MEND, Patterns, ToolRule, Transport, Unmatched};
+use redact::Surface;
+use upstream::openapi::spec;
+use upstream::{Health, Listed as ListRoom, Listing, NO_TOOLS, Stderr};
+
+pub use cache::Cache;
+pub use file::load as load_file;
+pub use first_use::{Accepted, FirstUse};
+pub use held::Held;
+pub use observed::Observed;
+pub use offers::{Offer, Offers};
+pub use origin::in_memory as origin_of;
+pub use pin::{LOCK, OFFERS, Pin, Quarantined, offers_file};
+pub use refresher::{RefreshedServer, Refresher};
+
+/// Progress of a catalog's servers, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// At least one server is starting and has no tools yet.
+    Starting,
+    /// Every starting server has the tools of its last listing.
+    Usable,
+    /// No server is starting.
+    Settled,
+}
+
+/// Most bytes of `__init__.pyi`, about 200 tokens, for which `binding = "auto"` lists it in place of one file per tool:
+/// reading it whole then costs less than finding out which parts to read.
+const SMALL_SERVER: usize = 800;
+
+/// A server in the catalog.
+#[derive(Debug, Clone)]
+pub struct ServerEntry {
+    /// Name in the configuration.
+    pub name: String,
+    /// Identifier in scripts and paths.
+    pub ident: String,
+    /// State of the connection.
+    pub state: ServerState,
+    /// Lists beside the tools are late.
+    pub is_partial: bool,
+    /// Stubs; without tools until it was listed.
+    pub stubs: Arc<ServerStubs>,
+    /// Resources and prompts.
+    pub offers: Arc<Offers>,
+    /// Files that listings and search hits point at.
+    pub layout: Layout,
+    /// Folders below which the paths of its tools lie, in words, if that is known.
+    pub paths: Option<Arc<str>>,
+    /// Number of tools that the configuration hides.
+    pub hidden: usize,
+    /// Names of all tools that it lists, hidden ones too; `None` until it was listed.
+    pub names: Option<Arc<[String]>>,
+    /// Rules of its configuration that match none of them.
+    pub unmatched: Arc<[Unmatched]>,
+    /// Instance of this name, counted from 1 in order of start; 0 for a server that is not connected.
+    pub instance: u64,
+    /// Digest of its origin.
+    pub origin: Arc<str>,
+    /// True if its tools must match reviewed ones.
+    pub is_pinned: bool,
+    /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
+    /// definition, or none.
+    pub quarantine: Arc<BTreeMap<String, Quarantined>>,
+    /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
+    pub held: Option<Arc<Held>>,
+    /// The server's own list, where a part of it is held back.
+    listed: Option<Arc<Listed>>,
+    /// Findings in the definitions as the server listed them.
+    pub findings: Arc<Later>,
+    /// Scripts that alone may call a tool, by the tool's identifier; wire names.
+    pub only_from: Arc<BTreeMap<String, BTreeSet<String>>>,
+    /// Observed shapes of results; with the health, the only part of a catalog that changes.
+    pub observed: Observed,
+    /// Current health.
+    health: Health,
+    /// Memory reserved among the lists of all servers.
+    _room: Option<Arc<ListRoom>>,
+}
+
+/// A server's own list, before a part of it was held back.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Stubs of its tools.
+    pub stubs: Arc<ServerStubs>,
+    /// Its resources and prompts.
+    pub offers: Arc<Offers>,
+}
+
+/// Layout of a server for the agent; every file exists in each layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Listings and hits point at one file per tool.
+    PerTool,
+    /// Listings point at `__init__.pyi`, hits at the tool's file.
+    Small,
+    /// Listings and hits point at `__init__.pyi`.
+    Whole,
+}
+
+/// State of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerState {
+    /// Starting, with the tools of the last listing if there is one.
+    Connecting,
+    /// Stopped while idle, with its last tools; the next call starts it.
+    Resting,
+    /// Listed and usable.
+    Ready {
+        /// Negotiated protocol revision.
+        protocol: String,
+    },
+    /// Known only from a file.
+    Offline,
+    /// Failed to start or to list.
+    Failed {
+        /// Reason, in one line.
+        reason: String,
+    },
+    /// A person must log in.
+    NeedsLogin {
+        /// The command that logs in.
+        command: String,
+    },
+    /// `enabled = false`.
+    Disabled,
+}
+
+impl ServerState {
+    /// The state in one word, for metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Resting => "resting",
+            Self::Ready { .. } => "ready",
+            Self::Offline => "offline",
+            Self::Failed { .. } => "failed",
+            Self::NeedsLogin { .. } => "needs_login",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The state in one word or line, for `ls /`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Connecting => "connecting".to_owned(),
+            Self::Resting => "resting, starts at the next call".to_owned(),
+            Self::Ready { .. } => "ready".to_owned(),
+            Self::Offline => "offline".to_owned(),
+            Self::Failed { reason } => format!("failed: {reason}"),
+            Self::NeedsLogin { command } => format!("needs login: {command}"),
+            Self::Disabled => "disabled".to_owned(),
+        }
+    }
+}
+
+impl ServerEntry {
+    /// An entry without tools.
+    #[must_use]
+    pub fn empty(name: &str, ident: &str, server: Option<&config::Server>, state: ServerState) -> Self {
+        Self::listed(name, ident, server, Listing::default(), state)
+    }
+
+    /// An entry with the tools of `listing`.
+    #[must_use]
+    pub fn listed(
+        name: &str,
+        ident: &str,
+        server: Option<&config::Server>,
+        mut listing: Listing,
+        state: ServerState,
+    ) -> Self {
+        let is_partial = listing.is_partial;
+        let is_listed = !listing.tools.is_empty() || matches!(state, ServerState::Ready { .. });
+        let names: Option<Arc<[String]>> =
+            is_listed.then(|| names(&listing.tools).into_iter().map(str::to_owned).collect());
+        let unmatched = server.filter(|_| is_listed).map(|server| config::unmatched_of(name, server, names.as_deref()));
+        let unmatched: Arc<[Unmatched]> = unmatched.unwrap_or_default().into();
+        unmatched.iter().for_each(|rule| tracing::warn!(server = name, "{}", rule.brief()));
+        let hidden = server.map(|server| hide(&server.access, &mut listing)).unwrap_or_default();
+        let offers = Arc::new(Offers::take(&mut listing));
+        let categories = server.map(|server| match &server.transport {
+            Transport::OpenApi { .. } if server.categories.is_empty() => tagged(&listing),
+            _ => expand(&server.categories, &listing),
+        });
+        let categories = categories.unwrap_or_default();
+        let definition = ServerDef {
+            name: name.to_owned(),
+            description: server.and_then(|server| server.description.clone()),
+            instructions: listing.instructions.clone(),
+            tools: listing.tools,
+            categories,
+        };
+        let stubs = stubgen::generate_owned(definition, ident);
+        let findings = examined(&stubs, &offers, listing.instructions);
+        for note in stubs.notes.iter().chain(&offers.notes) {
+            tracing::warn!(server = name, "{note}");
+        }
+        let layout = match server.map(|server| server.binding).unwrap_or_default() {
+            Binding::Server => Layout::Whole,
+            Binding::Auto if stubs.init_pyi.len() <= SMALL_SERVER => Layout::Small,
+            Binding::Auto | Binding::Tool => Layout::PerTool,
+        };
+        let stubs = Arc::new(stubs);
+        let mut quarantine = held(&stubs, &listing.misfits);
+        if let Some(rule) = unmatched.iter().find(|rule| !rule.held.is_empty()) {
+            quarantine.extend(all_held(&stubs, &format!("{}; all tools of the server are held {MEND}", rule.brief())));
+        }
+        let quarantine = Arc::new(quarantine);
+        let paths = roots::of(&stubs, server).map(Into::into);
+        let only_from = Arc::new(server.map(|server| left_to_scripts(server, &stubs)).unwrap_or_default());
+        Self {
+            name: name.to_owned(),
+            ident: ident.to_owned(),
+            state,
+            is_partial,
+            stubs,
+            offers,
+            hidden,
+            names,
+            unmatched,
+            paths,
+            layout,
+            instance: 0,
+            origin: server.map(origin::in_memory).unwrap_or_default().into(),
+            is_pinned: false,
+            quarantine,
+            held: None,
+            listed: None,
+            findings: Arc::new(findings),
+            only_from,
+            observed: Observed::default(),
+            health: Health::default(),
+            _room: listing.room,
+        }
+    }
+
+    /// Quarantines every tool that differs from `pin`, and holds back offers and instructions that do. Of a tool that was
+    /// never reviewed only the identifier remains.
+    #[must_use]
+    pub fn pinned(mut self, pin: Option<&Pin>) -> Self {
+        let Some(pin) = pin else { return self };
+        let listed = Arc::new(Listed { stubs: Arc::clone(&self.stubs), offers: Arc::clone(&self.offers) });
+        if let Some(held) = pin.held(&self.stubs, &self.offers) {
+            if held.instructions {
+                // The folders of its tools may be its instructions' words.
+                self.paths = None;
+                let mut stubs = Arc::unwrap_or_clone(self.stubs);
+                stubs.instructions = pin.instructions(&stubs.ident);
+                self.stubs = Arc::new(stubs);
+            }
+            self.offers = Arc::new(Arc::unwrap_or_clone(self.offers).without(&held));
+            self.held = Some(Arc::new(held));
+        }
+        let mut quarantine = pin.quarantined(&self.stubs);
+        // A misfit differs from what was reviewed too.
+        for (tool, held) in self.quarantine.iter() {
+            quarantine.entry(tool.clone()).or_insert_with(|| held.clone()).reason.clone_from(&held.reason);
+        }
+        let shown: BTreeMap<String, Value> =
+            quarantine.keys().map(|tool| (tool.clone(), pin.shown(&self.stubs.ident, tool))).collect();
+        let stubs = match shown.is_empty() {
+            true => self.stubs,
+            false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
+        };
+        let is_held = !quarantine.is_empty() || self.held.is_some();
+        let listed = is_held.then_some(listed);
+        Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
+    }
+
+    /// The server's own list, where a part of it is held back.
+    #[must_use]
+    pub fn listed_otherwise(&self) -> Option<&Listed> {
+        self.listed.as_deref()
+    }
+
+    /// The entry as the server listed it.
+    #[must_use]
+    pub fn as_listed(&self) -> Self {
+        match &self.listed {
+            Some(listed) => {
+                let Listed { stubs, offers } = Listed::clone(listed);
+                Self { stubs, offers, ..self.clone() }
+            }
+            None => self.clone(),
+        }
+    }
+
+    /// Quarantines everything for one reason.
+    #[must_use]
+    fn with_all_held(self, reason: &str) -> Self {
+        let Self { offers, stubs, .. } = &self;
+        let listed = Arc::new(Listed { stubs: Arc::clone(stubs), offers: Arc::clone(offers) });
+        let ids = |list: &[Offer]| list.iter().map(|offer| offer.id.clone()).collect();
+        let held = Held {
+            prompts: ids(&offers.prompts),
+            resources: ids(&offers.resources),
+            templates: ids(&offers.templates),
+            instructions: stubs.instructions.is_some(),
+        };
+        let unseen = |tool: &stubgen::ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
+        let shown = stubs.tools.iter().map(unseen).collect();
+        let quarantine = all_held(stubs, reason).collect();
+        let offers = Arc::new(Offers::clone(offers).without(&held));
+        let mut stubs = ServerStubs::clone(stubs).showing(&shown);
+        stubs.instructions = None;
+        Self {
+            is_pinned: true,
+            quarantine: Arc::new(quarantine),
+            held: Some(Arc::new(held)),
+            paths: None,
+            stubs: Arc::new(stubs),
+            offers,
+            listed: Some(listed),
+            ..self
+        }
+    }
+
+    /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
+    /// with its part for the same question. `is_held`: a rule of the asking profile matches nothing.
+    #[must_use]
+    pub fn narrowed(
+        self: &Arc<Self>,
+        has: impl Fn(&str) -> bool,
+        last: Option<(&Self, &Self)>,
+        is_held: bool,
+    ) -> Arc<Self> {
+        let is_whole = self.stubs.tools.iter().all(|tool| has(&tool.name));
+        if is_whole && self.hidden == 0 && self.unmatched.is_empty() && !is_held {
+            return Arc::clone(self);
+        }
+        let is_held = is_held || self.unmatched.iter().any(|rule| !rule.held.is_empty());
+        let known = last.filter(|(whole, _)| Arc::ptr_eq(&whole.stubs, &self.stubs) && !self.is_scripts());
+        let stubs = match known {
+            _ if is_whole => Arc::clone(&self.stubs),
+            Some((_, part)) => Arc::clone(&part.stubs),
+            None => Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| has(&tool.name))),
+        };
+        let findings = match known {
+            _ if is_whole => Arc::clone(&self.findings),
+            Some((_, part)) => Arc::clone(&part.findings),
+            None => {
+                let kept: BTreeSet<String> = stubs.tools.iter().map(|tool| tool.name.clone()).collect();
+                Arc::new(self.findings.keeping(move |tool| kept.contains(tool)))
+            }
+        };
+        let is_kept = |ident: &str| stubs.position(ident).is_some();
+        let kept = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
+        let mut quarantine: BTreeMap<_, _> = kept.map(|(ident, held)| (ident.clone(), held.clone())).collect();
+        if is_held {
+            // The rule itself may name what the profile hides.
+            quarantine
+                .extend(all_held(&stubs, "a rule of the configuration matches nothing: `forgefs doctor` tells which"));
+        }
+        let (quarantine, unmatched) = (Arc::new(quarantine), Arc::default());
+        Arc::new(Self { stubs, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })
+    }
+
+    /// Sets the instance.
+    #[must_use]
+    pub fn of_instance(self, instance: u64) -> Self {
+        Self { instance, ..self }
+    }
+
+    /// Sets the health.
+    #[must_use]
+    pub fn with_health(self, health: Health) -> Self {
+        Self { health, ..self }
+    }
+
+    /// Sets the observed shapes.
+    #[must_use]
+    pub fn with_observed(self, observed: Observed) -> Self {
+        Self { observed, ..self }
+    }
+
+    /// Its stderr, or what it sent over HTTP that is no message; `None` if there is nothing.
+    #[must_use]
+    pub fn stderr(&self) -> Option<String> {
+        self.health.stderr.as_ref().map(Stderr::text).filter(|text| !text.is_empty())
+    }
+
+    /// State of its circuit breaker in one word.
+    #[must_use]
+    pub fn breaker(&self) -> &'static str {
+        self.health.health.state()
+    }
+
+    /// Whether this is its name or identifier, in any case.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// True if something of it differs from its review.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        !self.quarantine.is_empty() || self.held.as_ref().is_some_and(|held| !held.is_empty())
+    }
+
+    /// True for the scripts that are tools: no server is behind them.
+    #[must_use]
+    pub fn is_scripts(&self) -> bool {
+        self.name == config::SCRIPTS_SERVER
+    }
+
+    /// Whether it is being started.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        self.state == ServerState::Connecting
+    }
+
+    /// True while it starts, or while one of its lists is late.
+    #[must_use]
+    pub fn is_listing(&self) -> bool {
+        self.is_starting() || self.is_partial
+    }
+
+    /// Whether nothing is known of it because it could not be started, or wants a login: a call tries again.
+    #[must_use]
+    pub fn is_startable(&self) -> bool {
+        match self.state {
+            ServerState::NeedsLogin { .. } => true,
+            ServerState::Failed { .. } => self.stubs.tools.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Its state in one word or line, for `ls /`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let complaint = self.health.health.complaint();
+        match (&self.state, complaint) {
+            (ServerState::Ready { .. }, Some(complaint)) => {
+                format!("failing, {}", redact::text(Surface::Error, &complaint).lines().next().unwrap_or_default())
+            }
+            (state @ ServerState::Ready { .. }, None) if self.stubs.tools.is_empty() => {
+                let state = state.describe();
+                match self.offers.notes.iter().find(|note| note.starts_with(NO_TOOLS)) {
+                    Some(note) => format!("{state}, {note}"),
+                    None if self.hidden > 0 => {
+                        format!("{state}, its {} tools are hidden by the configuration", self.hidden)
+                    }
+                    None => state,
+                }
+            }
+            (state, _) => state.describe(),
+        }
+    }
+
+    /// The first words of [`ServerEntry::describe`], unless its tools can be called.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let state = self.describe();
+        let words = state.split([',', ':']).next().unwrap_or_default();
+        (!matches!(words, "ready" | "resting")).then(|| words.to_owned())
+    }
+
+    /// True if its tools come after those of servers that answer.
+    #[must_use]
+    pub fn comes_last(&self) -> bool {
+        self.state != ServerState::Connecting && self.trouble().is_some()
+    }
+
+    /// The same tools in another state.
+    #[must_use]
+    pub fn with_state(&self, state: ServerState) -> Self {
+        Self { state, ..self.clone() }
+    }
+}
+
+/// Findings in the definitions of a server.
+fn examined(stubs: &ServerStubs, offers: &Arc<Offers>, instructions: Option<String>) -> Later {
+    let tools: Vec<Arc<stubgen::Definition>> = stubs.tools.iter().map(|tool| Arc::clone(&tool.definition)).collect();
+    let offers = Arc::clone(offers);
+    Later::new(move || {
+        let tools: Vec<Value> = tools.iter().map(|tool| Value::clone(&tool.tree())).collect();
+        let all = |list: &[Offer]| list.iter().map(|offer| offer.definition.clone()).collect::<Vec<Value>>();
+        let (prompts, resources, templates) = (all(&offers.prompts), all(&offers.resources), all(&offers.templates));
+        Findings::of(Definitions {
+            tools: &tools,
+            prompts: &prompts,
+            resources: &resources,
+            templates: &templates,
+            instructions: instructions.as_deref(),
+        })
+    })
+}
+
+/// Tools that are quarantined for a reason, by wire name; of them only the identifier is shown.
+fn held(stubs: &ServerStubs, reasons: &BTreeMap<String, String>) -> BTreeMap<String, Quarantined> {
+    let held = |tool: &stubgen::ToolStub| {
+        let reason = redact::text(Surface::Error, reasons.get(&tool.name)?).into_owned();
+        Some((tool.ident.clone(), Quarantined::unseen(&reason)))
+    };
+    stubs.tools.iter().filter_map(held).collect()
+}
+
+/// All tools, quarantined for one reason.
+fn all_held(stubs: &ServerStubs, reason: &str) -> impl Iterator<Item = (String, Quarantined)> {
+    let quarantined = Quarantined::unseen(reason);
+    stubs.tools.iter().map(move |tool| (tool.ident.clone(), quarantined.clone()))
+}
+
+/// Scripts that alone may call a tool, by the tool's identifier. Every rule for a tool counts.
+fn left_to_scripts(server: &config::Server, stubs: &ServerStubs) -> BTreeMap<String, BTreeSet<String>> {
+    if server.tools.iter().all(|rule| rule.only_from.is_none()) {
+        return BTreeMap::new();
+    }
+    let rules = ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone());
+    let scripts = |tool: &stubgen::ToolStub| {
+        let all = rules.all(&tool.name).map(|(_, scripts)| scripts.clone());
+        Some((tool.ident.clone(), all.reduce(|one, other| one.intersection(&other).cloned().collect())?))
+    };
+    stubs.tools.iter().filter_map(scripts).collect()
+}
+
+/// Category → tool names, from category → patterns.
+fn expand(categories: &BTreeMap<String, Patterns>, listing: &Listing) -> BTreeMap<String, Vec<String>> {
+    let names = names(&listing.tools);
+    let matching = |patterns: &Patterns| {
+        let matcher = patterns.matcher();
+        names.iter().filter(|name| matcher.is_match(name)).map(|name| (*name).to_owned()).collect()
+    };
+    categories.iter().map(|(category, patterns)| (category.clone(), matching(patterns))).collect()
+}
+
+/// Tools by the folder that the tag of their operation names.
+fn tagged(listing: &Listing) -> BTreeMap<String, Vec<String>> {
+    let mut categories: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for tool in &listing.tools {
+        let category = tool.get("_meta").and_then(|meta| meta.get(spec::CATEGORY)).and_then(Value::as_str);
+        if let (Some(category), Some(name)) = (category, tool.get("name").and_then(Value::as_str)) {
+            categories.entry(category.to_owned()).or_default().push(name.to_owned());
+        }
+    }
+    categories
+}
+
+/// Removes tools that `access` hides, before anything is made of them; returns their number.
+fn hide(access: &Access, listing: &mut Listing) -> usize {
+    let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
+    let granted = |name: &str| allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name);
+    let before = listing.tools.len();
+    // An entry without a name is not a tool; the stubs report it.
+    listing.tools.retain(|tool| tool.get("name").and_then(Value::as_str).is_none_or(granted));
+    before - listing.tools.len()
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().filter_map(|tool| tool.get("name")?.as_str()).collect()
+}

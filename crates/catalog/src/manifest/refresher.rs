@@ -1,0 +1,481 @@
+//! Refreshes one server's entry: at start, on `list_changed`, when its list expires, and after a failure with growing
+//! delays.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use super::cache::digest;
+use super::{Cache, FirstUse, Observed, Phase, Pin, ServerEntry, ServerState};
+use crate::findings::Later;
+use base::error::{Error, ErrorCode};
+use base::panics;
+use base::task::Task;
+use config::Start;
+use upstream::auth::Account;
+use upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
+
+/// Delay before the retry after a failure; each further failure doubles it, up to [`MAX_RETRY`] of the server's
+/// `max_reconnect_backoff`.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// Longest retry delay in units of that which calls see.
+const MAX_RETRY: u32 = 4;
+/// Debounce time of changes, which come in bursts.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Pause after a list that was announced as changed and is not; each further one doubles it, up to [`MAX_CALM`].
+const FIRST_CALM: Duration = Duration::from_secs(1);
+/// Longest of these pauses.
+const MAX_CALM: Duration = Duration::from_secs(120);
+/// Longest time that a server with known tools delays its start until they are in the catalog.
+const MAX_INDEXING: Duration = Duration::from_secs(1);
+/// Least `ttlMs` that is honoured; a server that sends 0 wants a request each time.
+const LEAST_TTL: Duration = Duration::from_secs(60);
+
+/// Lists one server repeatedly.
+pub struct Refresher {
+    /// Makes entries of its listings.
+    pub source: Arc<RefreshedServer>,
+    /// Its stack.
+    pub upstream: Arc<dyn Upstream>,
+    /// Events of its connections.
+    pub events: EventReceiver,
+    /// Interval of refreshes without another reason.
+    pub refresh: Option<Duration>,
+    /// Permits of servers that are started or listed at once.
+    pub starts: Arc<Semaphore>,
+    /// Phase of the catalog.
+    pub catalog: watch::Receiver<Phase>,
+}
+
+/// A configured server, as its entry needs it.
+pub struct RefreshedServer {
+    /// Name in the configuration.
+    pub name: String,
+    /// Identifier in scripts and paths.
+    pub ident: String,
+    /// Instance of this name.
+    pub instance: u64,
+    /// Its configuration.
+    pub server: config::Server,
+    /// Its login.
+    pub account: Option<Arc<Account>>,
+    /// Health.
+    pub health: Health,
+    /// Reviewed stubs that its tools must match.
+    pub pin: Option<Arc<Pin>>,
+    /// Records of what it listed first, which its tools must match.
+    pub first_use: Option<FirstUse>,
+    /// Cache of its last listing.
+    pub cache: Cache,
+    /// Observed shapes.
+    pub observed: Observed,
+}
+
+impl RefreshedServer {
+    fn entry(&self, listing: Listing, state: ServerState) -> ServerEntry {
+        ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
+            .pinned(self.pin.as_deref())
+            .of_instance(self.instance)
+            .with_health(self.health.clone())
+            .with_observed(self.observed.clone())
+    }
+
+    /// Compares an entry with what was listed first.
+    async fn compared(&self, entry: ServerEntry) -> ServerEntry {
+        match &self.first_use {
+            Some(first_use) => first_use.pinned(entry).await,
+            None => entry,
+        }
+    }
+}
+
+/// Time until a new list is examined for findings: nothing waits for them, and the first requests need the processors.
+const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
+/// Held while a list is examined: a server that changes its list all the time keeps one processor busy at most.
+static EXAMINING: Semaphore = Semaphore::const_new(1);
+
+/// Makes findings in the background. Aborting it in time leaves out a list that was replaced.
+async fn examine(findings: Arc<Later>) {
+    tokio::time::sleep(UNTIL_EXAMINED).await;
+    if let Ok(permit) = EXAMINING.acquire().await {
+        let examined = move || {
+            findings.get();
+            drop(permit);
+        };
+        _ = tokio::task::spawn_blocking(examined).await;
+    }
+}
+
+impl Refresher {
+    /// The first entry, without I/O.
+    #[must_use]
+    pub fn first_entry(&self) -> ServerEntry {
+        self.source.entry(Listing::default(), ServerState::Connecting)
+    }
+
+    /// Passes each new entry after the first to `changed`. A panic is a failure like others: the server is listed again
+    /// after a delay.
+    pub async fn run(mut self, changed: impl Fn(ServerEntry)) {
+        while panics::caught(self.keep(&changed)).await.is_err() {
+            tokio::time::sleep(FIRST_RETRY).await;
+        }
+    }
+
+    async fn keep(&mut self, changed: &impl Fn(ServerEntry)) {
+        let mut pause = FIRST_RETRY;
+        let mut wait = Some(Duration::ZERO);
+        let mut examination = None;
+        let (mut told, mut calm) = (Told { is_due: false, not_before: Instant::now() }, Duration::ZERO);
+        // Before the first tools are shown.
+        self.source.observed.save().await;
+        let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
+        if let Some((kept, digest)) = self.kept().await {
+            (last, known) = (kept, Some(digest));
+            changed(last.clone());
+            match last.state {
+                ServerState::Resting => wait = None,
+                // The first requests need the index and no server; starting servers would take every processor.
+                _ => self.indexed().await,
+            }
+        }
+        loop {
+            match self.next_reason(wait, &mut told, &last.state, reading).await {
+                Reason::List => {}
+                Reason::IdleStopped => {
+                    last = last.with_state(ServerState::Resting);
+                    wait = None;
+                    changed(last.clone());
+                    continue;
+                }
+                Reason::Ended => return,
+            }
+            let was_told = std::mem::take(&mut told.is_due);
+            // The operator may have accepted what was held back.
+            let is_accepted_later = self.source.first_use.is_some() && last.holds_back();
+            let entry = match self.list(known.clone().filter(|_| !is_accepted_later)).await {
+                Ok(Listed { number, ttl, state, news }) => {
+                    reading = number;
+                    pause = FIRST_RETRY;
+                    wait = self.refresh.or(ttl);
+                    match news {
+                        Some((entry, digest)) => {
+                            known = digest;
+                            entry
+                        }
+                        None => last.with_state(state),
+                    }
+                }
+                Err(state) => {
+                    tracing::warn!(server = self.source.name, "{}", state.describe());
+                    // Without reconnection only a login can change this.
+                    wait = self.source.server.reconnect.then_some(pause);
+                    pause = (pause * 2).min(self.source.server.max_reconnect_backoff * MAX_RETRY);
+                    last.with_state(state)
+                }
+            };
+            // The reading just taken is not news; a change or another reading meanwhile is.
+            while let Ok(event) = self.events.try_recv() {
+                match event {
+                    Event::Changed => told.is_due = true,
+                    Event::Connected(number) if number > reading => wait = Some(wait.unwrap_or(SETTLE).min(SETTLE)),
+                    Event::Connected(_) | Event::IdleStopped => {}
+                }
+            }
+            let is_news = last.state != entry.state
+                || last.stubs.digest != entry.stubs.digest
+                || last.quarantine != entry.quarantine
+                || last.held != entry.held
+                || last.unmatched != entry.unmatched
+                || last.offers.digest != entry.offers.digest
+                || last.is_partial != entry.is_partial;
+            if was_told || is_news {
+                calm = if is_news { Duration::ZERO } else { (calm * 2).clamp(FIRST_CALM, MAX_CALM) };
+                told.not_before = Instant::now() + calm;
+            }
+            last = entry.clone();
+            if is_news {
+                drop(examination.replace(Task::spawn(examine(Arc::clone(&entry.findings)))));
+                changed(entry);
+            }
+        }
+    }
+
+    /// Waits until the catalog has the known tools of every server.
+    async fn indexed(&mut self) {
+        let usable = self.catalog.wait_for(|phase| *phase >= Phase::Usable);
+        // Times out if a server has no known tools.
+        let _ = tokio::time::timeout(MAX_INDEXING, usable).await;
+    }
+
+    /// Waits for the next reason to act; `reading` is the last one taken.
+    async fn next_reason(
+        &mut self,
+        wait: Option<Duration>,
+        told: &mut Told,
+        state: &ServerState,
+        reading: u64,
+    ) -> Reason {
+        let account = match state {
+            ServerState::NeedsLogin { .. } => self.source.account.clone(),
+            _ => None,
+        };
+        // A login in another process takes effect at once.
+        let login = async {
+            match account {
+                Some(account) => account.changed().await,
+                None => pending().await,
+            }
+        };
+        let mut until = wait.map(|wait| Instant::now() + wait);
+        let mut login = pin!(login);
+        loop {
+            if told.is_due {
+                let at = told.not_before.max(Instant::now() + SETTLE);
+                until = Some(until.map_or(at, |until| until.min(at)));
+            }
+            let stale = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = stale => return Reason::List,
+                () = &mut login => return Reason::List,
+                event = self.events.recv() => match event {
+                    Some(Event::IdleStopped) => return Reason::IdleStopped,
+                    // It waits to be taken: callers know another one.
+                    Some(Event::Connected(number)) if number > reading => return Reason::List,
+                    Some(Event::Connected(_)) => {}
+                    Some(Event::Changed) => told.is_due = true,
+                    None => return Reason::Ended,
+                },
+            }
+        }
+    }
+
+    /// Lists the server, whose known list has the digest `known`; the error is its new state.
+    async fn list(&self, known: Option<String>) -> Result<Listed, ServerState> {
+        let failed = |reason| ServerState::Failed { reason };
+        // Never closed. A call does not wait for it: it starts its server itself, and the list is then at hand.
+        let _turn = self.starts.acquire().await;
+        let started = Instant::now();
+        let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
+            Ok(Answer::Listing(listing)) => listing,
+            Ok(_) => return Err(failed("it answered something else than a list".to_owned())),
+            Err(Error { code: ErrorCode::AuthRequired, data: Some(data), .. }) if data["login"].is_string() => {
+                return Err(ServerState::NeedsLogin { command: data["login"].as_str().unwrap_or_default().to_owned() });
+            }
+            Err(Error { message, hint: Some(hint), .. }) => return Err(failed(format!("{message} ({hint})"))),
+            Err(error) => return Err(failed(error.message)),
+        };
+        let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
+        tracing::info!(server = self.source.name, tools, protocol = listing.protocol, ms, "listed");
+        let ttl = listing.ttl_ms.map(|ms| Duration::from_millis(ms).max(LEAST_TTL));
+        // A server that announces changes needs no polling.
+        let ttl = if listing.tells_changes { None } else { ttl };
+        let state = ServerState::Ready { protocol: listing.protocol.clone() };
+        let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
+        // Thousands of stubs take a while: off the threads that serve requests.
+        let made = tokio::task::spawn_blocking(move || {
+            // Changes to come are news in any case.
+            let digest = digest(&listing).filter(|_| !listing.is_partial);
+            if digest.is_some() && digest == known {
+                return None;
+            }
+            if let Some(digest) = &digest {
+                source.cache.store(&source.name, &source.server, &listing, digest);
+            }
+            Some((source.entry(listing, ready), digest))
+        });
+        let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
+        let news = match news {
+            Some((entry, digest)) => Some((self.source.compared(entry).await, digest)),
+            None => None,
+        };
+        Ok(Listed { number, ttl, state, news })
+    }
+
+    /// The cached listing and its digest.
+    async fn kept(&self) -> Option<(ServerEntry, String)> {
+        let source = Arc::clone(&self.source);
+        let made = tokio::task::spawn_blocking(move || {
+            let (listing, digest) = source.cache.load(&source.name, &source.server)?;
+            source.health.revision.set(listing.offered.clone());
+            let is_lazy = source.server.start == Start::Lazy;
+            Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
+        });
+        let (entry, digest) = made.await.ok().flatten()?;
+        Some((self.source.compared(entry).await, digest))
+    }
+}
+
+/// Result of listing a server.
+struct Listed {
+    /// Number of the reading.
+    number: u64,
+    /// Validity that the server states.
+    ttl: Option<Duration>,
+    state: ServerState,
+    /// The new entry and its digest; `None` if the list is unchanged.
+    news: Option<(ServerEntry, Option<String>)>,
+}
+
+/// Announcements of a changed list.
+struct Told {
+    /// One is to be followed.
+    is_due: bool,
+    /// Not before this.
+    not_before: Instant,
+}
+
+/// Reason to act.
+enum Reason {
+    List,
+    IdleStopped,
+    Ended,
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use config::Config;
+    use upstream::{EventSender, events};
+
+    /// Panics on the first list.
+    #[derive(Default)]
+    struct Defective(AtomicU32);
+
+    #[async_trait]
+    impl Upstream for Defective {
+        async fn call(&self, _: &Operation, _: &Progress) -> base::error::Result<Answer> {
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "a defect");
+            Ok(Answer::Listing(Listing::default()))
+        }
+    }
+
+    fn refresher(
+        upstream: Arc<dyn Upstream>,
+        events: EventReceiver,
+        starts: Arc<Semaphore>,
+        catalog: watch::Receiver<Phase>,
+    ) -> Refresher {
+        let config = Config::parse("[servers.s]\ncommand = \"true\"", Path::new("forge.toml"), &|_| None);
+        let server = config.expect("valid").servers.remove("s").expect("it is there");
+        let source = RefreshedServer {
+            name: "s".to_owned(),
+            ident: "s".to_owned(),
+            instance: 1,
+            server,
+            account: None,
+            health: Health::default(),
+            pin: None,
+            first_use: None,
+            cache: Cache::default(),
+            observed: Observed::default(),
+        };
+        Refresher { source: Arc::new(source), upstream, events, refresh: None, starts, catalog }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_kept_on_after_a_panic() {
+        let ((_teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
+        let upstream = Arc::new(Defective::default());
+        let starts = Arc::new(Semaphore::new(1));
+        let refresher = refresher(Arc::clone(&upstream) as _, events, starts, catalog);
+        let states = Mutex::new(Vec::new());
+        let refreshing = refresher.run(|entry| states.lock().push(entry.state.word()));
+        let _ = tokio::time::timeout(Duration::from_secs(60), refreshing).await;
+        assert_eq!(upstream.0.load(Ordering::Relaxed), 2);
+        assert_eq!(*states.lock(), ["ready"]);
+    }
+
+    /// Takes a second a list, and counts those that are under way.
+    #[derive(Default)]
+    struct Slow {
+        now: AtomicU32,
+        most: AtomicU32,
+        listed: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Upstream for Slow {
+        async fn call(&self, _: &Operation, _: &Progress) -> base::error::Result<Answer> {
+            self.most.fetch_max(self.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.now.fetch_sub(1, Ordering::Relaxed);
+            self.listed.fetch_add(1, Ordering::Relaxed);
+            Ok(Answer::Listing(Listing::default()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_servers_are_started_at_once_than_configured() {
+        for permits in [1, 3, 8] {
+            let (slow, starts) = (Arc::new(Slow::default()), Arc::new(Semaphore::new(permits)));
+            let (_phase, catalog) = watch::channel(Phase::Settled);
+            let (_tellers, refreshing): (Vec<_>, Vec<_>) = (0..8)
+                .map(|_| {
+                    let (teller, events) = events();
+                    let refresher = refresher(Arc::clone(&slow) as _, events, Arc::clone(&starts), catalog.clone());
+                    (teller, refresher.run(|_| ()))
+                })
+                .unzip();
+            let all = futures::future::join_all(refreshing);
+            let _ = tokio::time::timeout(Duration::from_secs(60), all).await;
+            assert_eq!(slow.listed.load(Ordering::Relaxed), 8);
+            assert_eq!(slow.most.load(Ordering::Relaxed) as usize, permits);
+        }
+    }
+
+    /// Announces a change at each list; its tools change when told.
+    struct Announcing {
+        teller: EventSender,
+        listed: Mutex<Vec<Instant>>,
+        tools: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Upstream for Announcing {
+        async fn call(&self, _: &Operation, _: &Progress) -> base::error::Result<Answer> {
+            self.listed.lock().push(Instant::now());
+            self.teller.tell(Event::Changed);
+            let named = |number| serde_json::json!({ "name": format!("t{number}"), "inputSchema": {} });
+            let tools = (0..self.tools.load(Ordering::Relaxed)).map(named).collect();
+            Ok(Answer::Listing(Listing { tools, ..Listing::default() }))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_announced_and_does_not_change_is_asked_less_and_less_often() {
+        let ((teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
+        let upstream = Arc::new(Announcing { teller, listed: Mutex::default(), tools: AtomicU32::new(1) });
+        let refresher = refresher(Arc::clone(&upstream) as _, events, Arc::new(Semaphore::new(1)), catalog);
+        let _refreshing = Task::spawn(refresher.run(|_| ()));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let pauses = || -> Vec<u64> {
+            let listed = upstream.listed.lock();
+            listed.windows(2).filter_map(|two| Some((*two.last()? - *two.first()?).as_millis() as u64)).collect()
+        };
+        let expected = [300, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 120_000];
+        let found = pauses();
+        let is_near = |(found, expected): (&u64, &u64)| (*expected..expected + 100).contains(found);
+        assert!(found.len() >= expected.len() && found.iter().zip(&expected).all(is_near), "{found:?}");
+        assert!(found.iter().skip(expected.len()).all(|pause| *pause >= 120_000), "{found:?}");
+        // It did change: it is believed at once again.
+        upstream.tools.store(2, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(130)).await;
+        let changed = pauses();
+        assert!(changed.iter().skip(found.len()).any(|pause| *pause < 400), "{changed:?}");
+    }
+}

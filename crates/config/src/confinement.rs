@@ -1,0 +1,181 @@
+//! `sandbox` of a server: what a process that is started here may do.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use confine::server::LayerName;
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::{RawConfinement, RawConfinementTable};
+use super::values::Values;
+use super::{Confinement, Transport};
+
+/// Rights of a server without a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Preset {
+    /// Its program, and a temporary folder of its own.
+    #[default]
+    Pure,
+    /// Also its `cwd`, and the paths that its arguments name.
+    Files,
+    /// Also the network, but no files.
+    Net,
+}
+
+/// Values of `preset`, and of `sandbox` alone.
+pub(super) const PRESETS: &[(&str, Preset)] = &[("pure", Preset::Pure), ("files", Preset::Files), ("net", Preset::Net)];
+
+/// Values of `network`; true opens it.
+pub(super) const NETWORKS: &[(&str, bool)] = &[("none", false), ("any", true)];
+
+const MIB: u64 = 1 << 20;
+
+/// Resolves the key of a server with this transport.
+pub(super) fn confinement(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: Option<RawConfinement>,
+    transport: &Transport,
+) -> Result<Option<Confinement>, ConfigError> {
+    let Some(raw) = raw else { return Ok(None) };
+    let Transport::Stdio { args, cwd, .. } = transport else {
+        let error = values.document.at_key(key, "not a key of a server that is reached by `url`");
+        return Err(error.with_hint("it runs elsewhere: only a process that is started here can be confined here"));
+    };
+    let (raw, preset_key) = match raw {
+        RawConfinement::Preset(word) => {
+            (RawConfinementTable { preset: Some(word), ..RawConfinementTable::default() }, key.clone())
+        }
+        RawConfinement::Table(table) => (*table, key.key("preset")),
+    };
+    let preset = values.word(&preset_key, raw.preset, PRESETS)?.unwrap_or_default();
+    let network = match raw.network {
+        Some(word) => values.word(&key.key("network"), word, NETWORKS)?.unwrap_or_default(),
+        None => preset == Preset::Net,
+    };
+    let named = if preset == Preset::Files { named(args, cwd.as_deref()) } else { BTreeSet::new() };
+    let memory = match raw.memory {
+        None => None,
+        given => Some(values.size(&key.key("memory"), given, 0, 16 * MIB..=1024 * 1024 * MIB)? as u64),
+    };
+    let processes =
+        raw.processes.map(|given| values.count(&key.key("processes"), Some(given), 1, 1..=100_000)).transpose()?;
+    let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
+    for (layer, name, is_set) in
+        [(LayerName::Memory, "memory", memory.is_some()), (LayerName::Processes, "processes", processes.is_some())]
+    {
+        // Of "all" they are a part only where they are set.
+        if !is_set && require.contains(&layer) && !require.contains(&LayerName::Landlock) {
+            let error = values.document.at_value(&key.key("require"), format!("requires `{name}`, which is not set"));
+            return Err(error.with_hint(format!("set `{name}` beside it")));
+        }
+    }
+    let require = require.into_iter().filter(|layer| match layer {
+        LayerName::Memory => memory.is_some(),
+        LayerName::Processes => processes.is_some(),
+        _ => true,
+    });
+    Ok(Some(Confinement {
+        read: paths(values, &key.key("read"), raw.read)?,
+        write: paths(values, &key.key("write"), raw.write)?,
+        named,
+        network,
+        memory,
+        processes,
+        require: require.collect(),
+    }))
+}
+
+fn paths(values: &Values<'_>, key: &KeyPath, raw: Option<Vec<String>>) -> Result<BTreeSet<PathBuf>, ConfigError> {
+    let paths = raw.unwrap_or_default().into_iter().enumerate();
+    paths.map(|(index, path)| values.path(&key.index(index), path)).collect()
+}
+
+/// `cwd`, and the absolute paths of arguments and of their values (`--root=/data`). The operator's own: those of a client's
+/// variables are not among them.
+fn named(args: &[String], cwd: Option<&Path>) -> BTreeSet<PathBuf> {
+    let args = args.iter().flat_map(|arg| [Some(arg.as_str()), arg.split_once('=').map(|(_, value)| value)]);
+    let paths = args.flatten().map(Path::new).filter(|path| path.is_absolute());
+    paths.chain(cwd).map(Path::to_owned).collect()
+}
+
+fn require(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<BTreeSet<LayerName>, ConfigError> {
+    let words = layers();
+    let mut required = BTreeSet::new();
+    for (index, name) in raw.into_iter().enumerate() {
+        required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
+    }
+    Ok(required)
+}
+
+/// Values of `require`.
+pub(super) fn layers() -> Vec<(&'static str, &'static [LayerName])> {
+    let words = LayerName::ALL.iter().map(|name| (name.as_str(), std::slice::from_ref(name)));
+    words.chain([("all", LayerName::ALL.as_slice())]).collect()
+}
+
+impl Confinement {
+    /// Keys in which `next` allows more, with the reason.
+    pub(super) fn widened_by(&self, next: &Self) -> Vec<(&'static str, &'static str)> {
+        let Self { read, write, named, network, memory, processes, require } = self;
+        let holds = |paths: &[&BTreeSet<PathBuf>], path: &PathBuf| {
+            // Where `..` leads depends on links.
+            let is_plain = |path: &Path| !path.components().any(|part| part == Component::ParentDir);
+            let mut known = paths.iter().flat_map(|paths| paths.iter());
+            known.any(|known| path == known || is_plain(path) && is_plain(known) && path.starts_with(known))
+        };
+        let is_raised = |now: Option<u64>, next: Option<u64>| now.is_some_and(|now| next.is_none_or(|next| next > now));
+        let changes = [
+            ("read", "widened", next.read.iter().any(|path| !holds(&[read, write, named], path))),
+            ("write", "widened", next.write.iter().any(|path| !holds(&[write, named], path))),
+            ("preset", "weaker", next.named.iter().any(|path| !holds(&[write, named], path))),
+            ("network", "opened", next.network && !network),
+            ("memory", "raised", is_raised(*memory, next.memory)),
+            ("processes", "raised", is_raised(processes.map(u64::from), next.processes.map(u64::from))),
+            ("require", "shrunk", !require.is_subset(&next.require)),
+        ];
+        changes.into_iter().filter(|(_, _, is_wider)| *is_wider).map(|(key, why, _)| (key, why)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::{Config, Server, Widened};
+
+    fn config(sandbox: &str) -> Config {
+        let text = format!("[servers.a]\ncommand = \"a\"\nargs = [\"/data\"]\n{sandbox}\n");
+        Config::parse(&text, Path::new("/etc/forge.toml"), &|_| None).expect("valid")
+    }
+
+    #[test]
+    fn an_edit_that_loosens_a_sandbox_widens() {
+        for (now, next, summary) in [
+            ("", "sandbox = \"net\"", ""),
+            ("sandbox = \"net\"", "sandbox = \"pure\"", ""),
+            ("sandbox = \"files\"", "sandbox = { read = [\"/data/x\"] }", ""),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { read = [\"/a/b\"], memory = \"1GiB\" }", ""),
+            ("sandbox = \"pure\"", "", "servers.a.sandbox (removed)"),
+            ("sandbox = \"pure\"", "sandbox = \"net\"", "servers.a.sandbox.network (opened)"),
+            ("sandbox = \"pure\"", "sandbox = \"files\"", "servers.a.sandbox.preset (weaker)"),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { write = [\"/a\"] }", "servers.a.sandbox.write (widened)"),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { read = [\"/a/../b\"] }", "servers.a.sandbox.read (widened)"),
+            ("sandbox = { memory = \"1GiB\" }", "sandbox = \"pure\"", "servers.a.sandbox.memory (raised)"),
+            ("sandbox = { processes = 2 }", "sandbox = { processes = 3 }", "servers.a.sandbox.processes (raised)"),
+            ("sandbox = { require = [\"all\"] }", "sandbox = \"pure\"", "servers.a.sandbox.require (shrunk)"),
+        ] {
+            let widened = Widened::between(&config(now), &config(next));
+            assert_eq!(widened.summary(), summary, "{now} -> {next}");
+        }
+    }
+
+    #[test]
+    fn files_are_those_of_the_arguments_and_the_working_directory() {
+        let config = config("cwd = \"here\"\nsandbox = \"files\"");
+        let Server { sandbox: Some(sandbox), .. } = &config.servers["a"] else { panic!("confined") };
+        assert_eq!(sandbox.named, [Path::new("/data"), Path::new("/etc/here")].map(Into::into).into());
+        assert!(sandbox.write.is_empty() && !sandbox.network);
+    }
+}

@@ -1,0 +1,242 @@
+//! The parsed file, kept beside the raw types so that every error has a position and a key.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Position};
+use super::suggest;
+
+/// One file: its name, its text and its values with their positions.
+pub(super) struct Document<'t> {
+    file: &'t Path,
+    text: &'t str,
+    root: Spanned<DeTable<'t>>,
+}
+
+impl<'t> Document<'t> {
+    /// Parses the text without a leading byte order mark.
+    pub(super) fn parse(file: &'t Path, text: &'t str) -> Result<Self, ConfigError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        match DeTable::parse(text) {
+            Ok(root) => Ok(Self { file, text, root }),
+            Err(error) => Err(ConfigError {
+                file: file.to_owned(),
+                position: error.span().map(|span| position(text, span.start)),
+                key: String::new(),
+                message: format!("not valid TOML: {}", error.message().replace('\n', "; ")),
+                hint: text.trim_start().starts_with('{').then(|| {
+                    "this looks like JSON; here a server is `[servers.<name>]` and `command = \"…\"`".to_owned()
+                }),
+            }),
+        }
+    }
+
+    /// Deserialises the document into its raw type.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        T::deserialize(toml::de::Deserializer::from(self.root.clone())).map_err(|error| self.explain(&error))
+    }
+
+    /// An error about the value at `key`, or about its nearest existing parent.
+    pub(super) fn at_value(&self, key: &KeyPath, message: impl Into<String>) -> ConfigError {
+        self.error(key, self.find(key).map(|(_, value)| value.span().start), message.into())
+    }
+
+    /// An error about `key` itself.
+    pub(super) fn at_key(&self, key: &KeyPath, message: impl Into<String>) -> ConfigError {
+        self.error(key, self.find(key).map(|(key, _)| key.start), message.into())
+    }
+
+    fn error(&self, key: &KeyPath, offset: Option<usize>, message: String) -> ConfigError {
+        ConfigError {
+            file: self.file.to_owned(),
+            position: offset.map(|offset| position(self.text, offset)),
+            key: key.to_string(),
+            message,
+            hint: None,
+        }
+    }
+
+    /// Rewrites serde's message, which quotes the offending value: that may be a misplaced token.
+    fn explain(&self, error: &toml::de::Error) -> ConfigError {
+        let Some(span) = error.span() else {
+            return self.error(&KeyPath::default(), None, "not a usable configuration".to_owned());
+        };
+        let key = self.key_at(&span);
+        let message = error.message();
+        let expected = message.rsplit_once(", expected ").map_or("something else", |(_, expected)| expected);
+        if message.starts_with("unknown field") {
+            let valid: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            let hint = suggest::key_hint(key.last_name(), &valid);
+            return self.error(&key, Some(span.start), "unknown key".to_owned()).with_hint(hint);
+        }
+        let found = match self.find(&key).map(|(_, value)| value.get_ref()) {
+            Some(DeValue::Integer(_)) if expected == "i64" => "one with too many digits",
+            Some(value) => kind(value),
+            None => "something else",
+        };
+        let expected = match expected {
+            "a map" => "a table",
+            "a sequence" => "an array of strings",
+            "a boolean" => "`true` or `false`",
+            "a string" => "a string in quotes",
+            "i64" => "a whole number",
+            other => other,
+        };
+        self.error(&key, Some(span.start), format!("expected {expected}, found {found}"))
+    }
+
+    /// Position of a key, and its value.
+    fn find(&self, key: &KeyPath) -> Option<(Range<usize>, &Spanned<DeValue<'t>>)> {
+        let mut steps = key.0.iter();
+        let Some(Step::Name(first)) = steps.next() else { return None };
+        let mut found = entry(self.root.get_ref(), first)?;
+        for step in steps {
+            let (_, value) = found;
+            found = match step {
+                Step::Name(name) => entry(value.get_ref().as_table()?, name)?,
+                Step::Index(index) => {
+                    let item = value.get_ref().as_array()?.get(*index)?;
+                    (item.span(), item)
+                }
+            };
+        }
+        Some(found)
+    }
+
+    /// The key at this span, or with its value at it.
+    fn key_at(&self, span: &Range<usize>) -> KeyPath {
+        let mut path = KeyPath::default();
+        search_table(self.root.get_ref(), span, &mut path);
+        path
+    }
+}
+
+fn entry<'a, 't>(table: &'a DeTable<'t>, name: &str) -> Option<(Range<usize>, &'a Spanned<DeValue<'t>>)> {
+    table.get_key_value(name).map(|(key, value)| (key.span(), value))
+}
+
+/// Extends `path` to the span; leaves it unchanged if the span is not below. The parser bounds the depth.
+fn search_table(table: &DeTable<'_>, span: &Range<usize>, path: &mut KeyPath) -> bool {
+    for (key, value) in table {
+        path.0.push(Step::Name(key.get_ref().clone().into_owned()));
+        if key.span() == *span || search_value(value, span, path) {
+            return true;
+        }
+        path.0.pop();
+    }
+    false
+}
+
+fn search_value(value: &Spanned<DeValue<'_>>, span: &Range<usize>, path: &mut KeyPath) -> bool {
+    if value.span() == *span && !matches!(value.get_ref(), DeValue::Table(table) if is_header(table, span)) {
+        return true;
+    }
+    match value.get_ref() {
+        DeValue::Table(table) => search_table(table, span, path),
+        DeValue::Array(items) => items.iter().enumerate().any(|(index, item)| {
+            path.0.push(Step::Index(index));
+            let found = search_value(item, span, path);
+            if !found {
+                path.0.pop();
+            }
+            found
+        }),
+        _ => false,
+    }
+}
+
+/// `[a.b]` gives `a` and `b` the same position; the deeper one is meant.
+fn is_header(table: &DeTable<'_>, span: &Range<usize>) -> bool {
+    table.values().any(|inner| inner.span() == *span)
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "`true` or `false`",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// Line and column of a byte offset.
+pub fn position(text: &str, offset: usize) -> Position {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let count = |n: usize| u32::try_from(n + 1).unwrap_or(u32::MAX);
+    Position {
+        line: count(before.bytes().filter(|&byte| byte == b'\n').count()),
+        column: count(before[line_start..].chars().count()),
+    }
+}
+
+/// Path of a value from the root of the file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeyPath(Vec<Step>);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Name(String),
+    Index(usize),
+}
+
+impl KeyPath {
+    /// A top-level key.
+    pub(super) fn root(name: &str) -> Self {
+        Self::default().key(name)
+    }
+
+    /// A key below this one.
+    #[must_use]
+    pub(super) fn key(&self, name: &str) -> Self {
+        self.then(Step::Name(name.to_owned()))
+    }
+
+    /// An element of this array.
+    #[must_use]
+    pub(super) fn index(&self, index: usize) -> Self {
+        self.then(Step::Index(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+
+    fn last_name(&self) -> &str {
+        match self.0.last() {
+            Some(Step::Name(name)) => name,
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Name(_) if index > 0 => f.write_str(".")?,
+                _ => {}
+            }
+            match step {
+                Step::Name(name) if is_bare(name) => f.write_str(name)?,
+                Step::Name(name) => write!(f, "{name:?}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_bare(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}

@@ -1,0 +1,147 @@
+//! Lists of names and patterns of tools.
+
+use globset::{Error, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::values::Values;
+use base::limits;
+
+const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
+
+/// Tools by wire name: each entry is a name, or a pattern for whole names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patterns(Vec<String>);
+
+/// Compiled patterns.
+#[derive(Debug)]
+pub struct Matcher {
+    names: Vec<String>,
+    globs: GlobSet,
+}
+
+/// Settings for some tools of a server, by name or pattern.
+#[derive(Debug)]
+pub struct PerTool<T>(Vec<Entry<T>>);
+
+#[derive(Debug)]
+struct Entry<T> {
+    name: String,
+    glob: Option<GlobMatcher>,
+    value: T,
+}
+
+impl<T> PerTool<T> {
+    /// From names and patterns as written.
+    pub fn new<'a>(entries: impl IntoIterator<Item = (&'a str, T)>) -> Self {
+        let entry = |(name, value): (&'a str, T)| Entry {
+            name: name.to_owned(),
+            glob: Glob::new(name).ok().map(|glob| glob.compile_matcher()),
+            value,
+        };
+        Self(entries.into_iter().map(entry).collect())
+    }
+
+    /// All settings for a tool, with their name or pattern.
+    pub fn all(&self, tool: &str) -> impl Iterator<Item = (&str, &T)> {
+        let is_for =
+            move |entry: &&Entry<T>| entry.name == tool || entry.glob.as_ref().is_some_and(|glob| glob.is_match(tool));
+        self.0.iter().filter(is_for).map(|entry| (entry.name.as_str(), &entry.value))
+    }
+
+    /// The setting for a tool: the one under its full name, else the highest of all that match.
+    #[must_use]
+    pub fn one(&self, tool: &str) -> Option<&T>
+    where
+        T: Ord,
+    {
+        let named = self.0.iter().find(|entry| entry.name == tool);
+        named.map(|entry| &entry.value).or_else(|| self.all(tool).map(|(_, value)| value).max())
+    }
+}
+
+impl Patterns {
+    /// Parses each entry.
+    pub(super) fn parse(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Self, ConfigError> {
+        let mut entries = Vec::with_capacity(raw.len());
+        for (index, entry) in raw.into_iter().enumerate() {
+            let key = key.index(index);
+            let entry = values.filled(&key, entry)?.text;
+            if !is_usable(&entry) {
+                return Err(values.document.at_value(&key, "not a usable pattern").with_hint(FORM));
+            }
+            entries.push(entry);
+        }
+        let patterns = Self(entries);
+        match patterns.globs() {
+            Ok(_) => Ok(patterns),
+            Err(_) => Err(values.document.at_value(key, "these patterns are too large together").with_hint(FORM)),
+        }
+    }
+
+    /// Parses an entry that is written as a key.
+    pub(super) fn key(values: &Values<'_>, key: &KeyPath, entry: String) -> Result<Self, ConfigError> {
+        match is_usable(&entry) && !entry.trim().is_empty() {
+            true => Ok(Self(vec![entry])),
+            false => Err(values.document.at_key(key, "not a usable pattern").with_hint(FORM)),
+        }
+    }
+
+    /// One name, without characters of a pattern.
+    pub(super) fn name(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
+    /// From usable entries.
+    #[cfg(test)]
+    pub(super) fn of(entries: &[&str]) -> Self {
+        Self(entries.iter().map(|entry| (*entry).to_owned()).collect())
+    }
+
+    /// Entries as written.
+    #[must_use]
+    pub fn entries(&self) -> &[String] {
+        &self.0
+    }
+
+    /// A matcher for all of them.
+    #[must_use]
+    pub fn matcher(&self) -> Matcher {
+        // Checked when they were parsed.
+        Matcher { names: self.0.clone(), globs: self.globs().unwrap_or_default() }
+    }
+
+    fn globs(&self) -> Result<GlobSet, Error> {
+        let globs = self.0.iter().filter_map(|entry| Glob::new(entry).ok());
+        let set = globs.fold(GlobSetBuilder::new(), |mut set, glob| {
+            set.add(glob);
+            set
+        });
+        set.build()
+    }
+}
+
+/// True for a valid name or pattern. Nested alternatives are built recursively, so they are refused.
+fn is_usable(entry: &str) -> bool {
+    let braces = entry.matches('{').count();
+    entry.len() <= limits::TOOL_PATTERN.max && braces <= limits::TOOL_PATTERN_BRACES.max && Glob::new(entry).is_ok()
+}
+
+impl Matcher {
+    /// True if an entry is this name, or a pattern that matches it.
+    #[must_use]
+    pub fn is_match(&self, name: &str) -> bool {
+        self.names.iter().any(|entry| entry == name) || self.globs.is_match(name)
+    }
+
+    /// Entries that match none of these names.
+    #[must_use]
+    pub fn idle<'b>(&'b self, names: &[&str]) -> Vec<&'b str> {
+        let mut used = vec![false; self.names.len()];
+        for name in names {
+            self.globs.matches(name).into_iter().for_each(|position| used[position] = true);
+            self.names.iter().zip(&mut used).filter(|(entry, _)| entry == name).for_each(|(_, used)| *used = true);
+        }
+        self.names.iter().zip(used).filter(|(_, used)| !used).map(|(entry, _)| entry.as_str()).collect()
+    }
+}

@@ -1,0 +1,188 @@
+//! JSON Schema of `forge.toml`, for editors: the raw types with the words and the texts of `forge.toml.example`.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::raw::Raw;
+use super::{auth, confinement, daemon, oauth, policy, profiles, sandbox, scripts, server, share, transport, units};
+
+/// Address of the schema of the newest release.
+pub const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
+
+pub(super) const EXAMPLE: &str = include_str!("../forge.toml.example");
+
+/// Text that begins a reference, in a regular expression. The value of a reference is checked when it is read.
+const REFERENCE: &str = r"\$\{";
+
+/// The schema as JSON text, in draft 7: TOML language servers know no later one.
+#[must_use]
+pub fn schema() -> String {
+    let mut settings = SchemaSettings::draft07();
+    settings.inline_subschemas = true;
+    let mut schema = settings.into_generator().into_root_schema_for::<Raw>().to_value();
+    without_null(&mut schema);
+    for (path, text) in texts() {
+        if let Some(place) = place(&mut schema, &path).and_then(Value::as_object_mut) {
+            place.insert("description".to_owned(), text.into());
+        }
+    }
+    schema["$id"] = ADDRESS.into();
+    schema["title"] = "Configuration of ForgeFS".into();
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
+/// Removes `null`, which TOML does not have, and formats of integers, which TOML fixes.
+fn without_null(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|kind| kind != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+                any.retain(|one| *one != json!({ "type": "null" }));
+                if let [Value::Object(only)] = any.as_slice() {
+                    let only = only.clone();
+                    object.remove("anyOf");
+                    object.extend(only);
+                }
+            }
+            object.retain(|key, value| !(key == "default" && value.is_null() || key == "format" && value == "int64"));
+            object.values_mut().for_each(without_null);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        _ => {}
+    }
+}
+
+/// Comments of the example, by the path of the key that they stand above.
+fn texts() -> BTreeMap<Vec<String>, String> {
+    let (mut texts, mut table, mut comment) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for line in EXAMPLE.lines() {
+        if let Some(text) = line.strip_prefix("# ").filter(|text| !text.starts_with("---")) {
+            comment.push(text.trim());
+            continue;
+        }
+        let setting = line.strip_prefix('#').unwrap_or_default();
+        let header = setting.trim_start_matches('[').split(']').next().unwrap_or_default();
+        let path = match setting.split_once(" = ") {
+            _ if setting.starts_with('[') => {
+                table = header.split('.').map(|part| part.trim_matches('"').to_owned()).collect();
+                Some(table.clone())
+            }
+            Some((key, _)) => Some([table.as_slice(), &[key.to_owned()]].concat()),
+            None => None,
+        };
+        let text = comment.join(" ");
+        if let Some(path) = path.filter(|_| !text.is_empty() && text != "As above.") {
+            texts.entry(path).or_insert(text);
+        }
+        comment.clear();
+    }
+    texts
+}
+
+/// Schema of the value at a path of the file.
+fn place<'s>(schema: &'s mut Value, path: &[String]) -> Option<&'s mut Value> {
+    let Some((name, rest)) = path.split_first() else { return Some(schema) };
+    let below = ["properties", "additionalProperties", "items"].into_iter().find(|key| match *key {
+        "properties" => schema.get(key).is_some_and(|properties| properties.get(name).is_some()),
+        key => schema.get(key).is_some_and(Value::is_object),
+    })?;
+    match below {
+        "properties" => place(&mut schema[below][name], rest),
+        "items" => place(&mut schema[below], path),
+        _ => place(&mut schema[below], rest),
+    }
+}
+
+/// Schema of a text with a form of its own.
+fn text(pattern: &str) -> Schema {
+    json_schema!({ "type": "string", "pattern": format!("{pattern}|{REFERENCE}") })
+}
+
+/// Schema of a duration.
+pub(super) fn duration(_: &mut SchemaGenerator) -> Schema {
+    text(&format!("^\\s*([0-9]+ *({}))+\\s*$", units::duration_units().join("|")))
+}
+
+/// Schema of a size.
+pub(super) fn size(_: &mut SchemaGenerator) -> Schema {
+    text(&format!("^\\s*[0-9]+ *({})\\s*$", units::size_units().join("|")))
+}
+
+/// Schema of a name that becomes a folder.
+pub(super) fn names<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let value = generator.subschema_for::<T>();
+    json_schema!({
+        "type": "object",
+        "propertyNames": { "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$" },
+        "additionalProperties": value,
+    })
+}
+
+fn word<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
+    let words: Vec<&str> = words.collect();
+    json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": REFERENCE }] })
+}
+
+macro_rules! words {
+    ($($name:ident: $table:expr;)*) => {
+        $(
+            /// Schema of one of a few words.
+            pub(super) fn $name(_: &mut SchemaGenerator) -> Schema {
+                word($table.iter().map(|(word, _)| *word))
+            }
+        )*
+    };
+}
+
+words! {
+    kind: transport::KINDS;
+    binding: server::BINDINGS;
+    start: server::STARTS;
+    share: share::SHARES;
+    preset: confinement::PRESETS;
+    network: confinement::NETWORKS;
+    approval: policy::APPROVALS;
+    expose: profiles::EXPOSES;
+    relay: policy::RELAYS;
+    isolation: policy::ISOLATIONS;
+    action: policy::ACTIONS;
+    login: auth::KINDS;
+    audit_to: sandbox::AUDIT_WORDS;
+    daemon_start: daemon::STARTS;
+    results: super::RESULTS;
+    script_approval: scripts::APPROVALS;
+    script_returns: scripts::RETURNS;
+}
+
+/// Schema of a list of sandbox layers.
+pub(super) fn layers(_: &mut SchemaGenerator) -> Schema {
+    let word = word(sandbox::layers().iter().map(|(name, _)| *name));
+    json_schema!({ "type": "array", "items": word })
+}
+
+/// Schema of a list of changes that a pin accepts.
+pub(super) fn pin_accept(_: &mut SchemaGenerator) -> Schema {
+    let word = word(sandbox::PIN_ACCEPT.iter().map(|(word, ())| *word));
+    json_schema!({ "type": "array", "items": word })
+}
+
+/// Schema of a list of layers of a server's sandbox.
+pub(super) fn server_layers(_: &mut SchemaGenerator) -> Schema {
+    let word = word(confinement::layers().iter().map(|(name, _)| *name));
+    json_schema!({ "type": "array", "items": word })
+}
+
+/// Schema of a list of signature algorithms.
+pub(super) fn algorithms(_: &mut SchemaGenerator) -> Schema {
+    let word = word(oauth::ALGORITHMS.iter().map(|(name, _)| *name));
+    json_schema!({ "type": "array", "items": word })
+}

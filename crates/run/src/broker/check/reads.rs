@@ -1,0 +1,166 @@
+//! Reads of answers whose type is declared.
+
+use serde_json::Value;
+use wire::{How, Language, Read};
+
+use base::error::{Error, ErrorCode, did_you_mean, nearest};
+use base::text::head;
+
+/// Most references that lead to a schema.
+const MAX_REFERENCES: usize = 8;
+/// Most keys in a message.
+const MAX_KEYS: usize = 12;
+/// Most bytes of such a key.
+const MAX_KEY: usize = 80;
+/// Keys that every answer may have: content beside structured content.
+const OWN: &[&str] = &["_content"];
+/// Properties that every object of JavaScript has.
+const INHERITED: &[&str] = &["constructor", "hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf"];
+/// Properties of texts in JavaScript.
+#[rustfmt::skip]
+const OF_TEXTS: &[&str] = &[
+    "at", "charAt", "charCodeAt", "codePointAt", "concat", "endsWith", "includes", "indexOf", "lastIndexOf", "length",
+    "localeCompare", "match", "matchAll", "normalize", "padEnd", "padStart", "repeat", "replace", "replaceAll", "search",
+    "slice", "split", "startsWith", "substr", "substring", "toLowerCase", "toUpperCase", "trim", "trimEnd", "trimStart",
+];
+/// Methods of dicts.
+const OF_DICTS: &[&str] = &["clear", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
+/// Keywords beside which `properties` does not say everything.
+const COMPOSED: &[&str] =
+    &["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "$dynamicRef", "$recursiveRef", "dependentSchemas"];
+
+/// The error of a read that has no `await`.
+pub(super) fn of_promise(label: &str, read: &Read) -> Error {
+    let what = match read.path.last().map(String::as_str) {
+        Some("[]") | None => "its items are".to_owned(),
+        Some(key) => format!("`.{key}` is"),
+    };
+    Error::new(ErrorCode::ScriptError, format!("{label}(…) is a promise, and {what} read of it"))
+        .hint(format!("wait for the answer first: `(await {label}(…))`"))
+}
+
+/// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
+pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
+        return None;
+    }
+    let schema = followed(root, before).filter(|schema| schema.get("type") == Some(&Value::from("object")));
+    let Some(schema) = schema else { return of_text(label, root, read, language) };
+    let place = place(label, before);
+    let properties = schema.get("properties")?.as_object()?;
+    if properties.contains_key(last) || OWN.contains(&last.as_str()) {
+        return None;
+    }
+    let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
+    let message = format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", "));
+    Some(Error::new(ErrorCode::ScriptError, message).hint("`cat` the tool's stub"))
+}
+
+/// The doubt about a key that is read of a text, or of a character of one.
+pub(super) fn of_text(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    // Items of a list have a schema of their own, the characters of a text have none.
+    let whole = before.iter().rposition(|step| step != "[]").map_or(0, |at| at + 1);
+    let ends = [before.len(), whole];
+    let (of, schema) = ends.into_iter().find_map(|end| Some((&before[..end], followed(root, &before[..end])?)))?;
+    let is_own = OF_TEXTS.contains(&last.as_str()) || INHERITED.contains(&last.as_str());
+    if read.how != How::Key || schema.get("type")? != "string" || last == "[]" || is_own {
+        return None;
+    }
+    let instead = match language {
+        Language::Javascript => {
+            format!("`{}.{last}` of it is undefined", "[…]".repeat(before.len() - of.len()))
+        }
+        Language::Starlark => "a text has no keys".to_owned(),
+    };
+    let message = format!("every answer of {} so far was text: {instead}", place(label, of));
+    let contents = |keyword: &str| schema.get(keyword).and_then(Value::as_str).unwrap_or_default();
+    let named = schema.get("contentSchema").and_then(|schema| schema.get("required")?.as_array());
+    let is_named = named.is_some_and(|names| names.iter().any(|name| name == last));
+    let fix = match (language, contents("contentMediaType"), contents("format")) {
+        (Language::Javascript, _, "lines") if is_named => {
+            format!("its line `{last}: …` is `/^{last}: (.*)$/m.exec(text)[1]`")
+        }
+        (Language::Starlark, _, "lines") if is_named => {
+            format!("its line `{last}: …` is `[l for l in text.splitlines() if l.startswith(\"{last}: \")][0]`")
+        }
+        (Language::Javascript, "application/json", _) => "it is JSON: `JSON.parse(text)`".to_owned(),
+        (Language::Starlark, "application/json", _) => "it is JSON: `json.decode(text)`".to_owned(),
+        (Language::Javascript, _, "lines") | (Language::Javascript, "text/csv", _) => {
+            "take it from the lines: `text.split(\"\\n\")`".to_owned()
+        }
+        (Language::Starlark, _, "lines") | (Language::Starlark, "text/csv", _) => {
+            "take it from the lines: `text.splitlines()`".to_owned()
+        }
+        _ => "use the answer itself: it is the text".to_owned(),
+    };
+    Some(Error::new(ErrorCode::ScriptError, message).hint(fix))
+}
+
+/// The error of a key that the declared type of an answer does not have.
+pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let schema = followed(root, before)?;
+    if schema.get("type")? != "object" || OWN.contains(&last.as_str()) {
+        return None;
+    }
+    let place = place(label, before);
+    if read.how == How::Attribute {
+        return (!OF_DICTS.contains(&last.as_str())).then(|| {
+            Error::new(
+                ErrorCode::ScriptError,
+                format!("an answer of {place} is a dict, which has no attribute `{last}`"),
+            )
+            .hint(format!("its keys are read by `[\"{last}\"]` or `.get(\"{last}\")`"))
+        });
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    if !is_closed || properties.contains_key(last) || INHERITED.contains(&last.as_str()) {
+        return None;
+    }
+    let mut keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
+    if properties.len() > MAX_KEYS {
+        keys.push("…");
+    }
+    let message = format!("the answer of {place} has no `{last}`: it is {{{}}}", keys.join(", "));
+    let fix = did_you_mean(&nearest(last, properties.keys().map(String::as_str)));
+    Some(Error::new(ErrorCode::ScriptError, message).hint(fix.unwrap_or_else(|| "`cat` the tool's stub".to_owned())))
+}
+
+/// The schema of a part of an answer, if it is a plain one.
+fn followed<'s>(root: &'s Value, path: &[String]) -> Option<&'s Value> {
+    path.iter().try_fold(plain(root, root)?, |schema, step| plain(root, part(schema, step)?))
+}
+
+/// A part of an answer, in messages.
+fn place(label: &str, path: &[String]) -> String {
+    path.iter().fold(label.to_owned(), |place, step| match step.as_str() {
+        "[]" => format!("{place}[…]"),
+        key => format!("{place}.{key}"),
+    })
+}
+
+/// The schema that a chain of references leads to, if it is a plain one.
+fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
+    for _ in 0..MAX_REFERENCES {
+        if COMPOSED.iter().any(|keyword| schema.get(keyword).is_some()) {
+            return None;
+        }
+        match schema.get("$ref") {
+            None => return Some(schema),
+            Some(reference) => schema = root.pointer(reference.as_str()?.strip_prefix('#')?)?,
+        }
+    }
+    None
+}
+
+fn part<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
+    match step {
+        "[]" if schema.get("type")? == "array" => schema.get("items"),
+        "[]" => None,
+        key if schema.get("type")? == "object" => schema.get("properties")?.get(key),
+        _ => None,
+    }
+}

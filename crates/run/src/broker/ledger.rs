@@ -1,0 +1,237 @@
+//! Calls of one execution, and its remaining budget of calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::millis;
+use super::record::{CallRecord, Verdict, preview};
+use crate::telemetry::CallId;
+use base::error::{Error, ErrorCode, Result};
+use base::labels::Labels;
+use base::outcome::Outcome;
+use config::Amount;
+
+/// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
+const MAX_REFUSED: usize = 100;
+
+/// Operations of the stash that a record shows.
+const MAX_STASH: usize = 200;
+
+/// One operation of the stash.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct StashUse {
+    /// `put`, `get` or `delete`.
+    op: &'static str,
+    /// The key, redacted and cut.
+    key: String,
+    /// Bytes of the value that was put or found.
+    bytes: usize,
+}
+
+/// The calls of one execution in the order they were made.
+pub struct Ledger {
+    calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
+    stash: Mutex<Vec<StashUse>>,
+    closed: AtomicUsize,
+    charged: AtomicU32,
+    discovered: AtomicU32,
+    /// Calls that an earlier run may answer.
+    inherited: AtomicUsize,
+    max_calls: u32,
+    max_discovery: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(max_calls: u32, max_discovery: u32) -> Self {
+        Self {
+            calls: Mutex::default(),
+            stash: Mutex::default(),
+            closed: AtomicUsize::new(0),
+            charged: AtomicU32::new(0),
+            discovered: AtomicU32::new(0),
+            inherited: AtomicUsize::new(0),
+            max_calls,
+            max_discovery,
+        }
+    }
+
+    /// Makes room for the records of calls that an earlier run answers.
+    pub(super) fn expect_inherited(&self, calls: usize) {
+        self.inherited.store(calls, Ordering::Relaxed);
+    }
+
+    /// Records so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<CallRecord> {
+        self.calls.lock().iter().map(|record| record.lock().clone()).collect()
+    }
+
+    /// Number of records, the `newest` of them, and the calls under way by server.
+    pub(super) fn glance(&self, newest: usize) -> (usize, Vec<CallRecord>, BTreeMap<String, usize>) {
+        let calls = self.calls.lock().clone();
+        let mut under_way = BTreeMap::new();
+        for call in &calls {
+            let call = call.lock();
+            if call.sent && call.outcome == Outcome::Running {
+                *under_way.entry(call.server.clone()).or_default() += 1;
+            }
+        }
+        let newest = calls.iter().skip(calls.len().saturating_sub(newest)).map(|call| call.lock().clone()).collect();
+        (calls.len(), newest, under_way)
+    }
+
+    /// Puts an operation of the stash on record; only the first [`MAX_STASH`] are.
+    pub(super) fn stash(&self, op: &'static str, key: &str, bytes: usize) {
+        let mut stash = self.stash.lock();
+        if stash.len() < MAX_STASH {
+            stash.push(StashUse { op, key: preview(key), bytes });
+        }
+    }
+
+    /// The operations of the stash so far.
+    pub(super) fn stash_uses(&self) -> Vec<StashUse> {
+        self.stash.lock().clone()
+    }
+
+    /// Calls that have ended.
+    #[must_use]
+    pub fn closed(&self) -> usize {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn charge_discovery(&self) -> Result<()> {
+        let limit = self.max_discovery;
+        charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
+    }
+
+    /// Opens the record of a call.
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when the run has too many refused calls; its last record says so.
+    pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
+        let limit = self.max_calls as usize + MAX_REFUSED + self.inherited.load(Ordering::Relaxed);
+        let mut calls = self.calls.lock();
+        if calls.len() < limit {
+            let record = Arc::new(Mutex::new(record));
+            calls.push(Arc::clone(&record));
+            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false, is_planned: false });
+        }
+        let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
+        if calls.len() == limit {
+            record.outcome = Outcome::Failed(error.code);
+            record.verdict = Verdict::Refused(error.code, format!("{}; what follows is not on record", error.message));
+            calls.push(Arc::new(Mutex::new(record)));
+        }
+        Err(error)
+    }
+}
+
+/// One call on record. Dropping it closes the record; a call that was not [closed](Call::close) stays `running`, since
+/// its script ended first.
+pub(super) struct Call<'l> {
+    ledger: &'l Ledger,
+    record: Arc<Mutex<CallRecord>>,
+    opened: Instant,
+    is_charged: bool,
+    is_planned: bool,
+}
+
+impl Call<'_> {
+    /// The record as it is now.
+    pub(super) fn record(&self) -> CallRecord {
+        self.record.lock().clone()
+    }
+
+    /// Number of the call, and digest of its arguments.
+    pub(super) fn key(&self) -> (u64, String) {
+        let record = self.record.lock();
+        (record.call, record.args_hash.clone())
+    }
+
+    /// Charges the call to the run's call limit.
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when the limit is used up.
+    pub(super) fn charge(&mut self) -> Result<()> {
+        let limit = self.ledger.max_calls;
+        let made = || format!("a run may make {limit} calls and this one has made them");
+        charge(&self.ledger.charged, limit, made)?;
+        self.is_charged = true;
+        Ok(())
+    }
+
+    /// Notes the verdict of an admitted call.
+    pub(super) fn admitted(&mut self, verdict: Verdict) {
+        self.record.lock().verdict = verdict;
+    }
+
+    /// Notes the verdict of a refused call, and gives the charge back.
+    pub(super) fn refused(&mut self, error: Error) -> Error {
+        if std::mem::take(&mut self.is_charged) {
+            self.ledger.charged.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.record.lock().verdict = Verdict::refusal(&error);
+        error
+    }
+
+    /// Notes its cost.
+    pub(super) fn paid(&mut self, cost: Amount) {
+        self.record.lock().cost = cost;
+    }
+
+    /// Notes the servers whose data its value does not count as.
+    pub(super) fn cleaned(&mut self, labels: Labels) {
+        self.record.lock().cleaned = labels;
+    }
+
+    /// Notes that it is sent, with its span.
+    pub(super) fn sent(&mut self, id: Option<CallId>) {
+        let mut record = self.record.lock();
+        (record.sent, record.id) = (true, id);
+    }
+
+    /// True once it was sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.record.lock().sent
+    }
+
+    /// Notes the size of the answer in bytes.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.record.lock().answer_bytes = bytes;
+    }
+
+    /// Notes that a dry run does not make it.
+    pub(super) fn planned(&mut self) {
+        self.is_planned = true;
+    }
+
+    /// Ends it with its answer, or the error in its place, whose message is shown as `redacted`.
+    pub(super) fn close<T>(self, answer: &Result<T>, redacted: impl Fn(&str) -> String) {
+        let outcome = if self.is_planned { Outcome::Planned } else { Outcome::of(answer) };
+        let error = answer.as_ref().err().map(|error| preview(&redacted(&error.message)));
+        let mut record = self.record.lock();
+        (record.outcome, record.error) = (outcome, error);
+        drop(record);
+        self.ledger.closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.record.lock().ms = millis(self.opened);
+    }
+}
+
+fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
+    // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
+    let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
+    match charged {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::new(ErrorCode::BudgetExceeded, message())),
+    }
+}

@@ -1,0 +1,573 @@
+//! The only path from a script to a server.
+//!
+//! One [`Broker`] serves one execution, for every language, entry point and degree of parallelism:
+//!
+//! 1. resolve the names, with suggestions; an unreviewed tool stops here;
+//! 2. map and validate the arguments against the tool's schema;
+//! 3. open the record, so that refused calls are on it too;
+//! 4. ask the `policy`, and the user if a rule says so, before anything is counted or sent;
+//! 5. charge the budgets, within the rate limits, and wait for a free slot;
+//! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
+//! 7. add the server to the taint, normalise the answer, learn its shape, redact errors, close the record.
+
+mod arguments;
+mod attachments;
+mod audit;
+mod board;
+mod check;
+mod consent;
+mod context;
+mod evidence;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod ledger;
+mod nested;
+mod normalise;
+mod ops;
+mod parked;
+mod placeholders;
+mod planned;
+mod policy;
+mod record;
+mod recorder;
+mod resources;
+mod sample;
+mod schema;
+mod scope;
+mod taint;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use wire::Language;
+
+use crate::session::Stash;
+use crate::telemetry::Trace;
+use base::error::{Effect, Error, ErrorCode, Result};
+use base::json;
+use base::labels::Labels;
+use base::limits;
+use base::memory;
+use base::pause::Pause;
+use base::task;
+use catalog::manifest::{ServerEntry, ServerState};
+use config::{Amount, Required};
+use redact::{Mentions, Surface};
+use state::DryRun;
+use state::journal::RunOp;
+use state::spending::{Account, Item};
+use upstream::{Answer, Operation, Progress, Step, TraceContext};
+
+pub use arguments::Validators;
+pub use attachments::{Attachments, Settled, address, resource_uri};
+pub use audit::Audit;
+pub use board::{Board, RunSnapshot, Tally};
+pub use check::{Judgement, Mistake, Plan, similar};
+pub use consent::{Approval, Approver};
+pub use context::ExecutionContext;
+pub use evidence::{Evidence, PARTED};
+pub use ledger::Ledger;
+pub use policy::is_read_only;
+pub use policy::{Rules, RulesNow};
+pub use record::{CallRecord, Verdict};
+
+use audit::Subject;
+use base::labels::Held;
+use consent::Consents;
+use evidence::Inherited;
+use ledger::Call;
+use normalise::Origin;
+use placeholders::{Placeholders, hidden};
+use policy::{Caller, PendingCall, Reason, is_repeatable};
+use recorder::{Recorder, no_record};
+use scope::{Nesting, Scope};
+use taint::Taint;
+
+/// Most requests of one run other than calls; they are answered from memory.
+const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
+
+/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
+const BYTES_A_BYTE: usize = 32;
+/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
+const SMALL_ARGS: usize = 64 << 10;
+
+/// An admitted call.
+struct Admitted {
+    /// True if it is only planned.
+    is_planned: bool,
+    /// True if a reviewer or the user approved the tool with the catalog's definition.
+    is_vouched: bool,
+    /// The last rules that decided about it.
+    rules: Arc<Rules>,
+    /// Taint when it was dispatched.
+    taint: Held,
+    /// Reasons for which the user was asked.
+    reasons: Vec<Reason>,
+    /// Call of an earlier run in whose place it is made.
+    again: Option<RunOp>,
+    /// Approval that it uses up.
+    approval: Option<Arc<str>>,
+}
+
+/// Enforcement point of one execution. A script that it calls has a broker of its own, which shares all of it but the
+/// scope.
+pub struct Broker {
+    context: Arc<ExecutionContext>,
+    recorder: Arc<Recorder>,
+    evidence: Arc<OnceLock<Evidence>>,
+    slots: Arc<Semaphore>,
+    ledger: Arc<Ledger>,
+    taint: Arc<Taint>,
+    attachments: Arc<Attachments>,
+    consents: Arc<Consents>,
+    /// True for a dry run.
+    is_dry: bool,
+    /// Language of the script, if there is one.
+    language: Option<Language>,
+    stash: Stash,
+    pause: Arc<Pause>,
+    account: Arc<Account>,
+    trace: Arc<Trace>,
+    placeholders: Arc<Placeholders>,
+    nesting: Arc<Nesting>,
+    /// Cancelled by an operator who stops it.
+    stop: CancellationToken,
+    /// The script on whose behalf it calls, for one that a script has called.
+    scope: Option<Scope>,
+}
+
+impl Broker {
+    /// A broker for a script, which may use the placeholders that it mentions. Dry run: nothing is written. Calls of
+    /// tools that may write, and calls that need approval, get a sample of the tool's output schema; writes to the
+    /// stash are dropped.
+    #[must_use]
+    pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
+        let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
+        let subject = Subject::script(language, code, is_dry);
+        let broker = Self { language: Some(language), ..Self::new(context, subject, placeholders) };
+        match is_dry {
+            true => {
+                let stash = broker.stash.within(Arc::new(DryRun::new(Arc::clone(broker.stash.state()))));
+                Self { is_dry, stash, ..broker }
+            }
+            false => broker,
+        }
+    }
+
+    /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
+    /// arguments.
+    #[must_use]
+    pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
+        let placeholders = Placeholders::new(context.placeholders, Mentions::default);
+        Self::new(context, Subject::Request { request }, placeholders)
+    }
+
+    fn new(context: Arc<ExecutionContext>, subject: Subject, placeholders: Placeholders) -> Self {
+        let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
+        let recorder = Recorder::new(Arc::clone(&context.audit), subject);
+        Self {
+            account: Arc::new(context.spending.account(
+                &recorder.id,
+                context.session.principal(),
+                context.profile.as_deref(),
+            )),
+            recorder: Arc::new(recorder),
+            evidence: Arc::default(),
+            slots: Arc::new(Semaphore::new(context.limits.concurrency)),
+            ledger: Arc::new(Ledger::new(context.limits.calls, MAX_DISCOVERY)),
+            taint: Arc::new(Taint::new(Arc::clone(&context.rules), context.session.held().unwrap_or_default())),
+            attachments: Arc::default(),
+            consents: Arc::default(),
+            is_dry: false,
+            language: None,
+            stash: context.session.stash.clone(),
+            pause: Arc::default(),
+            trace: Arc::new(Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref())),
+            placeholders: Arc::new(placeholders),
+            nesting: Arc::new(Nesting::new()),
+            stop: CancellationToken::new(),
+            scope: None,
+            context,
+        }
+    }
+
+    /// Context of the execution.
+    #[must_use]
+    pub fn context(&self) -> &ExecutionContext {
+        &self.context
+    }
+
+    /// Servers whose data it holds now.
+    #[must_use]
+    pub fn labels(&self) -> Labels {
+        self.taint.now().labels
+    }
+
+    /// Calls so far.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Binary content so far.
+    #[must_use]
+    pub fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
+    /// Calls a tool and returns its normalised answer. `call` is the script's own number of the call.
+    ///
+    /// # Errors
+    /// Any of the codes of the steps above.
+    pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
+        let back = self
+            .restore_placeholders(server, args)
+            .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
+        let sent = back.as_ref().map_or(args, |back| &back.args);
+        let fit = async {
+            let _arriving = self.consents.arriving();
+            let (entry, stub) = self.context.catalog.tool(server, tool)?;
+            policy::reviewed(entry, stub)?;
+            let max_bytes = self.context.limits.args_bytes;
+            let takes_text = |parameter: &str| arguments::takes_text(stub, parameter);
+            let fill = || self.attachments.fill(sent, takes_text, max_bytes);
+            // A script gets handles as they are, and gives them to tools.
+            let filled = if entry.is_scripts() { None } else { task::work_on(sent.len(), fill)? };
+            filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
+            let sent = filled.as_deref().unwrap_or(sent);
+            let (validators, catalog) = (&self.context.validators, &self.context.catalog);
+            let arguments =
+                arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes, self.language).await?;
+            Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
+        };
+        let (entry, stub, arguments, is_filled) = match fit.await {
+            Ok(fitting) => fitting,
+            Err(refused)
+                if matches!(refused.code, ErrorCode::AuthRequired | ErrorCode::TransportDead)
+                    && self
+                        .context
+                        .catalog
+                        .server(server)
+                        .is_ok_and(|entry| entry.is_startable() && !entry.is_scripts()) =>
+            {
+                return Err(self.connect(call, server).await.err().unwrap_or(refused));
+            }
+            Err(error) => return Err(self.record_invalid(call, server, tool, args, hidden(&back, error))),
+        };
+        let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
+        let operation = Operation::Tool { name, definition, arguments, repeatable };
+        let written = (back.is_some() || is_filled).then_some(args);
+        self.dispatch(call, &PendingCall { entry, stub: Some(stub), operation: &operation, written, from: self.from() })
+            .await
+    }
+
+    /// The script on whose behalf it calls.
+    fn from(&self) -> Option<Caller<'_>> {
+        self.scope.as_ref().map(Caller::Runs)
+    }
+
+    /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
+    /// script: this one has another catalog.
+    async fn connect(&self, call: u64, server: &str) -> Result<()> {
+        let entry = self.context.catalog.server(server)?;
+        let from = self.from();
+        self.dispatch(call, &PendingCall { entry, stub: None, operation: &Operation::Connect, written: None, from })
+            .await?;
+        let (code, done) = match entry.state {
+            ServerState::NeedsLogin { .. } => {
+                (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))
+            }
+            _ => (ErrorCode::TransportDead, format!("{} is up now", entry.ident)),
+        };
+        let message = format!("{done}; its tools are there from the next script on");
+        Err(Error::new(code, message).hint("run the script again"))
+    }
+
+    /// Checks the memory of the arguments' values before they are parsed.
+    fn small_enough(&self, args: &str) -> Result<()> {
+        let limit = self.context.limits.args_bytes;
+        let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
+        let wrong = |message| Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint));
+        if size > limit {
+            return wrong(format!("the arguments have {size} bytes, over the limit of {limit}"));
+        }
+        match task::work_on(size, || json::measure(args.as_bytes())) {
+            Err(private) => Err(Error::new(ErrorCode::InvalidArgs, format!("the arguments cannot be sent: {private}"))),
+            Ok(found) if found.tree_bytes > limit.saturating_mul(BYTES_A_BYTE) + SMALL_ARGS => wrong(format!(
+                "the arguments have {} values, which take {} KiB in memory, over the limit of {} KiB",
+                found.values,
+                found.tree_bytes >> 10,
+                (limit * BYTES_A_BYTE + SMALL_ARGS) >> 10
+            )),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Puts an invalid call on record.
+    fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
+        let labels = self.taint.now().labels;
+        let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
+        match self.ledger.open(record) {
+            Ok(mut call) => {
+                let refused = Err::<Value, Error>(call.refused(error.clone()));
+                call.close(&refused, |message| self.without_restored(message));
+                error
+            }
+            Err(too_many) => too_many,
+        }
+    }
+
+    /// Steps 3 to 7, for every kind of operation.
+    async fn dispatch(&self, number: u64, asked: &PendingCall<'_>) -> Result<Value> {
+        let taint = self.taint.now();
+        let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
+        let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
+        let mut call = self.ledger.open(record)?;
+        let answer = match self.inherit(&mut call, asked, &taint) {
+            Err(error) => Err(call.refused(error)),
+            Ok(Inherited::Answer(value)) => Ok(value),
+            Ok(Inherited::Nothing(again)) => match self.admit(&mut call, asked, taint).await {
+                Err(error) => Err(call.refused(error)),
+                Ok(admitted) if asked.entry.is_scripts() => {
+                    Box::pin(self.call_script(&mut call, asked, &admitted)).await
+                }
+                Ok(admitted) if admitted.is_planned => {
+                    call.planned();
+                    self.taint.receive(&asked.entry.name);
+                    Ok(self.sample(asked))
+                }
+                Ok(admitted) => self.pay_and_send(&mut call, asked, &Admitted { again, ..admitted }).await,
+            },
+        };
+        call.close(&answer, |message| self.without_restored(message));
+        if let Some(caller) = &self.context.caller {
+            let said = if answer.is_ok() { "done" } else { "failed" };
+            caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });
+        }
+        answer
+    }
+
+    /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
+    async fn admit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: Held) -> Result<Admitted> {
+        let rules = self.context.rules_now();
+        let reasons = self.decide(&rules, asked, &taint)?;
+        let verdict = match reasons.is_empty() {
+            true => Verdict::Allowed,
+            false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
+            false => Verdict::Approved(Box::pin(self.approve(call, asked, &reasons)).await?),
+        };
+        let approval = match &verdict {
+            Verdict::Approved(Approval::Waited { id, .. }) => Some(Arc::clone(id)),
+            _ => None,
+        };
+        call.admitted(verdict);
+        // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
+        self.taint.enter(&asked.entry.name)?;
+        self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
+        call.charge()?;
+        let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
+        let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
+        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval })
+    }
+
+    /// Reasons to ask the user, by the rules that the execution began with and those in force now.
+    fn decide(&self, rules: &Arc<Rules>, asked: &PendingCall<'_>, taint: &Held) -> Result<Vec<Reason>> {
+        let mut reasons = policy::decide(&self.context.rules, asked, taint)?;
+        if !Arc::ptr_eq(rules, &self.context.rules) {
+            let more = policy::decide_anew(rules, asked, taint)?;
+            reasons.extend(more.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
+        }
+        Ok(reasons)
+    }
+
+    /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
+    fn still_admitted(&self, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<()> {
+        let rules = self.context.rules_now();
+        if Arc::ptr_eq(&rules, &admitted.rules) {
+            return Ok(());
+        }
+        let reasons = policy::decide_anew(&rules, asked, &admitted.taint)?;
+        match reasons.iter().find(|reason| !admitted.reasons.contains(reason)) {
+            None => Ok(()),
+            Some(reason) => {
+                let message = format!("{} now needs approval: {reason}", asked.label());
+                let hint = "the configuration has changed while this call waited: make it again";
+                Err(Error::new(ErrorCode::ApprovalDenied, message).hint(hint))
+            }
+        }
+    }
+
+    /// Pays for a call and makes it. A refused call costs nothing.
+    async fn pay_and_send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
+        let label = asked.label();
+        let item = Item {
+            server: &asked.entry.name,
+            tool: asked.stub.map(|stub| stub.name.as_str()),
+            label: &label,
+            free: matches!(asked.operation, Operation::Complete { .. }),
+        };
+        let cost = match self.context.spending.charge(item, &self.account).await {
+            Ok(cost) => cost,
+            Err(error) => return Err(call.refused(error)),
+        };
+        call.paid(cost);
+        let slot = self.slots.acquire().await;
+        let answer = self.send(call, asked, admitted).await;
+        drop(slot);
+        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
+            self.context.spending.refund(cost, &self.account).await;
+            call.paid(Amount::ZERO);
+            self.give_back(call, admitted.approval.as_deref()).await;
+        }
+        answer
+    }
+
+    /// Puts a call on record, and sends it if it is still admitted.
+    async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
+        let ready = async {
+            let logged = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await?;
+            self.still_admitted(asked, admitted)?;
+            self.use_up(call, admitted.approval.as_deref()).await?;
+            let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];
+            let is_lost = records.contains(&Some(false)) && !records.contains(&Some(true));
+            match is_lost && !asked.is_read() && self.recorder.log.required() > Required::Nothing {
+                true => Err(no_record()),
+                false => Ok(()),
+            }
+        };
+        if let Err(error) = ready.await {
+            return Err(call.refused(error));
+        }
+        let answer = self.perform(call, asked).await.map_err(|error| asked.operation.warned(error));
+        if let Err(error) = &answer {
+            self.ended_with(call.key().0, error.effect);
+        }
+        match answer {
+            Err(mut error) if error.code == ErrorCode::ToolChanged => {
+                policy::changed(asked, admitted.is_vouched, &mut error);
+                Err(call.refused(error))
+            }
+            answer => answer,
+        }
+    }
+
+    async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>) -> Result<Value> {
+        let (id, told) = self.trace.call();
+        call.sent(id);
+        let room = upstream::ReservedMemory::default();
+        let answer = self.reported(call, asked, told, &room).await;
+        // For any outcome: an error carries the server's words, and a lost call may have had an effect.
+        self.taint.receive(&asked.entry.name);
+        let answer = answer.map_err(|error| self.redacted(error))?;
+        let bytes = answer.text_bytes();
+        // A text that is JSON becomes values too.
+        let inside = task::work_on(bytes, || normalise::tree_bytes(&answer));
+        if inside > memory::SMALL {
+            room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
+        }
+        let (bytes, value) = task::work_on(bytes, || {
+            let (bytes, value) = self.normalise(asked, answer);
+            if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
+                asked.entry.observed.learn(stub, arguments, value);
+            }
+            (bytes, value)
+        });
+        call.received(bytes);
+        value
+    }
+
+    /// The answer to a planned call: by the tool's output schema, else by the observed shape.
+    fn sample(&self, asked: &PendingCall<'_>) -> Value {
+        let Some(stub) = asked.stub else { return Value::Null };
+        let observed = asked.entry.observed.of(stub).and_then(|observed| observed.schema);
+        sample::of(stub.definition.tree().get("outputSchema").or(observed.as_ref()))
+    }
+
+    /// The answer as scripts see it, and its size in bytes.
+    fn normalise(&self, asked: &PendingCall<'_>, answer: Answer) -> (usize, Result<Value>) {
+        match answer {
+            Answer::Tool(answer) => {
+                let tool = asked.label();
+                let (bytes, value) = normalise::tool_answer(answer, &self.origin(asked.entry, &tool));
+                let value = value.map_err(|error| self.redacted(error));
+                (bytes, value.map(|value| redact::json(self.arriving(Surface::Script), value)))
+            }
+            Answer::Raw(value) => {
+                normalise::raw_answer(redact::json(self.arriving(Surface::Script), value), &self.context.limits)
+            }
+            Answer::Listing(_) => (0, Ok(Value::Null)),
+        }
+    }
+
+    /// Makes the call and reports the server's progress to the client.
+    async fn reported(
+        &self,
+        call: &Call<'_>,
+        asked: &PendingCall<'_>,
+        told: Option<TraceContext>,
+        room: &upstream::ReservedMemory,
+    ) -> Result<Answer> {
+        let &PendingCall { entry, operation, .. } = asked;
+        let tenant = self.context.session.tenant();
+        let Some(caller) = &self.context.caller else {
+            let progress = Progress::default().traced(told).in_room(room.clone());
+            return self.context.router.call(entry, tenant, operation, &progress).await;
+        };
+        let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.pause))
+            .relaying(self.context.rules.relays(&entry.name))
+            .traced(told)
+            .of_call(call.key().0, &self.about(asked, &[], &[call.key().1]))
+            .in_room(room.clone());
+        let mut reports = progress.watch();
+        let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));
+        loop {
+            tokio::select! {
+                answer = &mut answer => return answer,
+                // Words of a server that a script reads stay with it: `/runs` has the labels of its caller.
+                Ok(()) = reports.changed(), if self.scope.is_none() => {
+                    let said = reports.borrow_and_update().to_string();
+                    let message = format!("{}: {said}", asked.label());
+                    let writer = self.placeholder_writer();
+                    let surface = Surface::Error.with_placeholders(writer.as_ref());
+                    let message = redact::text(surface, &message).into_owned();
+                    caller.progress(Step { done: self.ledger.closed(), message });
+                }
+            }
+        }
+    }
+
+    /// Redacts secrets from a server's own error. Errors of libraries, transports and stderr also lose what describes
+    /// the network behind the gateway.
+    fn redacted(&self, error: Error) -> Error {
+        let surface = match error.code {
+            ErrorCode::ToolError | ErrorCode::InvalidArgs => Surface::ToolError,
+            _ => Surface::Error,
+        };
+        redact::error(self.arriving(surface), error)
+    }
+
+    fn origin<'a>(&'a self, entry: &'a ServerEntry, tool: &'a str) -> Origin<'a> {
+        Origin { server: &entry.ident, tool, limits: &self.context.limits, attachments: &self.attachments }
+    }
+}
+
+fn no_room(asked: &PendingCall<'_>, full: &memory::Full) -> Error {
+    let message = format!("the answer of {} is too large: {full}", asked.label());
+    Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint()).with_effect(Effect::Done)
+}
+
+/// True if a call with this error was not made: refused by the circuit breaker or the server, or because the tool has
+/// changed.
+fn was_turned_away(error: &Error) -> bool {
+    const AWAY: [ErrorCode; 4] =
+        [ErrorCode::CircuitOpen, ErrorCode::AuthRequired, ErrorCode::RateLimit, ErrorCode::ToolChanged];
+    error.effect == Effect::Nothing && AWAY.contains(&error.code)
+}
+
+/// Milliseconds with microsecond resolution, as in the records.
+fn millis(since: Instant) -> f64 {
+    (since.elapsed().as_micros() as f64) / 1000.0
+}

@@ -1,0 +1,211 @@
+//! A script that is a tool, run for its caller: in a worker of its own, by a broker that shares everything of the
+//! caller's run but its scope, and its taint where its result is declared clean.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use wire::{Limits, Run, ScriptError, ScriptErrorKind};
+
+use super::ledger::Call;
+use super::policy::PendingCall;
+use super::scope::Scope;
+use super::{Admitted, Broker};
+use crate::sandbox::{Failure, now_ms};
+use crate::scripts::{Callable, SERVER};
+use base::error::{Error, ErrorCode, Result};
+use base::json;
+use base::memory;
+use base::task;
+use base::text::head;
+use config::Returns;
+use upstream::Operation;
+
+/// Most bytes of the message of a script's error.
+const MAX_MESSAGE: usize = 2000;
+
+impl Broker {
+    /// Sets the text from which the random numbers of the scripts that it calls follow, before its first call.
+    pub fn seeded(&self, seed: &str) {
+        self.nesting.seeded(seed);
+    }
+
+    /// Runs the script behind an admitted call.
+    ///
+    /// # Errors
+    /// `TOOL_DENIED` when it is quarantined, `TOOL_CHANGED` when it was replaced since the catalog was built, and the
+    /// error that ended it, with its place.
+    pub(super) async fn call_script(
+        &self,
+        call: &mut Call<'_>,
+        asked: &PendingCall<'_>,
+        admitted: &Admitted,
+    ) -> Result<Value> {
+        let script = self.script_to_run(asked).and_then(|script| {
+            self.still_admitted(asked, admitted)?;
+            Scope::within(self.scope.as_ref(), script)
+        });
+        let scope = script.map_err(|error| call.refused(error))?;
+        let script = Arc::clone(&scope.script);
+        let (_, args_hash) = call.key();
+        let frame = self.frame_of(&script, asked, &args_hash)?;
+        let is_clean = script.returns == Returns::Clean && script.locked.is_some();
+        let nested = self.nested(scope, is_clean);
+        let turn = self.scope.as_ref().map_or(&self.nesting.turn, |outer| &outer.turn).acquire().await;
+        let wall = self.context.limits.wall;
+        let report = self.context.pool.run_nested(&frame, &nested, wall).await;
+        drop(turn);
+        let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
+        match &report.result {
+            // A failed script has not returned what was reviewed, and may be called again: its past is not used up.
+            Err(_) => {
+                if let Some(evidence) = self.evidence() {
+                    evidence.give_back(taken);
+                }
+                self.taint.take_in(&script.label, &nested.labels())?;
+            }
+            Ok(_) => {
+                self.scope.iter().for_each(|outer| outer.took(taken.clone()));
+                call.cleaned(nested.labels().difference(&self.labels()).cloned().collect());
+            }
+        }
+        let text = report.result.map_err(|failure| failed(&script, failure))?;
+        let found = task::work_on(text.get().len(), || json::measure(text.get().as_bytes())).map_err(|unfit| {
+            ended(&script, ErrorCode::LimitExceeded, format!("its value cannot be returned: {unfit}"))
+        })?;
+        let _room = match found.tree_bytes {
+            small if small < memory::SMALL => None,
+            large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| super::no_room(asked, &full))?),
+        };
+        call.received(text.get().len());
+        let parse = || serde_json::from_str::<Value>(text.get());
+        task::work_on(text.get().len(), parse)
+            .map_err(|error| ended(&script, ErrorCode::Internal, format!("its value is no JSON: {error}")))
+    }
+
+    /// The script that a call names, as it is in force now.
+    fn script_to_run(&self, asked: &PendingCall<'_>) -> Result<Arc<Callable>> {
+        let Operation::Tool { name, definition, .. } = asked.operation else {
+            let what = format!("{} has tools and nothing else", asked.entry.ident);
+            return Err(Error::new(ErrorCode::ToolNotFound, what));
+        };
+        let scripts = self.context.scripts.load();
+        if let Some(reason) = scripts.why_held(name) {
+            let what = format!("{} is quarantined: {reason}", asked.label());
+            return Err(
+                Error::new(ErrorCode::ToolDenied, what).hint("the operator reviews it and runs `forgefs scripts lock`")
+            );
+        }
+        let Some(script) = scripts.get(name) else {
+            let what = format!("{} is no script any more", asked.label());
+            return Err(Error::new(ErrorCode::ToolNotFound, what).hint("`ls /scripts` shows those that are"));
+        };
+        let called = |scope: &Scope| {
+            let calls = scope.locked().map(|locked| &locked.calls)?;
+            calls.iter().find(|call| call.server == SERVER && call.tool == *name).map(|call| call.definition.clone())
+        };
+        if self.scope.as_ref().and_then(called).is_some_and(|text| text != script.source.sha256) {
+            let what = format!("{} is not what it was when its caller was reviewed", asked.label());
+            return Err(Error::new(ErrorCode::ToolChanged, what)
+                .hint("the operator reviews both and runs `forgefs scripts lock`"));
+        }
+        match script.digest == *definition {
+            true => Ok(Arc::clone(script)),
+            false => Err(Error::new(ErrorCode::ToolChanged, format!("{} has another signature now", asked.label()))
+                .hint("run the script again: it sees the new one")),
+        }
+    }
+
+    fn frame_of(&self, script: &Callable, asked: &PendingCall<'_>, args_hash: &str) -> Result<Run> {
+        let args = asked.operation.arguments();
+        let args = serde_json::value::RawValue::from_string(args)
+            .map_err(|error| Error::new(ErrorCode::Internal, format!("arguments that are no JSON: {error}")))?;
+        let limits = self.context.run_limits(0);
+        let seed = self.nesting.seed(&script.source.name, args_hash);
+        Ok(Run {
+            run: 0,
+            language: script.prepared.language,
+            code: script.prepared.code.clone(),
+            servers: self.context.namespaces(),
+            limits: Limits { calls: script.most_calls.map_or(limits.calls, |most| most.min(limits.calls)), ..limits },
+            seed: Sha256::digest(&seed).into(),
+            now_ms: self.evidence().map_or_else(now_ms, |evidence| evidence.now_ms()),
+            args: Some(args),
+        })
+    }
+
+    /// The broker of a script within this run.
+    fn nested(&self, scope: Scope, is_clean: bool) -> Self {
+        // Handles are numbers: content of a script that returns without labels is not for those who guess them.
+        let (taint, attachments) = match is_clean {
+            true => (Arc::new(self.taint.fork()), Arc::default()),
+            false => (Arc::clone(&self.taint), Arc::clone(&self.attachments)),
+        };
+        Self {
+            context: Arc::clone(&self.context),
+            recorder: Arc::clone(&self.recorder),
+            evidence: Arc::clone(&self.evidence),
+            slots: Arc::clone(&self.slots),
+            ledger: Arc::clone(&self.ledger),
+            taint,
+            attachments,
+            consents: Arc::clone(&self.consents),
+            is_dry: self.is_dry,
+            language: Some(scope.script.source.language),
+            stash: self.stash.clone(),
+            pause: Arc::clone(&self.pause),
+            account: Arc::clone(&self.account),
+            trace: Arc::clone(&self.trace),
+            placeholders: Arc::clone(&self.placeholders),
+            nesting: Arc::clone(&self.nesting),
+            stop: self.stop.clone(),
+            scope: Some(scope),
+        }
+    }
+}
+
+/// The error of a call whose script failed, with the place in the script.
+fn failed(script: &Callable, failure: Failure) -> Error {
+    match failure {
+        Failure::Script(error) => {
+            let ScriptError { kind, message, line, column, error, fix, .. } = *error;
+            let (line, column) = script.prepared.original(line, column);
+            let place = if line > 0 { format!(" at line {line}, column {column}") } else { String::new() };
+            let code = match (&kind, &error) {
+                (ScriptErrorKind::Call, Some(call)) => call.code,
+                (kind, _) => kind.code(),
+            };
+            let message = format!("{} failed{place}: {}", script.label, head(&message, MAX_MESSAGE));
+            let (call_fix, data) = error.map(|call| (call.suggested_fix, call.data)).unwrap_or_default();
+            let again = || {
+                format!(
+                    "find out by a call that reads; then catch this error and call {} again with the same arguments: of \
+                     what it did, only this call is repeated",
+                    script.label
+                )
+            };
+            let call_fix = if code == ErrorCode::MaybeDone { Some(again()) } else { call_fix };
+            let failed = Error::new(code, message);
+            let failed = match call_fix.or(fix) {
+                Some(fix) => failed.hint(fix),
+                None => failed.hint("its author has to look at it; other arguments may do"),
+            };
+            Error { data: data.and_then(|data| serde_json::from_str(data.get()).ok()), ..failed }
+        }
+        Failure::NotRun(error) => error,
+        Failure::Timeout(limit) => ended(script, ErrorCode::Timeout, format!("it was stopped after {limit:?}")),
+        Failure::Cpu(limit) => {
+            ended(script, ErrorCode::LimitExceeded, format!("it used more than {limit:?} of CPU time"))
+        }
+        Failure::Crashed(how) => {
+            ended(script, ErrorCode::LimitExceeded, format!("it brought its sandbox process down ({how})"))
+        }
+        Failure::Protocol(what) => {
+            ended(script, ErrorCode::Internal, format!("its sandbox process broke the protocol: {what}"))
+        }
+    }
+}
+
+fn ended(script: &Callable, code: ErrorCode, message: String) -> Error {
+    Error::new(code, format!("{}: {}", script.label, head(&message, MAX_MESSAGE)))
+}

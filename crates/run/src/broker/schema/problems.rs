@@ -1,0 +1,165 @@
+//! Problems of values that do not fit: few, in bounded text.
+
+use serde_json::Value;
+
+use base::text::head;
+
+/// Most problems shown.
+const MAX_TOLD: usize = 5;
+/// Most further problems counted.
+pub(in crate::broker) const MAX_COUNTED: usize = 1000;
+/// Most bytes of a shown value.
+const MAX_SHOWN: usize = 120;
+/// Most bytes of a name in a path, and of the path.
+const MAX_STEP: usize = 80;
+const MAX_PLACE: usize = 300;
+/// Most bytes of text about one place.
+const MAX_TEXT: usize = 500;
+
+/// A problem, with a suggestion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::broker) struct Problem {
+    pub(in crate::broker) text: String,
+    pub(in crate::broker) meant: Vec<String>,
+    /// The unknown parameter, for that kind of problem.
+    pub(in crate::broker) unknown: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(text: String) -> Self {
+        Self { text, meant: Vec::new(), unknown: None }
+    }
+
+    /// An unknown parameter.
+    pub(in crate::broker) fn unknown(name: &str) -> Self {
+        let name = head(name, MAX_STEP);
+        Self { unknown: Some(name.to_owned()), ..Self::new(format!("there is no parameter `{name}`")) }
+    }
+
+    /// An argument that is missing.
+    pub(in crate::broker) fn missing(name: &str) -> Self {
+        Self::new(format!("argument `{}` is missing", head(name, MAX_STEP)))
+    }
+
+    /// A value of another type, in one word each.
+    pub(in crate::broker) fn of_type(name: &str, of: &Value, accepted: &Value) -> Self {
+        Self::at(head(name, MAX_STEP), &format!("type {} was expected, not {of}", shown(accepted)))
+    }
+
+    /// A problem at a place; the root has none.
+    pub(super) fn at(place: &str, text: &str) -> Self {
+        let text = head(text, MAX_TEXT);
+        Self::new(if place.is_empty() { text.to_owned() } else { format!("`{place}`: {text}") })
+    }
+}
+
+/// The first problems, and the number of others.
+#[derive(Debug, Default, Clone)]
+pub(in crate::broker) struct Problems {
+    pub(in crate::broker) told: Vec<Problem>,
+    pub(in crate::broker) more: usize,
+}
+
+impl Problems {
+    /// Adds a new problem. Beyond the first few it is counted, not made.
+    pub(in crate::broker) fn add(&mut self, problem: impl FnOnce() -> Problem) {
+        if self.told.len() == MAX_TOLD {
+            self.more += 1;
+            return;
+        }
+        let problem = problem();
+        if !self.told.iter().any(|known| known.text == problem.text) {
+            self.told.push(problem);
+        }
+    }
+
+    pub(in crate::broker) fn are_enough(&self) -> bool {
+        self.more > MAX_COUNTED
+    }
+
+    /// All of them in one line.
+    pub(in crate::broker) fn line(&self) -> String {
+        let mut texts: Vec<&str> = self.told.iter().map(|problem| problem.text.as_str()).collect();
+        let more = match self.more {
+            0 => String::new(),
+            _ if self.are_enough() => format!("and more than {MAX_COUNTED} more"),
+            more => format!("and {more} more"),
+        };
+        texts.extend((!more.is_empty()).then_some(more.as_str()));
+        texts.join("; ")
+    }
+}
+
+/// Path of a value, from the inside out.
+pub(super) struct At<'p> {
+    step: Step<'p>,
+    above: Option<&'p At<'p>>,
+}
+
+enum Step<'p> {
+    Root,
+    Name(&'p str),
+    Item(usize),
+}
+
+impl<'p> At<'p> {
+    pub(super) const ROOT: At<'static> = At { step: Step::Root, above: None };
+
+    pub(super) fn name(&'p self, name: &'p str) -> At<'p> {
+        At { step: Step::Name(name), above: Some(self) }
+    }
+
+    pub(super) fn item(&'p self, position: usize) -> At<'p> {
+        At { step: Step::Item(position), above: Some(self) }
+    }
+
+    /// Formats `filter.and.0`; a long path loses its middle.
+    pub(super) fn place(&self) -> String {
+        let mut steps = Vec::new();
+        let mut at = Some(self);
+        let mut length = 0;
+        while let Some(here) = at {
+            let step = match here.step {
+                Step::Root => break,
+                Step::Name(name) => head(name, MAX_STEP).to_owned(),
+                Step::Item(position) => position.to_string(),
+            };
+            length += step.len() + 1;
+            if length > MAX_PLACE {
+                steps.push("…".to_owned());
+                break;
+            }
+            steps.push(step);
+            at = here.above;
+        }
+        steps.reverse();
+        steps.join(".")
+    }
+}
+
+/// Beginning of a value as JSON.
+pub(in crate::broker) fn shown(value: &Value) -> String {
+    struct Head(Vec<u8>);
+    impl std::io::Write for Head {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0.len() > MAX_SHOWN {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            let taken = bytes.len().min(MAX_SHOWN + 4 - self.0.len().min(MAX_SHOWN));
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut bytes = Head(Vec::with_capacity(MAX_SHOWN));
+    // Writing fails when the value is longer than the buffer.
+    let _ = serde_json::to_writer(&mut bytes, value);
+    let text = match std::str::from_utf8(&bytes.0) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&bytes.0[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    let cut = head(text, MAX_SHOWN);
+    if cut.len() < bytes.0.len() { format!("{cut}…") } else { cut.to_owned() }
+}

@@ -1,0 +1,124 @@
+//! One search: hits by query, as lines.
+
+use std::collections::BTreeSet;
+
+use stubgen::ToolStub;
+
+use base::meter::{Halt, Meter};
+use catalog::{Catalog, Found};
+
+/// Most bytes of the hits of one search, about 3,000 tokens.
+const MAX_BYTES: usize = 12 << 10;
+
+/// One search.
+pub(super) struct Search<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) queries: &'a [String],
+    pub(super) limit: usize,
+    pub(super) path: &'a str,
+    /// Servers whose number of resources is hidden.
+    pub(super) hidden: &'a BTreeSet<String>,
+    pub(super) meter: &'a Meter,
+}
+
+impl Search<'_> {
+    /// A group per query, each hit once: in the group of the query that ranks it best.
+    pub(super) fn groups(&self) -> Result<Vec<Group>, Halt> {
+        let Self { catalog, queries, path, meter, .. } = *self;
+        let hits = catalog.find_all_metered(queries, self.limit, path, meter)?;
+        let is_hit = |tool: &ToolStub| hits.found.iter().any(|(hit, _)| hit.is(tool));
+        let mut groups = Vec::with_capacity(queries.len());
+        for (number, (query, is_weak)) in queries.iter().zip(&hits.weak).enumerate() {
+            let mut lines = Vec::new();
+            let counts = |server: &str| !self.hidden.contains(server);
+            let named = catalog.named_server(query, path, &counts, meter)?;
+            if let Some((_, listing)) = &named {
+                lines.push(Line::of(listing.clone()));
+            }
+            let is_weak = *is_weak && named.is_none();
+            let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
+            let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
+            for (position, (hit, by)) in own.enumerate() {
+                let mut text = catalog.hit_line(hit);
+                if position == 0 && !is_weak && named.is_none() {
+                    meter.spend(1 + hits.found.len() as u64)?;
+                    let siblings = catalog.siblings(hit, is_hit);
+                    if !siblings.is_empty() {
+                        text.push_str(&format!("  beside it: {}", siblings.join(", ")));
+                    }
+                }
+                let owner = match hit {
+                    Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
+                    Found::Tool(_) => None,
+                };
+                lines.push(Line { text, also: by[1..].to_vec(), owner });
+            }
+            let is_tool = |hit: &Found<'_>| matches!(hit, Found::Tool(_));
+            let elsewhere = hits.found.iter().find(|(hit, by)| is_tool(hit) && by.contains(&number));
+            let nothing = match elsewhere.and_then(|(_, by)| by.first()) {
+                // Lines of resources may be hidden.
+                _ if lines.iter().any(|line| line.owner.is_none()) => String::new(),
+                Some(group) if *group != number => format!("as #{}", group + 1),
+                _ => catalog.no_hits(query, path, meter)?,
+            };
+            groups.push(Group { lines, is_weak, nothing });
+        }
+        Ok(groups)
+    }
+}
+
+/// Answer to one query.
+pub(super) struct Group {
+    pub(super) lines: Vec<Line>,
+    /// True if none of its hits matches well.
+    is_weak: bool,
+    /// The answer if it has no lines.
+    nothing: String,
+}
+
+/// A line of a hit.
+pub(super) struct Line {
+    text: String,
+    /// Numbers of the other queries that found it, from 0.
+    also: Vec<usize>,
+    /// Name of its server, if it is a resource.
+    pub(super) owner: Option<String>,
+}
+
+impl Line {
+    fn of(text: String) -> Self {
+        Self { text, also: Vec::new(), owner: None }
+    }
+}
+
+/// The lines that fit. Where there are several queries, each has a heading, its number.
+pub(super) fn shown(groups: &[Group]) -> String {
+    let (mut text, mut size, mut left) = (String::new(), 0, 0);
+    for (number, group) in groups.iter().enumerate() {
+        if groups.len() > 1 {
+            text.push_str(&format!("#{}\n", number + 1));
+        }
+        if group.is_weak && !group.lines.is_empty() {
+            text.push_str("no good match; nearest:\n");
+        }
+        for Line { text: line, also, .. } in &group.lines {
+            size += line.len();
+            if size > MAX_BYTES && size > line.len() {
+                left += 1;
+                continue;
+            }
+            text.push_str(line);
+            also.iter().for_each(|query| text.push_str(&format!(" #{}", query + 1)));
+            text.push('\n');
+        }
+        if group.lines.is_empty() {
+            text.push_str(&group.nothing);
+            text.push('\n');
+        }
+    }
+    if left > 0 {
+        text.push_str(&format!("… {left} more hits: narrow with path or limit"));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

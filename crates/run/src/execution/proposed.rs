@@ -1,0 +1,87 @@
+//! `execute` with `save_as`: a run that succeeded is proposed as a script.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::Called;
+use crate::broker::{Broker, Evidence, ExecutionContext};
+use crate::proposals::{Extension, Proposal, Proposals};
+use crate::scripts::Wanted;
+use base::error::{Error, ErrorCode, Result};
+use redact::Surface;
+use state::journal::{Recorded, unix_ms};
+
+impl ExecutionContext {
+    /// Checks a proposal before its run.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` where nothing can be proposed, for a dry run, and for a name that is none or taken;
+    /// `BUDGET_EXCEEDED` when there are too many.
+    pub(super) async fn may_propose(&self, name: &str, dry_run: bool) -> Result<()> {
+        let wrong = |what: &str, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
+        let Some(proposals) = &self.proposals else {
+            let hint = "run it without; a person turns them on: `path` and `proposals = true` in [scripts] of the \
+                        configuration";
+            return wrong("`save_as`: proposals are off", hint);
+        };
+        if dry_run {
+            return wrong("`save_as` with `dry_run`", "a dry run has no record: propose the run that succeeds");
+        }
+        if self.journals.is_none() {
+            return wrong("`save_as` without journals", "`on = true` in [journal] of the configuration");
+        }
+        let (name, client) = (name.to_owned(), Arc::clone(&self.session.principal().client));
+        on_disk(proposals, move |proposals| proposals.check(&name, &client)).await
+    }
+
+    /// Proposes a run that has ended; says in one line what came of it.
+    pub(super) async fn propose(&self, name: &str, is_ok: bool, broker: &Broker) -> String {
+        let has_record = broker.evidence().is_some_and(Evidence::is_written);
+        let proposed = match (is_ok, has_record) {
+            (false, _) => Err(Error::new(ErrorCode::InvalidArgs, "the run failed").hint("propose one that succeeds")),
+            (true, false) => Err(Error::new(ErrorCode::Internal, "the run has no journal").hint("the log says why")),
+            (true, true) => self.proposed(name, broker.id()).await,
+        };
+        let line = match proposed {
+            Ok(file) => format!(
+                "proposed as {name} ({file}); it cannot be called. A person looks at it with `forgefs scripts \
+                 proposals {name}`, and takes it with `forgefs scripts accept {name}`"
+            ),
+            Err(error) => format!("not proposed: {}; {}", error.message, error.suggested_fix()),
+        };
+        // A script that parts from its record is told with what it asked.
+        redact::text(Surface::ToolError, &line).replace('\n', " ")
+    }
+
+    async fn proposed(&self, name: &str, run: &str) -> Result<String> {
+        let (Some(proposals), Some(journals)) = (&self.proposals, &self.journals) else {
+            return Err(Error::new(ErrorCode::InvalidArgs, "proposals are off"));
+        };
+        let client = Arc::clone(&self.session.principal().client);
+        let found = journals.find(Some(&client), run).await?;
+        let recorded = Recorded::read(journals.read(&found).await?)?;
+        let tools = Called::of(journals, &recorded).await?.tools;
+        let wanted = Wanted { doc: format!("Proposed from run {run}."), ..Wanted::default() };
+        let (saved, cassette) = self.saved(recorded, tools, wanted).await.map_err(|error| {
+            let by_person = || format!("a person can try `forgefs scripts save {run} --as {name} --keep`");
+            Error { hint: Some(error.hint.unwrap_or_else(by_person)), ..error }
+        })?;
+        let Some(extension) = Extension::of(saved.extension) else {
+            return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
+        };
+        let at_ms = unix_ms(SystemTime::now());
+        let script = (extension, saved.code, &cassette);
+        let proposal = Proposal::new(name, &client, self.session.client(), run, at_ms, script);
+        on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file))).await
+    }
+}
+
+/// Works on the folder off the async threads.
+async fn on_disk<T: Send + 'static>(
+    proposals: &Proposals,
+    work: impl FnOnce(&Proposals) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let proposals = proposals.clone();
+    let done = tokio::task::spawn_blocking(move || work(&proposals)).await;
+    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, format!("the proposal was given up: {error}"))))
+}

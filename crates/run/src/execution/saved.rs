@@ -1,0 +1,72 @@
+//! A recorded run as a function script with its first test, for people who save one and agents that propose one.
+
+use serde_json::Value;
+use wire::Form;
+
+use super::Export;
+use crate::broker::ExecutionContext;
+use crate::replay::{Cassette, Tool};
+use crate::sandbox::Failure;
+use crate::scripts::{Saved, Wanted, function};
+use base::error::{Error, ErrorCode, Result};
+use catalog::people;
+use redact::{Mentions, Results, Surface};
+use state::journal::Recorded;
+use state::shapes::{Given, Shape};
+
+impl ExecutionContext {
+    /// The function that the script of a run becomes, and its cassette. It is played on the answers of the run: what it
+    /// asks and returns has to be the same. The type of its value comes from that of the run.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` with what keeps the run from becoming one, `SCRIPT_ERROR` when it does something else then; without
+    /// a hint where other parameters, or none, may help.
+    pub async fn saved(&self, recorded: Recorded, tools: Vec<Tool>, mut wanted: Wanted) -> Result<(Saved, Cassette)> {
+        let head = recorded.head.clone();
+        let wrong = |what: String, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
+        if redact::text(Surface::Answer(Results::Secrets), &head.code) != head.code {
+            let what = format!("the script of run {} has credentials: it is not saved", head.run);
+            return wrong(what, "configure them at the server, and record the script anew");
+        }
+        if head.placeholders && !Mentions::of(&head.code).is_empty() {
+            let what = format!("the script of run {} names placeholders, which only its session knows", head.run);
+            return wrong(what, "pass on values that a tool answers, and record the script anew");
+        }
+        let value = recorded.end.as_ref().and_then(|end| end.value.as_ref());
+        let value = value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
+        wanted.returns = value.map(|value| Shape::of(&value, &Given::default()).schema());
+        let max_bytes = self.limits.code_bytes;
+        let refused = |why: String| {
+            let what = format!("the script cannot be made a function: {}", people::line(&why));
+            Error::new(ErrorCode::InvalidArgs, what)
+        };
+        let parts = self.pool.parts(head.language, &head.code, max_bytes).await;
+        let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
+        if matches!(parts.form, Form::Taken) {
+            let what = "the script cannot be made a function: it is one with parameters already".to_owned();
+            return wrong(what, "run it as statements: literals in arguments of tools become parameters");
+        }
+        let saved = function(&code, head.language, &parts, &wanted).map_err(refused)?;
+        let signed = self.pool.prepare_function(head.language, &saved.code, max_bytes).await;
+        signed.map_err(|failure| refused(reason(failure)))?;
+        let export = Export::of(recorded, tools, self.redaction)?;
+        let mut before = export.play(self, &head.code, None).await?;
+        let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
+        let cassette = export.play(self, &saved.code, no_args).await?;
+        before.args.clone_from(&cassette.args);
+        before.servers.clone_from(&cassette.servers);
+        if before.text() != cassette.text() {
+            let what = "as a function the script does something else: it is not saved";
+            return Err(Error::new(ErrorCode::ScriptError, what));
+        }
+        Ok((saved, cassette))
+    }
+}
+
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Script(error) => format!("line {}: {}", error.line, error.message),
+        Failure::NotRun(Error { message, .. }) => message,
+        _ => "the checker failed".to_owned(),
+    }
+}

@@ -1,0 +1,285 @@
+//! Runs of a client, as files below `/runs`: one in the background from memory, an ended one from its journal.
+
+mod live;
+mod run;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use wire::Language;
+
+use crate::parts::Part;
+use crate::session::Session;
+use base::error::{Error, ErrorCode, Result};
+use base::labels::Labels;
+use base::task;
+use base::text::{brief, counted};
+use redact::{PlaceholderTable, Surface};
+use state::journal::{Journals, unix_ms};
+
+pub use live::{Live, Watched};
+pub use run::{Run, RunState};
+
+/// Most ended runs of a listing.
+const LISTED: usize = 50;
+/// Time that a cancelled run has to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Runs in the background, of all clients of a gateway.
+#[derive(Debug, Default)]
+pub struct Background(Mutex<HashMap<String, Arc<Live>>>);
+
+/// Most runs in the background at once: half of the places for runs, so that others find one.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Of all clients.
+    pub all: usize,
+    /// Of one client.
+    pub client: usize,
+}
+
+impl Background {
+    /// Enters a run until the returned value is dropped.
+    ///
+    /// # Errors
+    /// `BUSY` when there are too many.
+    pub fn enter(self: &Arc<Self>, id: &str, live: &Arc<Live>, bounds: Bounds) -> Result<Entered> {
+        let mut runs = self.0.lock();
+        let own = runs.values().filter(|run| run.client == live.client).count();
+        let (number, most, whose) = match own >= bounds.client {
+            true => (own, bounds.client, "of this client "),
+            false => (runs.len(), bounds.all, ""),
+        };
+        if number >= most {
+            let what = format!("{number} runs {whose}are in the background already, the most at once");
+            return Err(Error::new(ErrorCode::Busy, what).hint(
+                "wait for one to end, or end it by forge.runs.cancel; `sandbox.limits.runs` is twice that number",
+            ));
+        }
+        runs.insert(id.to_owned(), Arc::clone(live));
+        Ok(Entered { runs: Arc::clone(self), id: id.to_owned(), live: Arc::clone(live) })
+    }
+
+    /// Number of runs.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Ends runs of clients that `is_client` does not allow.
+    pub fn keep_only(&self, is_client: impl Fn(&str) -> bool) {
+        self.0.lock().values().filter(|run| !is_client(&run.client)).for_each(|run| run.cancel(&Labels::new()));
+    }
+
+    fn of(&self, client: &str) -> Vec<(String, Arc<Live>)> {
+        let runs = self.0.lock();
+        let own = runs.iter().filter(|(_, run)| *run.client == *client);
+        own.map(|(id, run)| (id.clone(), Arc::clone(run))).collect()
+    }
+
+    fn find(&self, client: &str, id: &str) -> Option<Arc<Live>> {
+        self.0.lock().get(id).filter(|run| *run.client == *client).cloned()
+    }
+}
+
+/// A run in the background, until dropped.
+#[derive(Debug)]
+pub struct Entered {
+    runs: Arc<Background>,
+    id: String,
+    live: Arc<Live>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.runs.0.lock().remove(&self.id);
+        self.live.gone();
+    }
+}
+
+/// Runs of one client. Those of others are not there: an id is no right. By default there are none.
+#[derive(Debug, Clone, Default)]
+pub struct Runs {
+    /// Those in the background, of all clients.
+    pub background: Arc<Background>,
+    /// Journals of the configuration, unless they are off.
+    pub journals: Option<Arc<Journals>>,
+    /// The client.
+    pub client: Arc<str>,
+    /// Redaction of what is read.
+    pub redaction: redact::Results,
+    /// True if redacted values get placeholders.
+    pub placeholders: bool,
+    /// Tokens of a text; a larger value or output is stored.
+    pub result_tokens: usize,
+}
+
+/// A run in a listing. What an ended one did is read by its id.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Language of its script.
+    pub language: Language,
+    /// Begin, as RFC 3339.
+    pub began: String,
+    /// `running` or `ended`.
+    pub state: &'static str,
+    /// Time since its begin, if it is running here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
+    /// Calls so far, if it is running here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<usize>,
+    /// Its last progress report, if it is running here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+}
+
+impl Runs {
+    /// The run with this id.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when the client has none, `INTERNAL` when its journal is damaged.
+    pub async fn get(&self, id: &str) -> Result<Run> {
+        if let Some(run) = self.background.find(&self.client, id).and_then(|live| live.look(id)) {
+            return Ok(run);
+        }
+        let Some(journals) = &self.journals else { return Err(unknown(id)) };
+        let found = journals.find(Some(&self.client), id).await.map_err(|error| match error.code {
+            ErrorCode::InvalidArgs => unknown(id),
+            _ => error,
+        })?;
+        let reader = journals.read(&found).await?;
+        Run::read(found, reader)
+    }
+
+    /// Runs that `sees` allows, oldest first; of the ended ones the newest.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the journals cannot be read.
+    pub async fn list(&self, sees: impl Fn(&Labels) -> bool) -> Result<Vec<Listed>> {
+        let live = self.background.of(&self.client);
+        let mut listed = Vec::new();
+        if let Some(journals) = &self.journals {
+            let ended = journals.list(Some(&self.client)).await?;
+            let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.id)).collect();
+            ended.drain(..ended.len().saturating_sub(LISTED));
+            listed.extend(ended.into_iter().map(|run| Listed {
+                id: run.id,
+                language: run.language,
+                began: rfc3339(run.at_ms),
+                state: if run.is_running { "running" } else { "ended" },
+                elapsed_ms: None,
+                calls: None,
+                progress: None,
+            }));
+        }
+        let mut running: Vec<Run> = live.iter().filter_map(|(id, live)| live.look(id)).collect();
+        running.retain(|run| sees(&run.labels));
+        running.sort_by_key(|run| run.at_ms);
+        listed.extend(running.into_iter().map(|run| Listed {
+            language: run.language,
+            began: rfc3339(run.at_ms),
+            state: "running",
+            elapsed_ms: run.elapsed_ms,
+            calls: Some(run.calls),
+            progress: run.progress,
+            id: run.id,
+        }));
+        Ok(listed)
+    }
+
+    /// Lists the runs, one line each.
+    ///
+    /// # Errors
+    /// As of [`Runs::list`].
+    pub async fn listing(&self, sees: impl Fn(&Labels) -> bool) -> Result<String> {
+        let lines = self.list(sees).await?.into_iter().map(|run| {
+            let mut line = format!("/runs/{}  {}, {}, began {}", run.id, run.state, run.language.as_str(), run.began);
+            if let Some(calls) = run.calls {
+                line.push_str(&format!(", {}", counted(calls, "call")));
+            }
+            line + &run.progress.map(|progress| format!(": {progress}")).unwrap_or_default()
+        });
+        let lines: Vec<String> = lines.collect();
+        Ok(match lines.is_empty() {
+            true => "/runs/  empty: execute(background=true) starts a run that goes on here".to_owned(),
+            false => lines.join("\n"),
+        })
+    }
+
+    /// The run for the agent of the session with these placeholders.
+    #[must_use]
+    pub fn redacted(&self, run: Run, placeholders: &PlaceholderTable) -> Run {
+        let writer = self.placeholders.then(|| placeholders.writer(run.labels.clone()));
+        let redaction = |surface: Surface| surface.with_placeholders(writer.as_ref());
+        run.redacted(redaction(Surface::Answer(self.redaction)), redaction(Surface::Output(self.redaction)))
+    }
+
+    /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`.
+    pub async fn text(&self, run: &Run, session: &Session, has_state: bool) -> String {
+        let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
+        let (size, mut stored) = (run.value.as_ref().map_or(0, |value| value.get().len()), 0);
+        for part in task::work_on(size, || run.parts(self.result_tokens)) {
+            match part {
+                Part::Text(part) => text.push_str(&part),
+                Part::Large(large) => {
+                    stored += 1;
+                    let (pointer, labels) = (large.pointer(), run.labels.clone());
+                    let path = session.results.store_in(&run.id, stored, large.text, large.is_json, labels).await;
+                    text.push_str(&pointer(&path));
+                }
+            }
+        }
+        text
+    }
+
+    /// Ends a run in the background, for one who holds data of `labels`; true if it was running.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when the client has no such run.
+    pub async fn cancel(&self, id: &str, labels: &Labels) -> Result<bool> {
+        let Some(live) = self.background.find(&self.client, id) else {
+            return match self.get(id).await?.state {
+                RunState::Running => Err(Error::new(
+                    ErrorCode::InvalidArgs,
+                    format!("run {} is not in the background of this gateway", brief(id)),
+                )
+                .hint("who waits for its answer can cancel it")),
+                _ => Ok(false),
+            };
+        };
+        live.cancel(labels);
+        // It ends in any case; who waits may look too early.
+        let _ = tokio::time::timeout(ENDING, live.ended()).await;
+        Ok(true)
+    }
+}
+
+/// The error of a run that the client does not have.
+pub fn unknown(id: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgs, format!("there is no run `{}`", brief(id)))
+        .hint("`ls /runs` lists the runs of this client; journals are kept as long as `[journal] keep` says")
+}
+
+/// Folder or file of runs: `Some(None)` for `/runs`, `Some(Some(id))` for one of it.
+#[must_use]
+pub fn path(path: &str) -> Option<Option<&str>> {
+    let rest = path.trim_matches('/').strip_prefix("runs")?;
+    match rest.strip_prefix('/') {
+        Some(id) => Some(Some(id)),
+        None => rest.is_empty().then_some(None),
+    }
+}
+
+fn rfc3339(at_ms: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(at_ms)).to_string()
+}
+
+fn since(at_ms: u64) -> u64 {
+    unix_ms(SystemTime::now()).saturating_sub(at_ms)
+}

@@ -1,0 +1,35 @@
+//! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
+
+mod callable;
+mod compare;
+mod declared;
+mod definition;
+mod folder;
+mod load;
+mod lock;
+mod returned;
+mod saved;
+mod trace;
+mod write;
+
+pub use callable::{Callable, Callables};
+pub use compare::{Listed, differences, reason};
+pub use declared::{Declared, declared};
+pub use definition::{Hints, definition};
+pub use folder::{Folder, FolderError, Refused, Source};
+pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use, in_file};
+pub use saved::{Saved, Wanted, function, is_script_name};
+pub use trace::Trace;
+pub use write::{CASSETTE, EXTENSIONS, write};
+
+/// Name of the server whose tools are scripts.
+pub use config::SCRIPTS_SERVER as SERVER;
+
+/// Scripts of a configuration with their lock: read together, and swapped with the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Scripts {
+    /// The scripts, as they were read.
+    pub folder: Folder,
+    /// The lock; `None` without a file.
+    pub lock: Option<Lock>,
+}

@@ -1,0 +1,276 @@
+//! A script that ran as a function script: its literals as parameters, by the parts that a checker found in it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use wire::{Form, Language, Literal, Parts};
+
+use super::returned::{javascript_type, starlark_type};
+use base::{json, limits};
+
+/// Most memory of a literal's values.
+const MAX_VALUE: usize = 1 << 20;
+
+/// True for a name that a script can have: folders and file, each an identifier of all languages.
+#[must_use]
+pub fn is_script_name(name: &str) -> bool {
+    let folders = name.matches('/').count();
+    folders < limits::SCRIPT_FOLDERS.max && name.split('/').all(stubgen::is_tool_ident)
+}
+
+/// Wishes about a function.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Sentence that documents it, on one line.
+    pub doc: String,
+    /// JSON Schema of its value; `None` if it is not known.
+    pub returns: Option<Value>,
+    /// True if no literal becomes a parameter.
+    pub keep: bool,
+    /// Arguments whose literals become parameters; of all if empty.
+    pub only: Vec<String>,
+}
+
+/// A function script in the making.
+#[derive(Debug)]
+pub struct Saved {
+    /// Its text.
+    pub code: String,
+    /// Extension of its file.
+    pub extension: &'static str,
+    /// Its parameters: name and default as written.
+    pub params: Vec<(String, String)>,
+}
+
+/// A parameter of the function.
+struct Param {
+    name: String,
+    key: String,
+    value: Value,
+    default: String,
+}
+
+/// The function that a script becomes.
+///
+/// # Errors
+/// Reasons against it.
+pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) -> Result<Saved, String> {
+    const LYING: &str = "the checker named places that the script has not";
+    if parts.is_partial {
+        return Err(format!("the script has over {} literals, names or long texts", wire::MAX_PARTS));
+    }
+    let body = match &parts.form {
+        Form::Taken => return Err("the script is a function with parameters already".to_owned()),
+        Form::Function { body, .. } | Form::Main { body, .. } => *body,
+        Form::Statements | Form::Last(_) | Form::Result => (0, u32::try_from(code.len()).unwrap_or(u32::MAX)),
+    };
+    let mut draft = Draft { code, language, edits: Vec::new(), params: Vec::new(), taken: BTreeSet::new() };
+    draft.taken.extend(parts.names.iter().cloned());
+    for literal in parts.literals.iter().filter(|it| !wanted.keep && body.0 <= it.at.0 && it.at.1 <= body.1) {
+        if wanted.only.is_empty() || wanted.only.contains(&literal.key) {
+            draft.offer(literal).ok_or(LYING)?;
+        }
+    }
+    if let Some(missing) = wanted.only.iter().find(|key| !draft.params.iter().any(|param| param.key == **key)) {
+        return Err(format!("no literal stands in an argument `{missing}` of a tool"));
+    }
+    let text = draft.text(parts, wanted, body).ok_or(LYING)?;
+    let extension = match (language, parts.typed) {
+        (Language::Starlark, _) => "star",
+        (Language::Javascript, true) => "ts",
+        (Language::Javascript, false) => "js",
+    };
+    let params = draft.params.into_iter().map(|param| (param.name, param.default)).collect();
+    Ok(Saved { code: text, extension, params })
+}
+
+struct Draft<'c> {
+    code: &'c str,
+    language: Language,
+    /// Replacements: from, to, text.
+    edits: Vec<(usize, usize, String)>,
+    params: Vec<Param>,
+    /// Names that a parameter cannot have.
+    taken: BTreeSet<String>,
+}
+
+impl Draft<'_> {
+    /// Makes a literal a parameter; one of the same key and value is the same parameter.
+    fn offer(&mut self, literal: &Literal) -> Option<()> {
+        let (from, to) = (literal.at.0 as usize, literal.at.1 as usize);
+        let default = self.code.get(from..to)?.to_owned();
+        let value: Value = json::parse(literal.value.get().as_bytes(), MAX_VALUE).ok()?;
+        let known = self.params.iter().find(|param| param.key == literal.key && param.value == value);
+        let name = match known {
+            Some(param) => param.name.clone(),
+            None => {
+                let name = self.name_for(&literal.key);
+                self.taken.insert(name.clone());
+                self.params.push(Param { name: name.clone(), key: literal.key.clone(), value, default });
+                name
+            }
+        };
+        match literal.property {
+            Some(begin) if name == literal.key => self.edits.push((begin as usize, to, name)),
+            _ => self.edits.push((from, to, name)),
+        }
+        Some(())
+    }
+
+    /// A name like the key that the script has not.
+    fn name_for(&self, key: &str) -> String {
+        let plain: String = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let begin = plain.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        let begin = if begin.is_empty() { "value" } else { begin };
+        let is_free = |name: &str| stubgen::is_tool_ident(name) && !self.taken.contains(name);
+        if is_free(begin) {
+            return begin.to_owned();
+        }
+        let join = if self.language == Language::Starlark { "_" } else { "" };
+        (2..).map(|number| format!("{begin}{join}{number}")).find(|name| is_free(name)).unwrap_or_default()
+    }
+
+    fn text(&mut self, parts: &Parts, wanted: &Wanted, body: (u32, u32)) -> Option<String> {
+        let returns = match self.language {
+            Language::Javascript => wanted.returns.as_ref().map(javascript_type),
+            Language::Starlark => wanted.returns.as_ref().map(starlark_type),
+        };
+        if let Form::Main { params, returns: place, .. } = &parts.form {
+            let list = self.starlark_params();
+            self.edits.push((*params as usize, *params as usize, list));
+            if let (Some(place), Some(kind)) = (place, returns) {
+                self.edits.push((*place as usize, *place as usize, format!(" -> {kind}")));
+            }
+            return Some(with_final_newline(&self.edited(0, self.code.len())?));
+        }
+        if let Form::Last(at) = parts.form {
+            self.edits.push((at as usize, at as usize, "return ".to_owned()));
+        }
+        let indent = if self.language == Language::Starlark { "    " } else { "  " };
+        let mut inner = self.indented(body, indent, &parts.verbatim)?;
+        let (mut before, mut name) = ("", "");
+        match &parts.form {
+            Form::Result => inner.push_str("\n    return result"),
+            Form::Function { before: end, is_expression, name: own, .. } => {
+                if *is_expression {
+                    inner = format!("{indent}return {};", inner.trim());
+                }
+                before = self.code.get(..*end as usize)?;
+                name = own;
+            }
+            _ => {}
+        }
+        Some(match self.language {
+            Language::Starlark => {
+                let kind = returns.map(|kind| format!(" -> {kind}")).unwrap_or_default();
+                let (params, doc) = (self.starlark_params(), &wanted.doc);
+                let inner = if inner.trim().is_empty() { "    pass" } else { &inner };
+                format!("def main({params}){kind}:\n    \"\"\"{doc}\"\"\"\n{inner}\n")
+            }
+            Language::Javascript => {
+                let head = self.javascript_head(parts.typed, &wanted.doc, returns.as_deref(), name);
+                let before =
+                    if before.trim().is_empty() { String::new() } else { format!("{}\n\n", before.trim_end()) };
+                format!("{before}{head} {{\n{inner}\n}}\n")
+            }
+        })
+    }
+
+    fn starlark_params(&self) -> String {
+        let all = self
+            .params
+            .iter()
+            .map(|param| format!("{}: {} = {}", param.name, starlark_type(&schema_of(&param.value)), param.default));
+        all.collect::<Vec<_>>().join(", ")
+    }
+
+    fn javascript_head(&self, typed: bool, doc: &str, returns: Option<&str>, name: &str) -> String {
+        let types = self.params.iter().map(|param| (&param.name, javascript_type(&schema_of(&param.value))));
+        let types: Vec<String> = types.map(|(name, kind)| format!("{name}?: {kind}")).collect();
+        let defaults = self.params.iter().map(|param| format!("{} = {}", param.name, param.default));
+        let defaults = defaults.collect::<Vec<_>>().join(", ");
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        let (has_params, separator) = (!types.is_empty(), if typed { "; " } else { ", " });
+        let types = types.join(separator);
+        let mut comment = format!("/**\n * {doc}\n");
+        let mut list = if has_params { format!("{{ {defaults} }}") } else { String::new() };
+        let mut promise = String::new();
+        if typed {
+            if has_params {
+                list.push_str(&format!(": {{ {types} }}"));
+            }
+            promise = returns.map(|kind| format!(": Promise<{kind}>")).unwrap_or_default();
+        } else if has_params || returns.is_some() {
+            comment.push_str(" *\n");
+            if has_params {
+                comment.push_str(&format!(" * @param {{{{ {types} }}}} options\n"));
+            }
+            if let Some(kind) = returns {
+                comment.push_str(&format!(" * @returns {{Promise<{kind}>}}\n"));
+            }
+        }
+        format!("{comment} */\nexport default async function{name} ({list}){promise}")
+    }
+
+    /// A part of the code with its lines indented anew, and the edits in it.
+    fn indented(&mut self, (from, to): (u32, u32), indent: &str, verbatim: &[(u32, u32)]) -> Option<String> {
+        let whole = self.code.get(from as usize..to as usize)?;
+        let from = from as usize + (whole.len() - whole.trim_start().len());
+        let to = from + whole.trim().len();
+        let blank = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+        let begin = self.code[..from].rfind('\n').map_or(0, |at| at + 1);
+        let first = self.code[begin..from].trim().is_empty().then_some(from - begin);
+        let mut starts = Vec::new();
+        for (at, _) in self.code.get(from..to)?.match_indices('\n') {
+            let start = from + at + 1;
+            let is_inside = verbatim.iter().any(|(a, b)| (*a as usize) < start && start <= *b as usize);
+            let line = self.code.get(start..to)?.lines().next().unwrap_or_default();
+            if !is_inside && !line.trim().is_empty() {
+                starts.push((start, blank(line)));
+            }
+        }
+        let least = starts.iter().map(|(_, blank)| *blank).chain(first).min().unwrap_or(0);
+        for (start, _) in starts {
+            self.edits.push((start, start + least, indent.to_owned()));
+        }
+        Some(format!("{indent}{}", self.edited(from, to)?))
+    }
+
+    /// A part of the code with the edits in it.
+    fn edited(&mut self, from: usize, to: usize) -> Option<String> {
+        self.edits.sort();
+        let (mut text, mut at) = (String::new(), from);
+        for (begin, end, new) in self.edits.iter().filter(|(begin, end, _)| from <= *begin && *end <= to) {
+            text.push_str(self.code.get(at..*begin)?);
+            text.push_str(new);
+            at = *end;
+        }
+        text.push_str(self.code.get(at..to)?);
+        Some(text)
+    }
+}
+
+fn with_final_newline(text: &str) -> String {
+    format!("{}\n", text.trim_end())
+}
+
+/// JSON Schema of a literal.
+fn schema_of(value: &Value) -> Value {
+    let kind = match value {
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() || number.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::Array(items) => {
+            let mut kinds: Vec<Value> = Vec::new();
+            for item in items.iter().map(schema_of) {
+                if !kinds.contains(&item) {
+                    kinds.push(item);
+                }
+            }
+            let items = if kinds.len() == 1 { kinds.swap_remove(0) } else { serde_json::json!({ "anyOf": kinds }) };
+            return serde_json::json!({ "type": "array", "items": items });
+        }
+        _ => "string",
+    };
+    serde_json::json!({ "type": kind })
+}

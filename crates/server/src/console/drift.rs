@@ -1,0 +1,190 @@
+//! What servers list otherwise than it was reviewed, or seen first.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::Console;
+use super::access::Person;
+use base::error::{Error, ErrorCode, Result};
+use base::task;
+use base::text::head;
+use catalog::findings::Item;
+use catalog::manifest::{FirstUse, Listed, Offer, ServerEntry};
+
+/// Lines around a change.
+const AROUND: usize = 3;
+/// Longest time for a difference, and most bytes of a definition that is compared and shown.
+const DIFFING: Duration = Duration::from_millis(100);
+const SHOWN: usize = 256 << 10;
+/// Longest time that an acceptance waits for the server's list.
+const RELISTING: Duration = Duration::from_secs(10);
+/// Most differences of a list.
+const ITEMS: usize = 500;
+
+/// The accepted state, as the page showed it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Accept {
+    server: String,
+    kind: String,
+    name: String,
+    /// Digest of what was shown.
+    digest: String,
+}
+
+/// One difference.
+struct Drift {
+    kind: &'static str,
+    name: String,
+    change: String,
+    /// The definition as it was, if that is known, and as it is listed.
+    before: Option<String>,
+    now: Option<String>,
+}
+
+impl Console {
+    /// Every tool, offer and instruction that is held back.
+    pub(super) async fn drift(&self) -> Result<Value> {
+        let (catalog, manifest) = (self.gateway.catalog(), self.gateway.config().manifest.clone());
+        let can_accept = manifest.pin_first_use && manifest.pin.is_none();
+        let items: Vec<Value> = task::work_on(task::LONG, || {
+            let of = |entry: &std::sync::Arc<ServerEntry>| {
+                let drifts = drifts(entry);
+                drifts.into_iter().map(|drift| drift.object(&entry.name, can_accept)).collect::<Vec<_>>()
+            };
+            // Scripts are held by their lock: `forgefs scripts check` compares them.
+            catalog.servers().iter().filter(|entry| !entry.is_scripts()).flat_map(of).take(ITEMS).collect()
+        });
+        let unmatched = self.gateway.config().unmatched(&catalog.listed_names());
+        Ok(json!({
+            "pinned": manifest.pin.is_some() || manifest.pin_first_use,
+            "items": items,
+            "unmatched": unmatched.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "note": manifest.pin.is_some().then_some(
+                "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew, and `forgefs reload` reads them"
+            ),
+        }))
+    }
+
+    /// Accepts one of them, with `pin_first_use`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when it is not there any more, or not as it was shown.
+    pub(super) async fn accept(&self, wanted: &Accept, by: &Person) -> Result<Value> {
+        let config = self.gateway.config();
+        let wrong = |what: &str, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
+        let Some(first_use) = FirstUse::new(&config, self.gateway.state())?.filter(|_| config.manifest.pin.is_none())
+        else {
+            let hint = "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew";
+            return Err(wrong("`manifest.pin_first_use` is not on: there is nothing to accept here", hint));
+        };
+        let catalog = self.gateway.catalog();
+        let entry = catalog.server(&wanted.server)?;
+        if entry.is_scripts() {
+            return Err(wrong("scripts have a lock, not a pin", "`forgefs scripts lock` writes it"));
+        }
+        let found =
+            drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
+        let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
+        let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
+        let name = drift.name.clone();
+        let item = match drift.kind {
+            "tool" => Item::Tool(name),
+            "prompt" => Item::Prompt(name),
+            "resource" => Item::Resource(name),
+            "template" => Item::Template(name),
+            _ => Item::Instructions,
+        };
+        first_use.accept(&entry.as_listed(), Some(&item)).await?;
+        tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
+        let (mut changes, (server, kind, digest)) =
+            (self.gateway.changes(), (entry.name.clone(), drift.kind, drift.digest()));
+        self.gateway.relist();
+        // Its server is listed anew: what the page shows next has that, unless it takes too long.
+        let is_held = || {
+            let catalog = self.gateway.catalog();
+            let entry = catalog.servers().iter().find(|entry| entry.name == server);
+            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.kind == kind && drift.digest() == digest))
+        };
+        let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(RELISTING, relisted).await;
+        self.drift().await
+    }
+}
+
+impl Drift {
+    fn digest(&self) -> String {
+        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now))
+    }
+
+    fn object(&self, server: &str, can_accept: bool) -> Value {
+        let is_short = |text: &&String| text.len() <= SHOWN;
+        let texts = self.before.as_ref().filter(is_short).zip(self.now.as_ref().filter(is_short));
+        let diff = texts.map(|(before, now)| {
+            let mut config = TextDiff::configure();
+            let diff = config.timeout(DIFFING).diff_lines(before.as_str(), now.as_str());
+            diff.unified_diff().context_radius(AROUND).header("reviewed", "listed").to_string()
+        });
+        json!({
+            "server": server,
+            "kind": self.kind,
+            "name": self.name,
+            "change": self.change,
+            "diff": diff,
+            "now": self.now.as_deref().map(|now| head(now, SHOWN)),
+            "digest": self.digest(),
+            "accept": can_accept,
+        })
+    }
+}
+
+/// Tools and offers of a server that are held back.
+fn drifts(entry: &ServerEntry) -> Vec<Drift> {
+    let listed = entry.listed_otherwise();
+    let tools = entry.quarantine.iter().map(|(ident, held)| {
+        let now = listed.and_then(|Listed { stubs, .. }| stubs.tools.iter().find(|tool| tool.ident == *ident));
+        let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
+        let text = |tool: &stubgen::ToolStub| {
+            let text = stubgen::pretty_json(&tool.definition.tree());
+            tool.definition.settle();
+            text
+        };
+        Drift {
+            kind: "tool",
+            name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
+            change: held.told(),
+            before: before.map(text),
+            now: now.map(text),
+        }
+    });
+    let mut all: Vec<Drift> = tools.collect();
+    let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
+    let lists = [
+        ("prompt", &held.prompts, &offers.prompts),
+        ("resource", &held.resources, &offers.resources),
+        ("template", &held.templates, &offers.templates),
+    ];
+    for (kind, ids, listed) in lists {
+        let now = |id: &String| listed.iter().find(|offer: &&Offer| offer.id == *id);
+        all.extend(ids.iter().map(|id| Drift {
+            kind,
+            name: id.clone(),
+            change: "not as reviewed".to_owned(),
+            before: None,
+            now: now(id).map(|offer| stubgen::pretty_json(&offer.definition)),
+        }));
+    }
+    if held.instructions {
+        all.push(Drift {
+            kind: "instructions",
+            name: String::new(),
+            change: "the server's instructions are not as reviewed".to_owned(),
+            before: entry.stubs.instructions.clone(),
+            now: stubs.instructions.clone(),
+        });
+    }
+    all
+}

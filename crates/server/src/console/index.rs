@@ -1,0 +1,352 @@
+//! What ran: facts of each run of the audit log, the newest in memory, read on as the log grows.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use base::error::{Error, ErrorCode, Result};
+use base::limits;
+use base::text::head;
+use state::audit::{Follower, UNFINISHED};
+use state::journal::unix_ms;
+
+/// Most bytes of a script and of an error that are kept.
+pub(super) const CODE: usize = 1_000;
+const MESSAGE: usize = 300;
+/// Bytes that a run and a call count for beside their texts.
+const RUN: usize = 400;
+const CALL: usize = 96;
+/// Most bytes of a name, most labels of a call, and most calls of a run.
+const NAME: usize = 256;
+const LABELS: usize = 64;
+const CALLS: usize = 20_000;
+/// Most runs without an end.
+const OPEN: usize = 2_000;
+
+/// A run as lists show it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) id: Arc<str>,
+    /// Begin, in Unix milliseconds.
+    pub(super) at_ms: u64,
+    pub(super) client: Arc<str>,
+    pub(super) client_name: Option<Arc<str>>,
+    pub(super) session: Arc<str>,
+    /// Language of a script; `None` for another request.
+    pub(super) language: Option<Arc<str>>,
+    pub(super) request: Option<Arc<str>>,
+    pub(super) outcome: Arc<str>,
+    pub(super) error: Option<Box<str>>,
+    pub(super) ms: Option<f64>,
+    pub(super) cost: f64,
+    /// Beginning of the script.
+    pub(super) code: Box<str>,
+    pub(super) dry_run: bool,
+    pub(super) calls: Box<[Call]>,
+}
+
+/// A call of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) at_ms: u64,
+    pub(super) server: Arc<str>,
+    pub(super) tool: Arc<str>,
+    pub(super) outcome: Arc<str>,
+    pub(super) is_refused: bool,
+    pub(super) ms: f64,
+    pub(super) cost: f64,
+    pub(super) labels: Arc<[Arc<str>]>,
+}
+
+impl Entry {
+    /// Number of its calls that were refused.
+    pub(super) fn refused(&self) -> usize {
+        self.calls.iter().filter(|call| call.is_refused).count()
+    }
+
+    /// Servers that it called.
+    pub(super) fn servers(&self) -> BTreeSet<&str> {
+        self.calls.iter().map(|call| &*call.server).collect()
+    }
+
+    /// Servers whose data it held at a call.
+    pub(super) fn labels(&self) -> BTreeSet<&str> {
+        self.calls.iter().flat_map(|call| call.labels.iter().map(|label| &**label)).collect()
+    }
+
+    fn bytes(&self) -> usize {
+        let labels: usize = self.calls.iter().map(|call| call.labels.len()).sum();
+        let texts = self.code.len() + self.error.as_ref().map_or(0, |error| error.len());
+        RUN + texts + self.calls.len() * CALL + labels * size_of::<Arc<str>>()
+    }
+}
+
+/// The runs of a log.
+#[derive(Debug, Default)]
+pub(super) struct Runs(Mutex<Index>);
+
+#[derive(Debug, Default)]
+struct Index {
+    follower: Option<Follower>,
+    /// In the order of their ends.
+    ended: VecDeque<Arc<Entry>>,
+    known: HashSet<Arc<str>>,
+    /// Runs that sent calls and have no end yet.
+    open: HashMap<Arc<str>, Begun>,
+    bytes: usize,
+    /// Bytes of those without an end.
+    open_bytes: usize,
+    words: HashMap<Box<str>, Arc<str>>,
+}
+
+/// Facts of a run without an end.
+#[derive(Debug)]
+struct Begun {
+    entry: Entry,
+    calls: Vec<Call>,
+}
+
+impl Runs {
+    /// The runs of a log, as far as they are kept, in no order; those without an end have the outcome `unfinished`.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the log cannot be read.
+    pub(super) fn all(&self, path: &Path) -> Result<Vec<Arc<Entry>>> {
+        let mut index = self.0.lock();
+        if index.follower.as_ref().is_none_or(|follower| follower.path() != path) {
+            *index = Index { follower: Some(Follower::new(path.to_owned())), ..Index::default() };
+        }
+        let Some(mut follower) = index.follower.take() else { return Ok(Vec::new()) };
+        let looked = follower.look(|line| index.take(line));
+        index.follower = Some(follower);
+        looked.map_err(|error| {
+            Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))
+                .hint("see to its file, `[audit] path`")
+        })?;
+        let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();
+        all.extend(index.open.values().map(Begun::entry));
+        Ok(all)
+    }
+}
+
+impl Begun {
+    fn entry(&self) -> Arc<Entry> {
+        Arc::new(Entry { calls: self.calls.as_slice().into(), ..self.entry.clone() })
+    }
+
+    fn bytes(&self) -> usize {
+        self.entry.bytes() + self.calls.len() * CALL
+    }
+}
+
+/// True for the verdict about a call that was not sent: `denied` and `refused`, with their reasons.
+pub(super) fn is_refused(verdict: &str) -> bool {
+    verdict.starts_with("denied") || verdict.starts_with("refused")
+}
+
+impl Index {
+    /// Takes a line of the log; one that is no record is left out, as half a record of a full disk is.
+    fn take(&mut self, line: &[u8]) {
+        let Ok(text) = std::str::from_utf8(line) else { return };
+        let Ok(record) = serde_json::from_str::<Record<'_>>(text) else { return };
+        match (&record.event, &record.run) {
+            (Some(_), Some(run)) => {
+                let Ok(call) = serde_json::from_str::<RawCall<'_>>(text) else { return };
+                self.sent(run, &record, &call);
+            }
+            _ => self.ended(record),
+        }
+        if self.open.len() > OPEN || self.open_bytes > limits::CONSOLE_INDEX.max / 2 {
+            self.open.clear();
+            self.open_bytes = 0;
+        }
+        let is_full = |index: &Self| index.bytes + index.open_bytes > limits::CONSOLE_INDEX.max;
+        while self.ended.len() > limits::CONSOLE_RUNS.max || is_full(self) {
+            let Some(oldest) = self.ended.pop_front() else { break };
+            self.bytes = self.bytes.saturating_sub(oldest.bytes());
+            self.known.remove(&oldest.id);
+        }
+        if self.words.len() > limits::CONSOLE_RUNS.max {
+            self.words.clear();
+        }
+    }
+
+    fn sent(&mut self, run: &str, record: &Record<'_>, call: &RawCall<'_>) {
+        if self.known.contains(run) {
+            return;
+        }
+        let call = Call { outcome: self.word("running"), ..self.call(call) };
+        if let Some(begun) = self.open.get_mut(run) {
+            if begun.calls.len() < CALLS {
+                begun.calls.push(call);
+                self.open_bytes += CALL;
+            }
+            return;
+        }
+        let mut entry = self.entry(run, record);
+        entry.outcome = self.word(UNFINISHED);
+        let begun = Begun { entry, calls: vec![call] };
+        self.open_bytes += begun.bytes();
+        self.open.insert(Arc::clone(&begun.entry.id), begun);
+    }
+
+    fn ended(&mut self, record: Record<'_>) {
+        let Some(id) = record.id.as_deref().filter(|id| !self.known.contains(*id)) else { return };
+        let begun = self.open.remove(id);
+        self.open_bytes = self.open_bytes.saturating_sub(begun.as_ref().map_or(0, Begun::bytes));
+        let calls = record.calls.iter().take(CALLS).map(|call| self.call(call)).collect();
+        let mut entry = Entry { calls, ..self.entry(id, &record) };
+        // The name of a request is in each record, the begin of a run in its first line.
+        if let Some(begun) = begun.filter(|_| entry.at_ms == 0) {
+            entry.at_ms = begun.entry.at_ms;
+        }
+        let entry = Arc::new(entry);
+        self.bytes += entry.bytes();
+        self.known.insert(Arc::clone(&entry.id));
+        self.ended.push_back(entry);
+    }
+
+    fn entry(&mut self, id: &str, record: &Record<'_>) -> Entry {
+        Entry {
+            id: head(id, NAME).into(),
+            at_ms: millis(&record.time),
+            client: self.word(record.principal.as_deref().unwrap_or(base::principal::LOCAL)),
+            client_name: record.client.as_deref().map(|name| self.word(name)),
+            session: self.word(&record.session),
+            language: record.language.as_deref().map(|word| self.word(word)),
+            request: record.request.as_deref().map(|word| self.word(word)),
+            outcome: self.word(record.outcome.as_deref().unwrap_or(UNFINISHED)),
+            error: record.error.as_deref().map(|error| head(error, MESSAGE).into()),
+            ms: record.ms,
+            cost: record.cost.unwrap_or_default(),
+            code: head(record.code.as_deref().unwrap_or_default(), CODE).into(),
+            dry_run: record.dry_run,
+            calls: Box::default(),
+        }
+    }
+
+    fn call(&mut self, call: &RawCall<'_>) -> Call {
+        let labels: Vec<Arc<str>> = call.labels.iter().take(LABELS).map(|label| self.word(label)).collect();
+        Call {
+            at_ms: millis(&call.time),
+            server: self.word(&call.server),
+            tool: self.word(&call.tool),
+            outcome: self.word(&call.outcome),
+            is_refused: is_refused(&call.verdict),
+            ms: call.ms,
+            cost: call.cost,
+            labels: labels.into(),
+        }
+    }
+
+    /// A word, kept once.
+    fn word(&mut self, word: &str) -> Arc<str> {
+        let word = head(word, NAME);
+        if let Some(known) = self.words.get(word) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = word.into();
+        self.words.insert(word.into(), Arc::clone(&new));
+        new
+    }
+}
+
+/// A line of the log: what lists show of it. The line of a call that was sent is a [`RawCall`] too.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Record<'a> {
+    #[serde(borrow)]
+    event: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    run: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+    #[serde(borrow)]
+    session: Cow<'a, str>,
+    #[serde(borrow)]
+    client: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    principal: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    language: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    request: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    outcome: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    error: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    code: Option<Cow<'a, str>>,
+    dry_run: bool,
+    ms: Option<f64>,
+    cost: Option<f64>,
+    #[serde(borrow)]
+    calls: Vec<RawCall<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawCall<'a> {
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+    #[serde(borrow)]
+    server: Cow<'a, str>,
+    #[serde(borrow)]
+    tool: Cow<'a, str>,
+    #[serde(borrow)]
+    verdict: Cow<'a, str>,
+    #[serde(borrow)]
+    outcome: Cow<'a, str>,
+    ms: f64,
+    cost: f64,
+    #[serde(borrow)]
+    labels: Vec<Cow<'a, str>>,
+}
+
+/// A time of the log in Unix milliseconds; 0 for what is none.
+pub(super) fn millis(time: &str) -> u64 {
+    humantime::parse_rfc3339_weak(time).map_or(0, unix_ms)
+}
+
+/// The value at a share of sorted values.
+pub(super) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a position"
+    )]
+    let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
+    sorted.get(at).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_runs_without_an_end_are_bounded_together() {
+        let mut index = Index::default();
+        let kept = |index: &Index| index.open.values().map(Begun::bytes).sum::<usize>();
+        let most = limits::CONSOLE_INDEX.max / 2;
+        let runs = most / (CALLS * CALL) + 1;
+        for run in 0..runs {
+            assert_eq!(index.open.len(), run, "none is forgotten before the bound");
+            let line = format!(r#"{{"event":"call","run":"{run:012x}","server":"s","tool":"t","verdict":"allowed"}}"#);
+            (0..CALLS).for_each(|_| index.take(line.as_bytes()));
+            assert!(kept(&index) <= most, "{} bytes", kept(&index));
+        }
+        assert!(index.open.len() < runs, "all were kept");
+        index.take(br#"{"event":"call","run":"abcdefabcdef","server":"s","tool":"t","verdict":"allowed"}"#);
+        assert_eq!(index.open_bytes, kept(&index));
+        index.take(br#"{"id":"abcdefabcdef","session":"s","outcome":"ok"}"#);
+        assert_eq!((index.open_bytes, index.ended.len()), (kept(&index), 1));
+    }
+}

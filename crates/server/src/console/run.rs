@@ -1,0 +1,332 @@
+//! One run: its record of the audit log, and what its journal has of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use wire::{Language, Op, Outcome};
+
+use super::access::Person;
+use super::index::{is_refused, millis};
+use super::runs::{brief, log};
+use super::{Console, records};
+use base::error::{Error, ErrorCode, Result, code_name};
+use base::task;
+use base::text::{BYTES_PER_TOKEN, brief as cut};
+use catalog::people;
+use run::replay::Asked as Request;
+use state::audit;
+use state::journal::{NESTED, Operation, Recorded, Run};
+
+/// Most bytes of one answer, and of one value: the page stays usable.
+const VALUE: usize = 2 << 20;
+
+impl Console {
+    /// One run, whole.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when neither the audit log nor the journals have it.
+    pub(super) async fn run(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
+        let (record, recorded) = (self.record(id).await?, self.journal(id).await?);
+        if record.is_none() && recorded.is_none() {
+            let what = format!("there is no run `{}`", cut(id));
+            return Err(
+                Error::new(ErrorCode::InvalidArgs, what).hint("its record was rotated away, and its journal removed")
+            );
+        }
+        let mut object = self.outline(id, record.as_ref(), recorded.as_ref()).await?;
+        let whole = recorded.as_ref().map(|(_, recorded)| recorded);
+        let size = recorded.as_ref().map_or(0, |(run, _)| usize::try_from(run.file.bytes).unwrap_or(usize::MAX));
+        let is_running = recorded.as_ref().is_some_and(|(run, _)| run.file.is_running);
+        let (operations, ended) =
+            task::work_on(size, || (operations(record.as_ref(), whole, is_running), ended(whole)));
+        object.extend([("operations".to_owned(), operations.into())]);
+        object.extend(ended);
+        object.extend(self.place_in_chain(id, recorded.as_ref()));
+        let read = self.read_before(record).await?;
+        object.extend(read);
+        if let Some((language, code)) = script(whole) {
+            object.insert("marks".to_owned(), self.marks(language, &code, whole, by).await.into());
+            object.insert("script".to_owned(), code.into());
+        } else {
+            object.extend([("marks".to_owned(), json!([])), ("script".to_owned(), Value::Null)]);
+        }
+        Ok(object.into())
+    }
+
+    /// The record of the audit log, if there is one.
+    pub(super) async fn record(&self, id: &str) -> Result<Option<Value>> {
+        let Ok(path) = log(&self.gateway.config()) else { return Ok(None) };
+        let id = id.to_owned();
+        let found = task::apart(move || match audit::record(&path, &id) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))),
+            found => Ok(found.unwrap_or_default()),
+        });
+        found.await
+    }
+
+    /// Journal of a run; `None` if there is none.
+    pub(super) async fn journal(&self, id: &str) -> Result<Option<(Run, Recorded)>> {
+        let Some(journals) = self.gateway.journals() else { return Ok(None) };
+        let run = match journals.find(None, id).await {
+            Err(error) if error.code == ErrorCode::InvalidArgs => return Ok(None),
+            run => run?,
+        };
+        let reader = journals.read(&run).await?;
+        let size = usize::try_from(run.file.bytes).unwrap_or(usize::MAX);
+        let recorded = task::work_on(size, || Recorded::read(reader))?;
+        Ok(Some((run, recorded)))
+    }
+
+    /// Line of the list, and the rest of its record.
+    async fn outline(
+        self: &Arc<Self>,
+        id: &str,
+        record: Option<&Value>,
+        recorded: Option<&(Run, Recorded)>,
+    ) -> Result<Map<String, Value>> {
+        let is_running = self.gateway.board().look(0).iter().any(|run| run.id == id);
+        let listed = match record {
+            Some(_) => self.entries().await?.into_iter().find(|entry| *entry.id == *id),
+            None => None,
+        };
+        let brief = match (listed, recorded) {
+            (Some(entry), _) => brief(&entry, is_running),
+            (None, Some((run, recorded))) => of_journal(run, recorded, is_running),
+            (None, None) => json!({ "id": id, "outcome": audit::UNFINISHED }),
+        };
+        let Value::Object(mut object) = brief else { return Ok(Map::new()) };
+        let of = |key: &str| record.and_then(|record| record.get(key)).cloned().unwrap_or_default();
+        for key in ["profile", "engine", "trace", "warm"] {
+            object.insert(key.to_owned(), of(key));
+        }
+        for key in ["confined", "unconfined"] {
+            let list = of(key);
+            object.insert(key.to_owned(), if list.is_null() { json!([]) } else { list });
+        }
+        let definitions = self.gateway.catalog().definition_bytes() / BYTES_PER_TOKEN;
+        object.insert("tokens".to_owned(), json!({ "plain_list": definitions, "four_tools": self.shown_tokens }));
+        Ok(object)
+    }
+
+    fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Map<String, Value> {
+        let journal = match (recorded, self.gateway.journals()) {
+            (Some(_), _) => "kept",
+            (None, Some(_)) => "gone",
+            (None, None) => "off",
+        };
+        let next = recorded.and_then(|(run, _)| run.file.next.clone());
+        let has_ended = recorded.is_some_and(|(run, _)| !run.file.is_running);
+        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome.as_str());
+        let can_resume = has_ended && next.is_none() && outcome != Some("ok");
+        let is_saved = has_ended && outcome == Some("ok") && self.gateway.config().scripts.path.is_some();
+        let object = json!({
+            "journal": journal,
+            "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
+            "resumed_by": next,
+            "resume": can_resume.then(|| format!("execute(resume=\"{id}\")")),
+            "resume_cli": can_resume.then(|| format!("forgefs run --resume {id}")),
+            "can_replay": has_ended,
+            "can_save": is_saved,
+        });
+        match object {
+            Value::Object(object) => object,
+            _ => Map::new(),
+        }
+    }
+
+    /// The stubs that the agent had read before, with the tokens of their texts.
+    async fn read_before(&self, record: Option<Value>) -> Result<Map<String, Value>> {
+        let (Some(record), Ok(path)) = (record, log(&self.gateway.config())) else {
+            return Ok(Map::from_iter([("read".to_owned(), json!([])), ("read_missing".to_owned(), 0.into())]));
+        };
+        let (read, missing) = task::apart(move || Ok(audit::had_read(&path, &record))).await?;
+        let listed: Vec<Value> =
+            read.iter().map(|(path, seen)| json!({ "path": path, "digest": seen["digest"] })).collect();
+        Ok(Map::from_iter([("read".to_owned(), listed.into()), ("read_missing".to_owned(), missing.into())]))
+    }
+
+    /// A stub as the agent had read it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when it had not, `INTERNAL` when its text is gone.
+    pub(super) async fn was_read(&self, id: &str, wanted: &str) -> Result<Value> {
+        let unread =
+            || Error::new(ErrorCode::InvalidArgs, format!("`{}` had not been read before this run", cut(wanted)));
+        let Some(record) = self.record(id).await? else { return Err(unread().hint("the record of the run is gone")) };
+        let (path, wanted_path) = (log(&self.gateway.config())?, wanted.to_owned());
+        let text = task::apart(move || {
+            let (read, _) = audit::had_read(&path, &record);
+            let object = || Some(PathBuf::from(read.get(&wanted_path)?.get("object")?.as_str()?));
+            let name = object().and_then(|object| Some(object.file_name()?.to_string_lossy().into_owned()));
+            let kept = name.map(|name| audit::kept(&path, &name)).transpose();
+            kept.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+        });
+        let text = text.await?.ok_or_else(|| unread().hint("the list of the run has what had been read"))?;
+        Ok(json!({ "path": wanted, "text": text }))
+    }
+
+    /// Marks on the lines of a script: its calls, what a check finds today, and the error that it ended with.
+    async fn marks(&self, language: Language, code: &str, recorded: Option<&Recorded>, by: &Person) -> Vec<Value> {
+        let mark = |line: u32, column: u32, kind: &str, text: String| json!({ "line": line, "column": column, "kind": kind, "text": text });
+        let mut marks = Vec::new();
+        if let Ok(judged) = self.context(by).check(language, code).await {
+            marks
+                .extend(judged.calls.iter().map(|((line, column), label)| mark(*line, *column, "call", label.clone())));
+            let found = judged.mistakes.iter().chain(&judged.warnings);
+            marks.extend(found.map(|found| mark(found.line, found.column, "warning", found.message.clone())));
+        }
+        let end = recorded.and_then(|recorded| recorded.end.as_ref());
+        let explained = end.and_then(|end| end.explained.as_deref().or(end.error.as_deref()));
+        if let Some((line, text)) = explained.and_then(|text| Some((records::line_of(text)?, text))) {
+            let first = text.lines().next().unwrap_or_default();
+            marks.push(mark(line, 1, "error", first.to_owned()));
+        }
+        marks
+    }
+}
+
+fn script(recorded: Option<&Recorded>) -> Option<(Language, String)> {
+    recorded.map(|recorded| (recorded.head.language, recorded.head.code.clone()))
+}
+
+/// Line of the list for a run that the audit log does not have.
+fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
+    let end = recorded.end.as_ref();
+    let outcome = match end {
+        _ if is_running || run.file.is_running => "running",
+        Some(end) => &end.outcome,
+        None => audit::UNFINISHED,
+    };
+    let labels = end.map(|end| &end.labels);
+    json!({
+        "id": run.file.id,
+        "at_ms": run.head.at_ms,
+        "client": run.head.client,
+        "client_name": null,
+        "session": run.head.session,
+        "kind": "script",
+        "language": run.head.language,
+        "request": null,
+        "outcome": outcome,
+        "error": end.and_then(|end| end.error.as_ref()),
+        "ms": end.map(|end| end.at_ms.saturating_sub(run.head.at_ms)),
+        "calls": recorded.operations.values().filter(|operation| operation.sent.is_some()).count(),
+        "refused": 0,
+        "cost": "0",
+        "labels": labels,
+        "servers": [],
+        "code": run.head.code.lines().next().unwrap_or_default(),
+        "dry_run": false,
+    })
+}
+
+/// Value, output and error of a run that has ended.
+fn ended(recorded: Option<&Recorded>) -> Map<String, Value> {
+    let end = recorded.and_then(|recorded| recorded.end.as_ref());
+    let value = end.and_then(|end| end.value.as_ref()).filter(|value| value.get().len() <= VALUE);
+    let value: Option<Value> = value.and_then(|value| serde_json::from_str(value.get()).ok());
+    let explained = end.and_then(|end| end.explained.as_ref().or(end.error.as_ref()));
+    let output = end.map(|end| end.output.as_str()).unwrap_or_default();
+    Map::from_iter([
+        ("value".to_owned(), value.unwrap_or_default()),
+        ("output".to_owned(), output.into()),
+        ("explained".to_owned(), explained.map_or(Value::Null, |text| text.as_str().into())),
+    ])
+}
+
+/// Every operation of a run: those of its journal with what the audit log says of them, then calls that only the log has.
+fn operations(record: Option<&Value>, recorded: Option<&Recorded>, is_running: bool) -> Vec<Value> {
+    let calls = record.and_then(|record| record.get("calls")).and_then(Value::as_array);
+    let mut logged: BTreeMap<u64, &Value> = BTreeMap::new();
+    for (position, call) in (1..).zip(calls.into_iter().flatten()) {
+        // Records of older versions have no number; theirs is their place.
+        let number = call.get("call").and_then(Value::as_u64).unwrap_or(position);
+        logged.insert(number, call);
+    }
+    let mut all = Vec::new();
+    let journaled = recorded.into_iter().flat_map(|recorded| recorded.operations.iter().chain(&recorded.nested));
+    for (number, operation) in journaled {
+        all.push(operation_of(*number, Some(operation), logged.remove(number), is_running));
+    }
+    all.extend(logged.into_iter().map(|(number, call)| operation_of(number, None, Some(call), is_running)));
+    all.sort_by_key(|operation| (operation["at_ms"].as_u64().unwrap_or(u64::MAX), operation["op"].as_u64()));
+    all
+}
+
+fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&Value>, is_running: bool) -> Value {
+    let asked = operation.and_then(|operation| operation.op.as_ref()).and_then(|op| Request::of(op).ok());
+    let given = operation.and_then(|operation| operation.given.as_ref());
+    let sent = operation.and_then(|operation| operation.sent.as_ref());
+    let of = |key: &str| call.and_then(|call| call.get(key)).cloned().unwrap_or_default();
+    let text = |key: &str| call.and_then(|call| call.get(key)).and_then(Value::as_str);
+    let (server, tool) = named(operation.and_then(|operation| operation.op.as_ref()), call);
+    let label = match (&server, &tool) {
+        (Some(server), Some(tool)) => format!("{server}.{tool}"),
+        _ => asked.as_ref().map_or_else(|| "request".to_owned(), |asked| asked.kind.clone()),
+    };
+    let (answer, left_out, error) = match given.map(|given| (&given.outcome, given.left_out)) {
+        Some((Some(Outcome::Ok(value)), _)) if value.get().len() > VALUE => (None, Some(value.get().len()), None),
+        Some((Some(Outcome::Ok(value)), _)) => (serde_json::from_str::<Value>(value.get()).ok(), None, None),
+        Some((Some(Outcome::Err(error)), _)) => {
+            (None, None, Some(json!({ "code": code_name(error.code), "message": error.message })))
+        }
+        Some((None, bytes)) => (None, bytes, None),
+        None => (None, None, None),
+    };
+    let error = error.or_else(|| text("error").map(|error| json!({ "code": of("outcome"), "message": error })));
+    let verdict = text("verdict");
+    let outcome = match (text("outcome"), &error, given) {
+        (Some(outcome), _, _) => outcome.to_owned(),
+        (None, Some(error), _) => error["code"].as_str().unwrap_or("failed").to_owned(),
+        (None, None, Some(_)) => "ok".to_owned(),
+        (None, None, None) => "running".to_owned(),
+    };
+    let at_ms = text("time").map(millis).filter(|at| *at > 0).or_else(|| sent.map(|sent| sent.at_ms));
+    let ms = call.and_then(|call| call.get("ms")).and_then(Value::as_f64);
+    let ms = ms.or_else(|| Some(given?.now_ms.saturating_sub(sent?.at_ms) as f64));
+    let args = asked.as_ref().map(|asked| asked.fields.get("args").unwrap_or(&asked.fields).clone());
+    json!({
+        "op": number,
+        "label": people::line(&label),
+        "server": server,
+        "tool": tool,
+        "nested": number >= NESTED,
+        "from": of("from"),
+        "at_ms": at_ms,
+        "ms": ms,
+        "args": args,
+        "args_text": text("args"),
+        "answer": answer,
+        "left_out_bytes": left_out,
+        "error": error,
+        "outcome": outcome,
+        "verdict": verdict,
+        "refused": verdict.is_some_and(is_refused),
+        "cost": call.and_then(|call| call.get("cost")).map_or_else(|| "0".to_owned(), Value::to_string),
+        "labels": of("labels").as_array().cloned().unwrap_or_default(),
+        "approval": verdict.and_then(approval_of),
+        "inherited": given.and_then(|given| given.from.as_ref()).map(|from| json!({ "run": from.run, "op": from.op })),
+        "unknown": sent.is_some() && given.is_none() && !is_running,
+    })
+}
+
+/// Server and tool, as the log has them, else as the script wrote them.
+fn named(op: Option<&Op>, call: Option<&Value>) -> (Option<String>, Option<String>) {
+    let text = |key: &str| call.and_then(|call| call.get(key)).and_then(Value::as_str).map(str::to_owned);
+    match (text("server"), op) {
+        (Some(server), _) => (Some(server), text("tool")),
+        (None, Some(Op::Tool { server, tool, .. })) => (Some(server.clone()), Some(tool.clone())),
+        (None, Some(Op::ReadResource { server, uri })) => (Some(server.clone()), Some(uri.clone())),
+        (None, Some(Op::Prompt { server, name, .. })) => (Some(server.clone()), Some(name.clone())),
+        _ => (None, None),
+    }
+}
+
+/// The approval that a verdict names.
+fn approval_of(verdict: &str) -> Option<&str> {
+    let (_, id) = verdict.rsplit_once("approval ")?;
+    Some(id).filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

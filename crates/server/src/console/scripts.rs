@@ -1,0 +1,95 @@
+//! Scripts and calls of the operator: through the same broker as those of every client.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use wire::Language;
+
+use super::Console;
+use super::access::Person;
+use base::error::{ErrorCode, Result, code_name};
+use run::broker::ExecutionContext;
+use run::execution::Request;
+
+/// A script to be checked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Script {
+    language: Language,
+    code: String,
+}
+
+/// A script to be run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Execute {
+    language: Language,
+    code: String,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// A tool to be called.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    server: String,
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+impl Console {
+    /// The context of a person's session.
+    pub(super) fn context(&self, by: &Person) -> ExecutionContext {
+        self.gateway.execution_context(&by.session)
+    }
+
+    /// Finds mistakes of a script before it runs.
+    ///
+    /// # Errors
+    /// When it could not be parsed for another reason than a mistake of its own.
+    pub(super) async fn check(&self, script: &Script, by: &Person) -> Result<Value> {
+        let judged = self.context(by).check(script.language, &script.code).await?;
+        Ok(json!({ "mistakes": judged.mistakes, "warnings": judged.warnings, "plan": judged.plan }))
+    }
+
+    /// Runs a script.
+    ///
+    /// # Errors
+    /// None of the script: its failure is in the object.
+    pub(super) async fn execute(self: &Arc<Self>, wanted: Execute, by: &Person) -> Result<Value> {
+        let Execute { language, code, dry_run } = wanted;
+        let request = Request { language, code, timeout: None, dry_run, past: None, save_as: None };
+        let execution = self.context(by).execute(request).await;
+        let id = execution.id.clone();
+        let mut object = serde_json::to_value(&execution).unwrap_or_default();
+        object["run"] = id.into();
+        Ok(object)
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// None of the call: its failure is in the object.
+    pub(super) async fn call(self: &Arc<Self>, wanted: Call, by: &Person) -> Result<Value> {
+        let Call { server, tool, arguments } = wanted;
+        let args = Value::Object(arguments).to_string();
+        let mut run = None;
+        let called = self.context(by).request("call", async |broker| {
+            run = Some(broker.id().to_owned());
+            broker.call_tool(1, &server, &tool, &args).await
+        });
+        let answer = called.await;
+        let error = answer.as_ref().err().map(|error| {
+            let mut fix = error.suggested_fix().to_owned();
+            if error.code == ErrorCode::ApprovalDenied {
+                // A page asks no person.
+                fix = "run it as a script in the console: its call waits under Approvals".to_owned();
+            }
+            json!({ "code": code_name(error.code), "message": error.message, "suggested_fix": fix })
+        });
+        Ok(json!({ "run": run, "ok": answer.is_ok(), "value": answer.ok(), "error": error }))
+    }
+}

@@ -1,0 +1,162 @@
+//! Sums over time: runs, calls, failures, costs and latencies of the runs of the audit log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::index::{Call, Entry, quantile};
+use super::{Asked, Console};
+use base::error::{Error, ErrorCode, Result};
+use base::task;
+use state::journal::unix_ms;
+
+/// Steps of a series.
+const STEPS: usize = 60;
+/// Keys with a series of their own; the rest is one.
+const KEYS: usize = 8;
+const OTHERS: &str = "others";
+/// Rows of the table of latencies.
+const ROWS: usize = 50;
+/// Longest period, in hours.
+const MOST: u64 = 24 * 366;
+const HOUR_MS: u64 = 3_600_000;
+
+/// Key by which calls are summed.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Client,
+    Server,
+    Tool,
+}
+
+impl By {
+    fn named(word: &str) -> Result<Self> {
+        match word {
+            "client" => Ok(Self::Client),
+            "" | "server" => Ok(Self::Server),
+            "tool" => Ok(Self::Tool),
+            _ => Err(Error::new(ErrorCode::InvalidArgs, format!("`by` is `{}`", base::text::brief(word)))
+                .hint("give client, server or tool")),
+        }
+    }
+
+    fn key(self, entry: &Entry, call: &Call) -> String {
+        match self {
+            Self::Client => entry.client.to_string(),
+            Self::Server => call.server.to_string(),
+            Self::Tool => format!("{}.{}", call.server, call.tool),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Sum {
+    calls: Vec<u64>,
+    failed: Vec<u64>,
+    cost: Vec<f64>,
+    took: Vec<f64>,
+}
+
+impl Sum {
+    fn new() -> Self {
+        Self { calls: vec![0; STEPS], failed: vec![0; STEPS], cost: vec![0.0; STEPS], took: Vec::new() }
+    }
+
+    fn add(&mut self, other: Self) {
+        for step in 0..STEPS {
+            self.calls[step] += other.calls[step];
+            self.failed[step] += other.failed[step];
+            self.cost[step] += other.cost[step];
+        }
+        self.took.extend(other.took);
+    }
+
+    fn total(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+}
+
+impl Console {
+    /// Sums of the last hours.
+    pub(super) async fn series(self: &Arc<Self>, asked: &Asked) -> Result<Value> {
+        let hours = asked.number("hours")?.unwrap_or(24).clamp(1, MOST);
+        let by = By::named(asked.text("by"))?;
+        let (all, now) = (self.entries().await?, unix_ms(SystemTime::now()));
+        task::apart(move || Ok(summed(&all, by, now.saturating_sub(hours * HOUR_MS), now))).await
+    }
+}
+
+fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
+    let step_ms = ((to_ms - from_ms) / STEPS as u64).max(1);
+    let step = |at_ms: u64| match at_ms {
+        at if (from_ms..=to_ms).contains(&at) => {
+            Some((usize::try_from((at - from_ms) / step_ms).unwrap_or(0)).min(STEPS - 1))
+        }
+        _ => None,
+    };
+    let (mut sums, mut errors) = (HashMap::<String, Sum>::new(), BTreeMap::<&str, u64>::new());
+    let (mut runs, mut refused) = (vec![0_u64; STEPS], vec![0_u64; STEPS]);
+    for entry in all {
+        let Some(of_run) = step(entry.at_ms) else { continue };
+        if entry.language.is_some() {
+            runs[of_run] += 1;
+        }
+        if !matches!(&*entry.outcome, "ok" | state::audit::UNFINISHED) {
+            *errors.entry(&entry.outcome).or_default() += 1;
+        }
+        for call in &entry.calls {
+            let at = step(call.at_ms).unwrap_or(of_run);
+            if call.is_refused {
+                refused[at] += 1;
+            }
+            let is_made = !call.is_refused && &*call.outcome != "planned";
+            if !is_made {
+                continue;
+            }
+            let sum = sums.entry(by.key(entry, call)).or_insert_with(Sum::new);
+            sum.calls[at] += 1;
+            sum.failed[at] += u64::from(!matches!(&*call.outcome, "ok" | "running"));
+            sum.cost[at] += call.cost;
+            sum.took.push(call.ms);
+        }
+    }
+    let mut sums: Vec<(String, Sum)> = sums.into_iter().collect();
+    sums.sort_by(|(one, a), (other, b)| (b.total(), one).cmp(&(a.total(), other)));
+    let latency: Vec<Value> = sums.iter_mut().take(ROWS).map(|(key, sum)| latency(key, sum)).collect();
+    let mut rest = Sum::new();
+    for (_, sum) in sums.split_off(KEYS.min(sums.len())) {
+        rest.add(sum);
+    }
+    if rest.total() > 0 {
+        sums.push((OTHERS.to_owned(), rest));
+    }
+    let of = |values: fn(&Sum) -> Value| -> BTreeMap<&str, Value> {
+        sums.iter().map(|(key, sum)| (key.as_str(), values(sum))).collect()
+    };
+    json!({
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "step_ms": step_ms,
+        "keys": sums.iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        "calls": of(|sum| json!(sum.calls)),
+        "failed": of(|sum| json!(sum.failed)),
+        "cost": of(|sum| json!(sum.cost)),
+        "refused": refused,
+        "runs": runs,
+        "errors": errors,
+        "latency": latency,
+    })
+}
+
+fn latency(key: &str, sum: &mut Sum) -> Value {
+    sum.took.sort_by(f64::total_cmp);
+    json!({
+        "key": key,
+        "calls": sum.total(),
+        "p50_ms": quantile(&sum.took, 0.5),
+        "p95_ms": quantile(&sum.took, 0.95),
+        "p99_ms": quantile(&sum.took, 0.99),
+    })
+}

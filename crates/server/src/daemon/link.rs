@@ -1,0 +1,89 @@
+//! The other end of the daemon's socket: connects, and says who this process is.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::BufReader;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::handshake::{self, Hello, PATIENCE, Welcome};
+use super::place::Place;
+use base::limits;
+
+/// Time for an answer to a request of the command line, which may wait for servers and scripts: any.
+const ANY: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// A connection that the daemon has accepted.
+pub(crate) struct Link {
+    pub(super) reader: BufReader<OwnedReadHalf>,
+    pub(super) writer: OwnedWriteHalf,
+    /// The daemon's answer.
+    pub welcome: Welcome,
+}
+
+/// Reason why a running daemon cannot be used.
+#[derive(Debug)]
+pub enum LinkError {
+    /// The socket, or the other end.
+    Io(io::Error),
+    /// The daemon refuses this process.
+    Refused(String),
+}
+
+impl std::fmt::Display for LinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the daemon cannot be reached: {error}"),
+            Self::Refused(why) => write!(f, "the daemon refuses this process: {why}"),
+        }
+    }
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Connects to the daemon; `None` if none runs, or it is about to end.
+///
+/// # Errors
+/// As [`LinkError`].
+pub(crate) async fn open(place: &Place, hello: &Hello) -> Result<Option<Link>, LinkError> {
+    let is_gone = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        )
+    };
+    let Some(stream) = place.connect().await? else { return Ok(None) };
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let met = async {
+        handshake::write(&mut writer, hello).await?;
+        handshake::read::<Welcome>(&mut reader, &limits::HANDSHAKE, PATIENCE).await
+    };
+    match met.await {
+        Ok(Welcome { error: Some(why), .. }) => Err(LinkError::Refused(why)),
+        Ok(welcome) => Ok(Some(Link { reader, writer, welcome })),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has the daemon do what `hello` says, with a request if it takes one, and returns its answer; `None` if none runs.
+///
+/// # Errors
+/// As [`LinkError`]; `UnexpectedEof` when the daemon ended before its answer.
+pub async fn ask(place: &Place, hello: &Hello, request: Option<&Value>) -> Result<Option<Value>, LinkError> {
+    let Some(mut link) = open(place, hello).await? else { return Ok(None) };
+    let time = match request {
+        Some(request) => {
+            handshake::write(&mut link.writer, request).await?;
+            ANY
+        }
+        None => PATIENCE,
+    };
+    Ok(Some(handshake::read(&mut link.reader, &limits::DAEMON_ANSWER, time).await?))
+}

@@ -1,0 +1,697 @@
+//! Wiring: configuration in, a running gateway out.
+
+mod fleet;
+mod scripts;
+mod skills;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use wire::{Language, LayerName};
+
+use base::error::{Error, ErrorCode, Result};
+use base::kept;
+use base::memory;
+use base::panics;
+use base::principal::Principal;
+use base::task::Task;
+use catalog::Catalog;
+use catalog::manifest::{Phase, ServerEntry};
+use config::{Amount, Config, Environment, Expose, Matcher, Patterns, Profile, RecyclePolicy};
+use fleet::Fleet;
+use redact::{Outgoing as _, Surface};
+use run::approvals::Approvals;
+use run::broker::{Approver, Board, ExecutionContext, Rules, Validators};
+use run::discovery::Discovery;
+use run::execution::{Execution, Request};
+use run::proposals::Proposals;
+use run::router::{Router, Tenant};
+use run::runs::{Background, Bounds, Runs};
+use run::sandbox::{Pool, PoolOptions, Turn};
+use run::scripts::{Callables, SERVER};
+use run::session::Session;
+use run::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
+use scripts::{Follower, ScriptSet};
+use state::State;
+use state::audit;
+use state::journal::Journals;
+use state::spending::Spending;
+
+pub use fleet::{Pins, Reloaded};
+
+/// Notice of an edit for clients that do not see every server.
+const FOR_THE_OPERATOR: &str = "forge.toml was edited, and nothing of it is in force yet: it waits for the operator";
+/// Longest time that an end waits for observed shapes to be saved.
+const SAVING: Duration = Duration::from_secs(2);
+
+/// Parts of a gateway.
+pub struct Options {
+    /// The configuration.
+    pub config: Config,
+    /// Files with tool lists, shown beside the configured servers but not connected.
+    pub catalogs: Vec<PathBuf>,
+    /// Executable of the worker; normally this one.
+    pub worker: PathBuf,
+    /// Its arguments.
+    pub worker_args: Vec<std::ffi::OsString>,
+}
+
+/// A running gateway. Dropping it ends its servers and workers.
+pub struct Gateway {
+    in_force: Arc<ArcSwap<InForce>>,
+    started: Instant,
+    began: SystemTime,
+    fleet: Fleet,
+    validators: Arc<Validators>,
+    /// Scripts that are tools.
+    shelf: ScriptSet,
+    /// State that outlives requests and reloads.
+    state: Arc<dyn State>,
+    workers: Workers,
+    /// Keeps workers of the pool warm, once started.
+    warming: ArcSwapOption<Task>,
+    metrics: Arc<Metrics>,
+    board: Arc<Board>,
+    metrics_wanted: watch::Sender<Option<config::Metrics>>,
+    reloads: watch::Sender<()>,
+    /// Runs in the background.
+    background: Arc<Background>,
+    /// Notice for listings of the root.
+    notice: ArcSwapOption<String>,
+    /// Follows the folder of skills.
+    _following_skills: Task,
+}
+
+/// One configuration and everything derived from it, taken as one value and replaced as a whole, so that no call meets
+/// the servers of one configuration under the rules of another.
+struct InForce {
+    config: Arc<Config>,
+    rules: Arc<Rules>,
+    /// Rules of each profile.
+    profiles: BTreeMap<String, Arc<Rules>>,
+    router: Arc<Router>,
+    pool: Arc<Pool>,
+    audit: Arc<audit::Log>,
+    spending: Arc<Spending>,
+    journals: Option<Arc<Journals>>,
+    waiting_approvals: Option<Arc<Approvals>>,
+    traces: Option<Arc<Traces>>,
+}
+
+impl InForce {
+    /// Rules for a principal: those of its profile.
+    fn rules(&self, principal: &Principal) -> Arc<Rules> {
+        match self.profile(principal) {
+            None => Arc::clone(&self.rules),
+            Some((name, profile)) => match self.profiles.get(name) {
+                Some(rules) => Arc::clone(rules),
+                None => Arc::new(Rules::new(&self.config, Some(profile))),
+            },
+        }
+    }
+
+    /// Profile of a principal. One that its credentials name and that is not configured has nothing.
+    fn profile<'a>(&'a self, principal: &'a Principal) -> Option<(&'a str, &'a Profile)> {
+        let name = self.config.profile_of(&principal.client, principal.profile.as_deref())?;
+        Some((name, self.config.profiles.get(name).unwrap_or_else(|| Profile::nothing())))
+    }
+}
+
+/// Settings that a worker pool depends on.
+fn pool_needs(sandbox: &config::Sandbox) -> (usize, RecyclePolicy, usize, usize, &[LayerName]) {
+    (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
+}
+
+fn rules_of_profiles(config: &Config) -> BTreeMap<String, Arc<Rules>> {
+    let rules = |(name, profile): (&String, &Profile)| (name.clone(), Arc::new(Rules::new(config, Some(profile))));
+    config.profiles.iter().map(rules).collect()
+}
+
+/// Command of a worker.
+struct Workers {
+    exe: PathBuf,
+    args: Vec<std::ffi::OsString>,
+}
+
+impl Workers {
+    fn pool(&self, sandbox: &config::Sandbox) -> Arc<Pool> {
+        Pool::new(PoolOptions {
+            exe: self.exe.clone(),
+            args: self.args.clone(),
+            warm: sandbox.workers,
+            wear: sandbox.wear,
+            runs: sandbox.limits.runs,
+            queue: sandbox.limits.queue,
+            require: sandbox.require.clone(),
+        })
+    }
+}
+
+impl Gateway {
+    /// Starts a gateway and returns at once: servers are connected, and workers started, in the background. Must be
+    /// called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When a file with tool lists cannot be read, or two servers have one name.
+    pub fn start(options: Options) -> Result<Self> {
+        let Options { config, catalogs, worker, worker_args } = options;
+        let workers = Workers { exe: worker, args: worker_args };
+        memory::configure(&config.memory, config.remote_clients());
+        let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
+        let state: Arc<dyn State> = state::open(&config)?;
+        let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
+        let metrics_wanted = watch::Sender::new(config.metrics.clone());
+        let in_force = InForce {
+            rules: Arc::new(Rules::new(&config, None)),
+            profiles: rules_of_profiles(&config),
+            router,
+            pool: workers.pool(&config.sandbox),
+            audit: audit::Log::open(&config.audit),
+            spending: Spending::new(&config, Arc::clone(&state)),
+            journals: Journals::new(&config, &state),
+            waiting_approvals: Approvals::new(&config, &state),
+            traces,
+            config: Arc::new(config),
+        };
+        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::new());
+        let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
+        let gateway = Self {
+            in_force,
+            started: Instant::now(),
+            began: SystemTime::now(),
+            fleet,
+            validators: Arc::default(),
+            shelf,
+            state,
+            workers,
+            warming: ArcSwapOption::empty(),
+            background: Arc::default(),
+            notice: ArcSwapOption::empty(),
+            metrics: Arc::default(),
+            board: Arc::default(),
+            metrics_wanted,
+            reloads: watch::Sender::default(),
+            _following_skills: following_skills,
+        };
+        gateway.follow_scripts();
+        Ok(gateway)
+    }
+
+    /// Loads the scripts of the configuration in force, and follows edits of them.
+    fn follow_scripts(&self) {
+        let in_force = self.in_force.load();
+        let (known, config) = (self.fleet.known(), &in_force.config);
+        let follower = Follower {
+            pool: Arc::clone(&in_force.pool),
+            max_bytes: config.sandbox.limits.code_bytes,
+            catalog: self.fleet.catalog(),
+            phase: self.fleet.phase(),
+            show: Box::new(move |entry| fleet::show_scripts(&known, entry)),
+        };
+        self.shelf.follow(&config.scripts, follower);
+    }
+
+    /// Switches to another configuration: changed servers are replaced, the others continue, and running scripts
+    /// continue under the stricter of both. One reload at a time.
+    ///
+    /// # Errors
+    /// When the configuration cannot come into force; nothing has changed then.
+    pub fn reload(&self, config: Config, pins: Pins) -> Result<Reloaded> {
+        let before = self.in_force.load_full();
+        if before.config.state != config.state {
+            let what = "[state] cannot change while the gateway runs";
+            return Err(
+                Error::new(ErrorCode::InvalidArgs, what).hint("restart it: sessions begin anew in another state")
+            );
+        }
+        let prepared = self.fleet.prepare(&config, pins)?;
+        let traces = match before.config.telemetry == config.telemetry {
+            true => before.traces.clone(),
+            false => config.telemetry.as_ref().map(Traces::start).transpose()?,
+        };
+        let is_same_pool = pool_needs(&before.config.sandbox) == pool_needs(&config.sandbox);
+        let pool = if is_same_pool { Arc::clone(&before.pool) } else { self.workers.pool(&config.sandbox) };
+        let audit = match before.config.audit == config.audit {
+            true => Arc::clone(&before.audit),
+            false => audit::Log::open(&config.audit),
+        };
+        let (rules, profiles) = (Arc::new(Rules::new(&config, None)), rules_of_profiles(&config));
+        let spending = Spending::new(&config, Arc::clone(&self.state));
+        let journals = match before.config.journal == config.journal {
+            true => before.journals.clone(),
+            false => Journals::new(&config, &self.state),
+        };
+        let waiting_approvals = Approvals::new(&config, &self.state);
+        // Infallible from here on.
+        memory::configure(&config.memory, config.remote_clients());
+        let (reloaded, router) = self.fleet.reload(&config, prepared);
+        let metrics = config.metrics.clone();
+        // With another token it is another client: its runs end.
+        let is_client = |name: &str| before.config.is_same_client(&config, name);
+        self.background.keep_only(is_client);
+        self.in_force.store(Arc::new(InForce {
+            config: Arc::new(config),
+            rules,
+            profiles,
+            router,
+            pool,
+            audit,
+            spending,
+            journals,
+            waiting_approvals,
+            traces,
+        }));
+        self.follow_scripts();
+        if !is_same_pool && self.warming.load().is_some() {
+            self.warm_up();
+        }
+        self.metrics_wanted.send_if_modified(|wanted| {
+            let differs = *wanted != metrics;
+            *wanted = metrics;
+            differs
+        });
+        self.reloads.send_replace(());
+        Ok(reloaded)
+    }
+
+    /// Lists every server again, without restarting it.
+    pub fn relist(&self) {
+        self.fleet.relist();
+    }
+
+    /// Reads the secrets of a server anew, and replaces its connections by some with the new values.
+    ///
+    /// # Errors
+    /// There is no such server, it has no secret that is kept outside of the configuration, or a new connection failed: the
+    /// old one stays.
+    pub async fn rotate(&self, name: &str) -> Result<()> {
+        let config = self.config();
+        let server = config.servers.get(name).filter(|server| server.enabled);
+        let (Some(server), Some(rotations)) = (server, self.fleet.rotations(name)) else {
+            return Err(Error::new(ErrorCode::ServerNotFound, format!("the gateway has no server `{name}`")));
+        };
+        if !server.has_kept_secrets() {
+            let error = Error::new(
+                ErrorCode::InvalidArgs,
+                format!("`{name}` has no secret with `file`, `command` or `keyring`"),
+            );
+            return Err(error.hint("`forgefs reload` reads `env_files` again"));
+        }
+        let rotated = futures::future::join_all(rotations.iter().map(|rotation| rotation.rotate())).await;
+        rotated.into_iter().collect()
+    }
+
+    /// Shows a notice in listings of the root; `None` removes it.
+    pub fn notice(&self, notice: Option<String>) {
+        self.notice.store(notice.map(Arc::new));
+    }
+
+    /// Starts and maintains the warm workers, so that the first script does not wait for one.
+    pub fn warm_up(&self) {
+        let pool = self.pool();
+        self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
+    }
+
+    /// Saves the observed shapes of every server, for two seconds at most. Before the end: they are saved with a delay.
+    pub async fn save_observed(&self) {
+        let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
+    }
+
+    /// State that outlives a request.
+    #[must_use]
+    pub fn state(&self) -> &Arc<dyn State> {
+        &self.state
+    }
+
+    /// Start of the gateway.
+    #[must_use]
+    pub fn began(&self) -> SystemTime {
+        self.began
+    }
+
+    /// Journals in force.
+    #[must_use]
+    pub fn journals(&self) -> Option<Arc<Journals>> {
+        self.in_force.load().journals.clone()
+    }
+
+    /// Approvals in force that wait.
+    #[must_use]
+    pub fn waiting_approvals(&self) -> Option<Arc<Approvals>> {
+        self.in_force.load().waiting_approvals.clone()
+    }
+
+    /// Costs of today and the budget, of all gateways that share the counter; `None` without a budget.
+    #[must_use]
+    pub fn today(&self) -> Option<(Amount, Amount)> {
+        self.in_force.load().spending.today()
+    }
+
+    /// Configuration in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.in_force.load().config)
+    }
+
+    /// True if a client with this catalog has skills, or there is a folder for them.
+    #[must_use]
+    pub fn serves_skills(&self, catalog: &Catalog) -> bool {
+        !catalog.skills().skills.is_empty() || (self.config().skills.is_some() && !catalog.is_narrowed())
+    }
+
+    /// Current catalog of everything, for the operator. Clients get that of their profile.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.fleet.catalog().load().whole)
+    }
+
+    /// Current catalog of a client: what its profile has.
+    #[must_use]
+    pub fn catalog_of(&self, principal: &Principal) -> Arc<Catalog> {
+        let in_force = self.in_force.load();
+        let catalogs = self.fleet.catalog().load_full();
+        match in_force.profile(principal) {
+            Some((name, profile)) if !profile.shows_all() => {
+                // One that was configured a moment ago has nothing yet.
+                catalogs.of(name).unwrap_or_else(|| Arc::clone(&catalogs.nothing))
+            }
+            _ => Arc::clone(&catalogs.whole),
+        }
+    }
+
+    /// Form in which a client's tools may be shown, and the tokens of definitions up to which `auto` is `direct`.
+    #[must_use]
+    pub fn exposed(&self, principal: &Principal) -> (Expose, Option<usize>) {
+        let in_force = self.in_force.load();
+        let profile = in_force.profile(principal).map(|(_, profile)| profile);
+        let expose = in_force.config.exposed(&principal.client, principal.profile.as_deref());
+        (expose, profile.and_then(|profile| profile.auto_tokens).map(|tokens| tokens as usize))
+    }
+
+    /// Tools that a client's profile shows beside the four, as `SERVER.TOOL`.
+    #[must_use]
+    pub fn directly(&self, principal: &Principal) -> Matcher {
+        let in_force = self.in_force.load();
+        in_force
+            .profile(principal)
+            .map(|(_, profile)| profile.direct.matcher())
+            .unwrap_or_else(|| Patterns::default().matcher())
+    }
+
+    /// True if only scripts may call a tool.
+    #[must_use]
+    pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
+        self.in_force.load().rules.is_left_to_scripts(server, tool)
+    }
+
+    /// Name of a client's profile in force; `None` if it has none.
+    #[must_use]
+    pub fn profile_of(&self, principal: &Principal) -> Option<String> {
+        self.in_force.load().profile(principal).map(|(name, _)| name.to_owned())
+    }
+
+    /// Notifies of each change of the catalog.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Phase> {
+        self.fleet.phase()
+    }
+
+    /// Scripts that are tools, as they are now.
+    #[must_use]
+    pub fn scripts(&self) -> Arc<Callables> {
+        self.shelf.now.load_full()
+    }
+
+    /// The sandbox.
+    #[must_use]
+    pub fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.in_force.load().pool)
+    }
+
+    /// Waits until every server is ready or has failed, at most `limit`; false on a timeout.
+    pub async fn settle(&self, limit: Duration) -> bool {
+        self.reach(Phase::Settled, limit).await
+    }
+
+    /// Waits until each of the wanted servers is ready or has failed, `limit` at most; the names of those that are
+    /// still starting.
+    pub async fn settle_those(&self, is_wanted: impl Fn(&ServerEntry) -> bool, limit: Duration) -> Vec<String> {
+        let starting = || -> Vec<String> {
+            let catalog = self.catalog();
+            let starting = catalog.servers().iter().filter(|server| server.is_listing() && is_wanted(server));
+            starting.map(|server| server.name.clone()).collect()
+        };
+        let mut phase = self.fleet.phase();
+        let _ = tokio::time::timeout(limit, phase.wait_for(|_| starting().is_empty())).await;
+        starting()
+    }
+
+    /// Names of the servers that a script may reach, by its text; `None` if the text does not show them.
+    pub async fn named_by(&self, language: Language, code: &str) -> Option<BTreeSet<String>> {
+        let script = self.pool().prepare(language, code, self.config().sandbox.limits.code_bytes).await.ok()?;
+        let named = script.outline.named()?;
+        // Scripts that are tools call others.
+        (!named.contains(SERVER)).then(|| named.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Like [`Gateway::usable_since_start`], for the servers alone that a script may reach.
+    pub async fn usable_for(&self, script: Option<(Language, &str)>, limit: Duration) {
+        let left = limit.saturating_sub(self.started.elapsed());
+        if left.is_zero() || *self.fleet.phase().borrow() >= Phase::Usable {
+            return;
+        }
+        let named = match script {
+            Some((language, code)) => self.named_by(language, code).await,
+            None => None,
+        };
+        let Some(named) = named else { return self.usable_since_start(limit).await };
+        let is_named = |server: &ServerEntry| named.iter().any(|name| server.is_called(name));
+        let unknown = |server: &ServerEntry| server.is_starting() && server.stubs.tools.is_empty();
+        self.settle_those(|server| unknown(server) && is_named(server), left).await;
+    }
+
+    /// Waits until the tools of every server are known, be it from its last start, for what is left of `limit` since
+    /// the gateway was started.
+    pub async fn usable_since_start(&self, limit: Duration) {
+        self.reach(Phase::Usable, limit.saturating_sub(self.started.elapsed())).await;
+    }
+
+    async fn reach(&self, wanted: Phase, limit: Duration) -> bool {
+        let mut phase = self.fleet.phase();
+        let reached = *phase.borrow() >= wanted;
+        reached || tokio::time::timeout(limit, phase.wait_for(|phase| *phase >= wanted)).await.is_ok_and(|p| p.is_ok())
+    }
+
+    /// Lists a folder.
+    ///
+    /// # Errors
+    /// See [`Discovery::ls`].
+    pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
+        let runs = self.runs(session);
+        let discovery =
+            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
+        let listing = self.shown(discovery.ls(path, depth).await?);
+        match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
+            // The notice names servers.
+            Some(_) if discovery.catalog.is_narrowed() => Ok(format!("{listing}\nnote: {FOR_THE_OPERATOR}")),
+            Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
+            None => Ok(listing),
+        }
+    }
+
+    /// Reads files.
+    ///
+    /// # Errors
+    /// See [`Broker::cat`](run::broker::Broker::cat).
+    pub async fn cat(&self, session: &Arc<Session>, paths: &[String], lines: Option<&str>) -> Result<String> {
+        self.execution_context(session).request("cat", async |broker| broker.cat(0, paths, lines).await).await
+    }
+
+    /// Searches the stubs.
+    ///
+    /// # Errors
+    /// See [`Discovery::search`].
+    pub async fn search(
+        &self,
+        session: &Arc<Session>,
+        queries: &[String],
+        limit: Option<u32>,
+        path: Option<&str>,
+    ) -> Result<String> {
+        let runs = self.runs(session);
+        let discovery =
+            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
+        Ok(self.shown(discovery.search(queries, limit, path).await?))
+    }
+
+    /// Redacts a listing: servers wrote its contents.
+    fn shown(&self, listing: String) -> String {
+        listing.redacted(Surface::Answer(self.in_force.load().config.redaction))
+    }
+
+    /// Tells of each configuration that came into force.
+    #[must_use]
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
+    }
+
+    /// Counts a token that let no client in, by where it was sent.
+    pub fn refused_token(&self, place: &'static str) {
+        self.metrics.refused_token(place);
+    }
+
+    /// Metrics settings, now and later.
+    #[must_use]
+    pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
+        self.metrics_wanted.subscribe()
+    }
+
+    /// Metrics as text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        let instances = self.instances();
+        let server = |entry: &Arc<ServerEntry>| ServerState {
+            server: entry.ident.clone(),
+            state: entry.state.word(),
+            breaker: entry.breaker(),
+            tools: entry.stubs.tools.len(),
+            instances: instances.get(&entry.name).copied().unwrap_or_default(),
+        };
+        let now = Snapshot {
+            pool: self.pool().metrics(),
+            servers: self.catalog().servers().iter().map(server).collect(),
+            day: self.in_force.load().spending.today(),
+            redactions: redact::replaced(),
+            sessions: self.fleet.instances().sessions(),
+            panics: panics::count(),
+            kept: kept::held(),
+            results: memory::RESULTS.taken(),
+            tasks: tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
+        };
+        self.metrics.text(now).unwrap_or_default()
+    }
+
+    /// Number of open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.fleet.instances().sessions()
+    }
+
+    /// Executions under way.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Number of instances beside the first one, by server name.
+    #[must_use]
+    pub fn instances(&self) -> BTreeMap<String, usize> {
+        self.fleet.instances().count()
+    }
+
+    /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.
+    #[must_use]
+    pub fn open_session(&self, principal: Principal) -> Arc<Session> {
+        self.open(principal, None)
+    }
+
+    /// Opens a session of a client of the same user that has values of its own for these variables, which may choose
+    /// the programs of servers. A variable without a value is unset: the gateway's own value is not used.
+    #[must_use]
+    pub fn open_attached(&self, principal: Principal, environment: Environment) -> Arc<Session> {
+        self.open(principal, Some(environment))
+    }
+
+    /// Opens the only session of this gateway: no other shares its servers, so it needs no instances of its own.
+    #[must_use]
+    pub fn open_only_session(&self, principal: Principal) -> Arc<Session> {
+        Arc::new(Session::new(principal, &self.state))
+    }
+
+    fn open(&self, principal: Principal, environment: Option<Environment>) -> Arc<Session> {
+        let tenant = Tenant::new(principal.clone(), environment, self.fleet.instances());
+        self.in_force.load().router.prepare(&tenant);
+        Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
+    }
+
+    /// Runs of a session's client.
+    #[must_use]
+    pub fn runs(&self, session: &Session) -> Runs {
+        let in_force = self.in_force.load();
+        Runs {
+            background: Arc::clone(&self.background),
+            journals: in_force.journals.clone(),
+            client: Arc::clone(&session.principal().client),
+            redaction: in_force.config.redaction,
+            placeholders: in_force.config.placeholders,
+            result_tokens: in_force.config.sandbox.limits.result_tokens,
+        }
+    }
+
+    /// Most runs in the background: half of the places, and half of those for one of several clients.
+    #[must_use]
+    pub fn background_bounds(&self) -> Bounds {
+        let config = self.config();
+        let all = (config.sandbox.limits.runs / 2).max(1);
+        Bounds { all, client: if config.has_several_clients() { all.div_ceil(2) } else { all } }
+    }
+
+    /// Number of runs in the background.
+    #[must_use]
+    pub fn background_runs(&self) -> usize {
+        self.background.count()
+    }
+
+    /// Runs a script.
+    pub async fn execute(&self, session: &Arc<Session>, request: Request) -> Execution {
+        self.execution_context(session).execute(request).await
+    }
+
+    /// A snapshot for one execution.
+    #[must_use]
+    pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
+        let in_force = self.in_force.load_full();
+        let InForce { config, router, pool, audit, spending, journals, waiting_approvals, traces, .. } = &*in_force;
+        let now = Arc::clone(&self.in_force);
+        ExecutionContext {
+            catalog: self.catalog_of(session.principal()),
+            profile: in_force.profile(session.principal()).map(|(name, _)| name.into()),
+            router: Arc::clone(router),
+            session: Arc::clone(session),
+            validators: Arc::clone(&self.validators),
+            pool: Arc::clone(pool),
+            turn: turn(config, session.principal()),
+            scripts: Arc::clone(&self.shelf.now),
+            limits: config.sandbox.limits.clone(),
+            spending: Arc::clone(spending),
+            journals: journals.clone(),
+            proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
+            runs: self.runs(session),
+            live: None,
+            waiting_approvals: waiting_approvals.clone(),
+            board: Arc::clone(&self.board),
+            telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
+            audit: Arc::clone(audit),
+            redaction: config.redaction,
+            placeholders: config.placeholders,
+            findings: config.answer_findings,
+            caller: None,
+            rules: in_force.rules(session.principal()),
+            rules_now: Arc::new(move |principal| now.load().rules(principal)),
+            approver: Approver::default(),
+        }
+    }
+}
+
+/// Turn of a session among those who run scripts. Where there are several clients, none gets more than half of the
+/// places.
+fn turn(config: &Config, principal: &Principal) -> Turn {
+    let runs = config.sandbox.limits.runs;
+    let most = if config.has_several_clients() { runs.div_ceil(2) } else { runs };
+    Turn { party: principal.party(), most }
+}

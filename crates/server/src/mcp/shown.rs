@@ -1,0 +1,367 @@
+//! Form in which a client's tools are shown: the four tools, the servers' own, or both.
+//!
+//! A call of a server's own tool goes through the same broker as a script's. Since such a call is a run of one request,
+//! labels and groups accumulate over the session.
+
+use std::sync::{Arc, LazyLock, Weak};
+
+use parking_lot::Mutex;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
+use serde_json::{Map, Value, json as made_of};
+
+use super::resources::paged_within;
+use super::{SessionHandler, render_instructions};
+use base::error::{Error, ErrorCode, Result};
+use base::kept::{self, BoundedMap};
+use base::task;
+use base::text::{BYTES_PER_TOKEN, brief};
+use catalog::manifest::Phase;
+use catalog::{Catalog, Named};
+use config::{Config, Expose};
+use redact::Surface;
+use upstream::Caller;
+
+/// Tokens of definitions up to which `auto` is `direct`: about what the four tools and reading stubs cost in a task.
+pub const AUTO_TOKENS: usize = 1_000;
+
+/// Instructions for clients that have the servers' own tools alone.
+pub const INSTRUCTIONS: &str = "Tools of several MCP servers, as SERVER__TOOL. What one call returned of a server may \
+                                       be refused as input of another: the operator's rules hold over the whole session.";
+
+/// Bytes that definitions take as values, for each of their text.
+const GROWTH: usize = 10;
+
+/// Pages that were made.
+static PAGES: LazyLock<Mutex<BoundedMap<PageOf, Arc<Page>>>> =
+    LazyLock::new(|| Mutex::new(BoundedMap::new(&kept::PAGES)));
+
+/// Inputs of a page. Catalog and configuration are addresses, which are not used again while the page is kept.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PageOf {
+    catalog: usize,
+    config: usize,
+    edition: u64,
+    profile: Option<String>,
+    own: Own,
+    cursor: Option<String>,
+}
+
+/// A page of the servers' own tools.
+struct Page {
+    tools: Vec<Tool>,
+    next: Option<String>,
+    _of: (Weak<Catalog>, Weak<Config>),
+}
+
+/// Tools that a client is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// True for the four tools.
+    pub(super) four: bool,
+    /// The servers' own.
+    pub(super) own: Own,
+}
+
+/// Servers' own tools that are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Own {
+    None,
+    /// Those that the profile chooses.
+    Chosen,
+    All,
+}
+
+/// A client's wish within its profile. `Err` names the form that is allowed.
+pub fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Narrowed, Expose> {
+    match (allowed, asked) {
+        (Expose::Hybrid, Some(Expose::Direct)) => Ok(Narrowed { expose: Expose::Direct, is_chosen: true }),
+        (allowed, None | Some(Expose::Auto)) => Ok(Narrowed::of(allowed)),
+        (allowed, Some(asked)) if allowed == asked => Ok(Narrowed::of(allowed)),
+        (Expose::Hybrid | Expose::Auto, Some(Expose::Code)) => Ok(Narrowed::of(Expose::Code)),
+        (Expose::Auto, Some(Expose::Direct)) => Ok(Narrowed::of(Expose::Direct)),
+        (allowed, _) => Err(allowed),
+    }
+}
+
+/// A form within what is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Narrowed {
+    expose: Expose,
+    /// True if only the profile's chosen tools are shown directly.
+    is_chosen: bool,
+}
+
+impl Narrowed {
+    fn of(expose: Expose) -> Self {
+        Self { expose, is_chosen: expose == Expose::Hybrid }
+    }
+}
+
+impl SessionHandler {
+    /// The form in which its tools are shown now.
+    pub(super) fn shown(&self) -> Shown {
+        let (allowed, most) = self.gateway.exposed(self.session.principal());
+        // A narrower profile came into force: what it allows.
+        let Narrowed { expose, is_chosen } = narrowed(allowed, self.asked).unwrap_or_else(Narrowed::of);
+        let own = if is_chosen { Own::Chosen } else { Own::All };
+        match expose {
+            Expose::Code => Shown { four: true, own: Own::None },
+            Expose::Direct => Shown { four: false, own },
+            Expose::Hybrid => Shown { four: true, own },
+            Expose::Auto => {
+                let catalog = self.catalog();
+                let most = most.unwrap_or(AUTO_TOKENS);
+                let is_few = task::work_on(catalog.servers().len() << 14, || has_few(&catalog, most));
+                // While servers start it is not decided: both, lest there be no tool at all.
+                let is_open = is_few && *self.gateway.changes().borrow() < Phase::Usable;
+                Shown { four: is_open || !is_few, own: if is_few { Own::All } else { Own::None } }
+            }
+        }
+    }
+
+    /// One page of the tools that it is shown.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for a cursor of another list.
+    pub(super) fn listed(&self, asked: Option<PaginatedRequestParams>) -> Result<ListToolsResult> {
+        let shown = self.shown();
+        let mut first = if shown.four { self.definitions() } else { Vec::new() };
+        if shown.own == Own::None {
+            return Ok(ListToolsResult::with_all_items(first));
+        }
+        if asked.as_ref().is_some_and(|asked| asked.cursor.is_some()) {
+            first.clear();
+        }
+        let page = self.page(shown, asked)?;
+        first.extend(page.tools.iter().cloned());
+        let mut list = ListToolsResult::with_all_items(first);
+        list.next_cursor.clone_from(&page.next);
+        Ok(list)
+    }
+
+    /// One page of the servers' own tools. It is kept by what it is made of: catalog, configuration, listed secrets, profile
+    /// and form.
+    fn page(&self, shown: Shown, asked: Option<PaginatedRequestParams>) -> Result<Arc<Page>> {
+        let (catalog, config) = (self.catalog(), self.gateway.config());
+        let (of_catalog, of_config) = (Arc::downgrade(&catalog), Arc::downgrade(&config));
+        let key = PageOf {
+            catalog: of_catalog.as_ptr() as usize,
+            config: of_config.as_ptr() as usize,
+            edition: redact::secret::edition(),
+            profile: self.gateway.profile_of(self.session.principal()),
+            own: shown.own,
+            cursor: asked.as_ref().and_then(|asked| asked.cursor.clone()),
+        };
+        if let Some(page) = PAGES.lock().get(&key) {
+            return Ok(Arc::clone(page));
+        }
+        let chosen = self.chosen(shown);
+        let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
+        let size = |named: &Named<'_>| named.tool.definition.text_bytes();
+        let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
+        let bytes = page.iter().map(size).sum::<usize>();
+        let surface = Surface::Answer(config.redaction);
+        let tools = task::work_on(bytes, || page.iter().map(|named| definition(named, surface)).collect());
+        let page = Arc::new(Page { tools, next, _of: (of_catalog, of_config) });
+        PAGES.lock().insert(key, Arc::clone(&page), bytes * GROWTH);
+        Ok(page)
+    }
+
+    /// Digest of what it is shown, but for the descriptions of the four.
+    pub(super) fn shown_digest(&self) -> String {
+        let (shown, catalog) = (self.shown(), self.catalog());
+        let mut all = format!("{shown:?}\n");
+        if shown.four {
+            let own = self.own_tools();
+            all.push_str(&serde_json::to_string(&own).unwrap_or_default());
+        }
+        if shown.own != Own::None {
+            let chosen = self.chosen(shown);
+            let is_its =
+                |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
+            for named in catalog.named_tools().filter(is_its) {
+                all.push_str(&format!("{} {}\n", named.name, named.tool.full_digest()));
+            }
+        }
+        stubgen::digest(&all)
+    }
+
+    /// Instructions in the form that it is shown. `auto` is decided once the servers have listed their tools: until then
+    /// they say both.
+    pub(super) fn instructions(&self) -> String {
+        let four = || render_instructions(&self.server_names());
+        let is_open = self.gateway.exposed(self.session.principal()).0 == Expose::Auto && self.asked.is_none();
+        match self.shown().four {
+            _ if is_open && *self.gateway.changes().borrow() < Phase::Usable => format!("{}\n\n{INSTRUCTIONS}", four()),
+            true => four(),
+            false => INSTRUCTIONS.to_owned(),
+        }
+    }
+
+    /// True if the tools that it is shown may change while it is connected.
+    pub(super) fn changes_tools(&self) -> bool {
+        let (allowed, _) = self.gateway.exposed(self.session.principal());
+        let has_own = || self.gateway.config().scripts.tools.values().any(|rule| rule.as_tool);
+        allowed != Expose::Code || has_own()
+    }
+
+    /// True for one of the servers' own tools that is shown.
+    fn chosen(&self, shown: Shown) -> Option<impl Fn(&Named<'_>) -> bool + use<>> {
+        let matcher = match shown.own {
+            Own::Chosen => self.gateway.directly(self.session.principal()),
+            Own::All | Own::None => return None,
+        };
+        Some(move |named: &Named<'_>| matcher.is_match(&format!("{}.{}", named.server.name, named.tool.name)))
+    }
+
+    /// True unless only scripts may call it.
+    fn is_callable(&self, named: &Named<'_>) -> bool {
+        !self.gateway.is_left_to_scripts(&named.server.name, &named.tool.name)
+    }
+
+    /// Definition of a tool that is shown.
+    pub(super) fn definition_of(&self, name: &str) -> Option<Tool> {
+        let shown = self.shown();
+        let of_four = || self.definitions().into_iter().find(|tool| tool.name == name);
+        shown.four.then(of_four).flatten().or_else(|| {
+            let catalog = self.catalog();
+            let named = self.find(&catalog, shown, name)?;
+            Some(definition(&named, Surface::Answer(self.gateway.config().redaction)))
+        })
+    }
+
+    fn find<'a>(&self, catalog: &'a Catalog, shown: Shown, name: &str) -> Option<Named<'a>> {
+        let named = match shown.own {
+            Own::None => None,
+            Own::Chosen | Own::All => catalog.named_tool(name),
+        };
+        let chosen = self.chosen(shown);
+        named.filter(|named| self.is_callable(named) && chosen.is_none_or(|chosen| chosen(named)))
+    }
+
+    /// Calls one of the servers' own tools; `None` if none of this name is shown.
+    pub(super) async fn call_direct(
+        &self,
+        shown: Shown,
+        name: &str,
+        args: &JsonObject,
+        caller: Arc<dyn Caller>,
+    ) -> Option<Result<CallToolResult>> {
+        if self.find(&self.catalog(), shown, name).is_none() {
+            self.gateway.usable_since_start(super::GRACE).await;
+        }
+        let catalog = self.catalog();
+        let named = self.find(&catalog, shown, name)?;
+        let (server, tool) = (named.server.name.clone(), named.tool.name.clone());
+        let is_structured = output_schema(named.tool.definition.tree().as_object()).is_some();
+        let context = self.execution_context(caller);
+        let args = Value::Object(args.clone()).to_string();
+        let called = context.request("tools/call", async |broker| {
+            let mut value = broker.call_tool(1, &server, &tool, &args).await?;
+            let settled = broker.attachments().settle(value.clone(), |uri| catalog.may_list(uri));
+            value = settled.value.unwrap_or(value);
+            Ok(made_of!([value, settled.blocks, settled.left_out]))
+        });
+        Some(called.await.map(|answer| result(answer, is_structured)))
+    }
+
+    /// The error for a tool that is not there.
+    pub(super) fn unknown_tool(&self, shown: Shown, name: &str) -> Error {
+        let hint = match (shown.four, shown.own) {
+            (true, Own::None) => {
+                "there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`"
+            }
+            (true, _) => "`tools/list` has the tools; those that it does not have are called inside `execute`",
+            (false, _) => "`tools/list` has the tools",
+        };
+        Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(name))).hint(hint)
+    }
+}
+
+/// True if the definitions of all tools have at most this many tokens, estimated.
+#[must_use]
+pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
+    catalog.definition_bytes() / BYTES_PER_TOKEN <= tokens
+}
+
+/// The answer of a tool: its value as text, then the content that has handles in it.
+fn result(answer: Value, is_structured: bool) -> CallToolResult {
+    let Value::Array(mut parts) = answer else { return CallToolResult::success(Vec::new()) };
+    let (left_out, blocks, value) = (parts.pop(), parts.pop(), parts.pop().unwrap_or_default());
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    let mut content = vec![ContentBlock::text(text)];
+    let blocks = blocks.as_ref().and_then(Value::as_array).into_iter().flatten();
+    content.extend(blocks.filter_map(|block| serde_json::from_value(block.clone()).ok()));
+    if let Some(left_out) = left_out.and_then(|number| number.as_u64()).filter(|number| *number > 0) {
+        content.push(ContentBlock::text(format!("{left_out} handles are left as they are: too much content")));
+    }
+    let mut result = CallToolResult::success(content);
+    if is_structured && value.is_object() {
+        result.structured_content = Some(value);
+    }
+    result
+}
+
+/// Its schema of results, if clients know it: of an object.
+fn output_schema(definition: Option<&Map<String, Value>>) -> Option<&Map<String, Value>> {
+    let schema = definition?.get("outputSchema")?.as_object()?;
+    (schema.get("type").and_then(Value::as_str) == Some("object")).then_some(schema)
+}
+
+/// The definition for `tools/list`: the server's own, under its own name. What MCP does not know of it is left out.
+fn definition(named: &Named<'_>, surface: Surface) -> Tool {
+    let own = named.tool.definition.tree();
+    let own = own.as_object();
+    let field = |key: &str| own.and_then(|own| own.get(key));
+    let schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
+    let schema = match schema.get("type").and_then(Value::as_str) {
+        Some("object") => schema,
+        _ => [("type".to_owned(), made_of!("object"))]
+            .into_iter()
+            .chain(schema.into_iter().filter(|(key, _)| key != "type"))
+            .collect(),
+    };
+    let mut made = Map::new();
+    made.insert("name".to_owned(), named.name.into());
+    made.insert("inputSchema".to_owned(), Value::Object(schema.clone()));
+    for key in ["title", "description"] {
+        if let Some(text) = field(key).and_then(Value::as_str) {
+            made.insert(key.to_owned(), text.into());
+        }
+    }
+    if let Some(schema) = output_schema(own) {
+        made.insert("outputSchema".to_owned(), Value::Object(schema.clone()));
+    }
+    if let Some(notes) = field("annotations").filter(|notes| notes.is_object()) {
+        made.insert("annotations".to_owned(), notes.clone());
+    }
+    let plain = || Tool::new(named.name.to_owned(), String::new(), Arc::new(schema));
+    let made = redact::json(surface, Value::Object(made));
+    serde_json::from_value(made).unwrap_or_else(|_| plain())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_narrows_what_its_profile_allows_and_nothing_else() {
+        use Expose::{Auto, Code, Direct, Hybrid};
+        let all = [None, Some(Code), Some(Direct), Some(Hybrid), Some(Auto)];
+        let of = |expose| Some((expose, expose == Hybrid));
+        for (allowed, results) in [
+            (Code, [of(Code), of(Code), None, None, of(Code)]),
+            (Direct, [of(Direct), None, of(Direct), None, of(Direct)]),
+            (Hybrid, [of(Hybrid), of(Code), Some((Direct, true)), of(Hybrid), of(Hybrid)]),
+            (Auto, [of(Auto), of(Code), of(Direct), None, of(Auto)]),
+        ] {
+            for (asked, result) in all.into_iter().zip(results) {
+                let narrowed = narrowed(allowed, asked).ok().map(|narrowed| (narrowed.expose, narrowed.is_chosen));
+                assert_eq!(narrowed, result, "{allowed:?} {asked:?}");
+            }
+        }
+    }
+}

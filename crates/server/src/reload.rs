@@ -1,0 +1,317 @@
+//! Watches the configuration file while the gateway runs.
+//!
+//! The file is polled every few seconds, by modification time, length and inode: unlike notifications, that works on
+//! every file system, through symbolic links, and for editors that replace files.
+//!
+//! Any program that can write the file may have edited it, a server among them. An edit that widens anything
+//! ([`Widened`]) waits as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP
+//! also reloads reviewed stubs and lists every server again.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+
+use crate::gateway::{Gateway, Pins, Reloaded};
+use crate::running;
+use base::files::{self, Version};
+use base::panics;
+use config::{Config, ConfigError, Env, Widened, state_folder};
+use redact::Surface;
+use state::Revoked;
+
+/// Polling interval of the file, and of requests of the command line.
+const LOOK: Duration = Duration::from_millis(250);
+/// Time for which a changed file must have been stable.
+const REST: Duration = Duration::from_secs(1);
+/// Log lines about edits not in force, before they are limited to one per [`COMPLAINT_PAUSE`].
+const COMPLAINTS: u32 = 30;
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
+/// Variables that locate the gateway's folders, for any configuration.
+const OWN_VARIABLES: [&str; 6] =
+    ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
+
+/// Applies each permitted version of the file, and logs why others are not in force. `path` is the file that the
+/// gateway was started with; `env` looks up its variables.
+pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Option<String>) {
+    let mut in_force = Version::of(&path);
+    let mut seen = in_force;
+    let known = read(&path, &env).map(|(_, variables)| variables).unwrap_or_default();
+    let mut hangups = Hangups::new();
+    // Only now: without the handler, SIGHUP ends a process.
+    let entry = state_folder(&env).and_then(|folder| {
+        let entered = running::enter(&folder, &path);
+        entered.inspect_err(|error| tracing::warn!(%error, "`forgefs reload` will not find this gateway")).ok()
+    });
+    let complaints = Complaints::new();
+    let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known), complaints });
+    loop {
+        let revoked = take_back(&follower.gateway).await;
+        let asked = tokio::select! {
+            () = hangups.next() => true,
+            () = tokio::time::sleep(LOOK) => false,
+        };
+        let now = Version::of(&follower.path);
+        let settled = now == seen;
+        seen = now;
+        let mut request = entry.as_ref().and_then(running::Entry::take);
+        if let Some(taken) = request.take_if(|taken| taken.server.is_some()) {
+            let gateway = Arc::clone(&follower.gateway);
+            tokio::spawn(async move { rotate(&gateway, taken).await });
+        }
+        if asked || request.is_some() || (settled && now != in_force) {
+            in_force = now;
+            let follower = Arc::clone(&follower);
+            // A large file takes time to read and compare, and a file that is being written must come to rest first.
+            let taken = tokio::task::spawn_blocking(move || follower.take_up(asked, &revoked)).await;
+            let taken = taken.unwrap_or_else(|error| {
+                tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
+                Err(error.to_string())
+            });
+            if let Some(request) = request {
+                request.answer(taken);
+            }
+        }
+        follower.complaints.due();
+        if asked {
+            follower.gateway.relist();
+        }
+    }
+}
+
+/// Reads the secrets of a server anew, on the operator's request.
+async fn rotate(gateway: &Gateway, taken: running::Taken) {
+    let server = taken.server.as_deref().unwrap_or_default();
+    let rotated = panics::caught(gateway.rotate(server)).await.and_then(|rotated| rotated);
+    let rotated = rotated.map_err(|error| {
+        let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+        redact::text(Surface::Log, &format!("{}{hint}", error.message)).into_owned()
+    });
+    match &rotated {
+        Ok(()) => tracing::warn!(server, "its secrets were read anew"),
+        Err(error) => tracing::warn!(server, error, "its secrets were not replaced"),
+    }
+    taken.answer(rotated);
+}
+
+/// Ends the clients whose token was taken back at any replica, and returns all such tokens.
+pub async fn take_back(gateway: &Gateway) -> Revoked {
+    let revoked = gateway.state().revoked().await;
+    if let Some(less) = gateway.config().without_tokens(&revoked) {
+        match gateway.reload(less, Pins::Keep) {
+            Ok(_) => tracing::warn!("a client of forge.toml has a token that was revoked, and is refused"),
+            Err(error) => {
+                tracing::error!(%error, "revoked tokens are still let in");
+                return revoked;
+            }
+        }
+    }
+    gateway.state().refuses(&revoked);
+    revoked
+}
+
+/// The configuration of a file, and the variables that it refers to.
+///
+/// # Errors
+/// The first error in the file.
+pub fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String>), ConfigError> {
+    let variables = RefCell::new(BTreeSet::new());
+    let noting = |name: &str| {
+        if !OWN_VARIABLES.contains(&name) {
+            variables.borrow_mut().insert(name.to_owned());
+        }
+        env(name)
+    };
+    let config = Config::load(path, &noting)?;
+    Ok((config, variables.take()))
+}
+
+/// Result for a version of the file.
+enum Taken {
+    /// Equal to the configuration in force.
+    Same,
+    /// In force now.
+    Reloaded(Reloaded),
+    /// Waits for the operator.
+    Waits(Widened),
+}
+
+struct Follower {
+    gateway: Arc<Gateway>,
+    path: PathBuf,
+    env: fn(&str) -> Option<String>,
+    /// Variables of the configuration in force.
+    known: Mutex<BTreeSet<String>>,
+    complaints: Complaints,
+}
+
+impl Follower {
+    /// Applies the file; a widening edit only if the operator `asked`.
+    fn take_up(&self, asked: bool, revoked: &Revoked) -> Result<(), String> {
+        match self.try_to_take_up(asked, revoked) {
+            Ok(Taken::Same) => self.in_force(),
+            Ok(Taken::Reloaded(what)) => {
+                self.in_force();
+                let (added, changed, removed) = (what.added.join(" "), what.changed.join(" "), what.removed.join(" "));
+                tracing::warn!(added, changed, removed, "the configuration was reloaded");
+            }
+            Ok(Taken::Waits(widened)) => {
+                let keys = widened.summary();
+                self.gateway.notice(Some(format!(
+                    "forge.toml was edited and nothing of it is in force yet: the operator has to confirm {keys} with \
+                     `forgefs reload`"
+                )));
+                self.complaints.tell(format!(
+                    "forge.toml was edited and waits for the operator, since it widens: {keys}. `forgefs reload`, \
+                     SIGHUP or a restart applies it; until then the last configuration stays in force"
+                ));
+            }
+            Err(reason) => {
+                let first = reason.lines().next().unwrap_or_default();
+                self.gateway.notice(Some(format!(
+                    "forge.toml has changed and is not valid, the last one is in force: {first}"
+                )));
+                self.complaints.tell(format!(
+                    "the configuration has changed and is not valid, the last one stays in force: {reason}"
+                ));
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the file equals the configuration in force.
+    fn in_force(&self) {
+        self.gateway.notice(None);
+        self.complaints.forget();
+    }
+
+    fn try_to_take_up(&self, asked: bool, revoked: &Revoked) -> Result<Taken, String> {
+        let read =
+            files::at_rest(&self.path, REST, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
+        let (config, variables) = read.map_err(|error| error.to_string())?;
+        let config = config.without_tokens(revoked).unwrap_or(config);
+        let now = self.gateway.config();
+        let mut known = self.known.lock();
+        if !asked {
+            if config == *now {
+                return Ok(Taken::Same);
+            }
+            let mut widened = Widened::between(&now, &config);
+            variables.difference(&known).for_each(|variable| widened.reads(variable));
+            if !widened.is_empty() {
+                // Revocation takes effect without confirmation.
+                if let Some(revoked) = now.revoked(&config) {
+                    self.gateway.reload(revoked, Pins::Keep).map_err(|error| error.to_string())?;
+                }
+                return Ok(Taken::Waits(widened));
+            }
+        }
+        // Reviewed stubs change on the operator's command, not through an edit of their folder.
+        let pins = if asked { Pins::Read } else { Pins::Keep };
+        if config == *now && config.manifest.pin.is_none() {
+            return Ok(Taken::Same);
+        }
+        let reloaded = self.gateway.reload(config, pins).map_err(|error| error.to_string())?;
+        *known = variables;
+        Ok(Taken::Reloaded(reloaded))
+    }
+}
+
+/// Logs why edits are not in force, rate limited, so that a file written again and again does not fill the log. The
+/// last message is always logged, if late.
+struct Complaints {
+    limiter: DefaultDirectRateLimiter,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    last: Option<String>,
+    /// Number of messages that it stands for.
+    count: u32,
+}
+
+impl Complaints {
+    fn new() -> Self {
+        let quota = Quota::with_period(COMPLAINT_PAUSE).unwrap_or_else(|| Quota::per_minute(NonZeroU32::MIN));
+        let burst = NonZeroU32::new(COMPLAINTS).unwrap_or(NonZeroU32::MIN);
+        Self { limiter: RateLimiter::direct(quota.allow_burst(burst)), waiting: Mutex::default() }
+    }
+
+    fn tell(&self, complaint: String) -> bool {
+        let mut waiting = self.waiting.lock();
+        (waiting.last, waiting.count) = (Some(complaint), waiting.count.saturating_add(1));
+        drop(waiting);
+        self.due()
+    }
+
+    /// Logs the last message if it is due; true if it did.
+    fn due(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.last.is_none() || self.limiter.check().is_err() {
+            return false;
+        }
+        let Waiting { last, count } = std::mem::take(&mut *waiting);
+        let complaint = last.unwrap_or_default();
+        match count {
+            1 => tracing::warn!("{complaint}"),
+            _ => tracing::warn!("{complaint} (the last of {count} such edits)"),
+        }
+        true
+    }
+
+    /// The file is valid again.
+    fn forget(&self) {
+        *self.waiting.lock() = Waiting::default();
+    }
+}
+
+/// SIGHUP, where it exists.
+struct Hangups {
+    #[cfg(unix)]
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    fn new() -> Self {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            Self { signal: signal(SignalKind::hangup()).ok() }
+        }
+        #[cfg(not(unix))]
+        Self {}
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal {
+            signal.recv().await;
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_without_end_do_not_fill_the_log() {
+        let complaints = Complaints::new();
+        let said = (0..1_000).filter(|n| complaints.tell(format!("edit {n}"))).count();
+        assert_eq!(said, COMPLAINTS as usize);
+        let waiting = complaints.waiting.lock();
+        assert_eq!((waiting.last.as_deref(), waiting.count), (Some("edit 999"), 1_000 - COMPLAINTS));
+        drop(waiting);
+        complaints.forget();
+        assert!(complaints.waiting.lock().last.is_none() && !complaints.due());
+    }
+}

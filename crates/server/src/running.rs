@@ -1,0 +1,121 @@
+//! Registry of running gateways by configuration file, for `forgefs reload`: a private file each in the state folder,
+//! named after the configuration and the process, and locked as long as the process lives.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base::files;
+
+mod rotation;
+
+pub use rotation::{Taken, ask};
+
+/// The entry of a gateway. Dropping it removes the file.
+#[derive(Debug)]
+pub struct Entry {
+    path: PathBuf,
+    /// Locked; the lock ends with the process in any case.
+    _file: File,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Registers this process as a gateway of `config`.
+///
+/// # Errors
+/// When the file cannot be created or locked.
+pub fn enter(folder: &Path, config: &Path) -> io::Result<Entry> {
+    files::make_private_folder(folder)?;
+    let path = folder.join(format!("{}{}", prefix(config), std::process::id()));
+    // Left behind by another process with this id.
+    let _ = fs::remove_file(&path);
+    let file = files::private().write(true).create_new(true).open(&path)?;
+    file.lock()?;
+    Ok(Entry { path, _file: file })
+}
+
+/// Sends SIGHUP to every gateway of this user that follows `config`; returns their process ids. Removes entries of dead
+/// processes.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn hang_up(folder: &Path, config: &Path) -> io::Result<Vec<u32>> {
+    let prefix = prefix(config);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut signalled = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix)).and_then(|pid| pid.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        match is_held(&entry.path()) {
+            Ok(true) if is_gateway(pid) && signal(pid) => signalled.push(pid),
+            Ok(false) => drop(fs::remove_file(entry.path())),
+            _ => {}
+        }
+    }
+    signalled.sort_unstable();
+    Ok(signalled)
+}
+
+/// Name prefix of a configuration file's entries, by any path to it.
+fn prefix(config: &Path) -> String {
+    let path = fs::canonicalize(config).or_else(|_| std::path::absolute(config)).unwrap_or_else(|_| config.to_owned());
+    format!("gateway-{}-", stubgen::short_digest(&path.to_string_lossy()))
+}
+
+/// True if a process holds the lock of an entry that only this user can have created.
+fn is_held(path: &Path) -> io::Result<bool> {
+    let mut options = files::private();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    let file = options.read(true).open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = file.metadata()?;
+        let is_own = found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        if !is_own || !found.is_file() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+    }
+    files::try_lock(&file).map(|is_free| !is_free)
+}
+
+/// True if the process with this id is this user's and runs this program, which may have been replaced meanwhile.
+#[cfg(target_os = "linux")]
+pub fn is_gateway(pid: u32) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let is_own = fs::metadata(&process).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw());
+    let program = |exe: io::Result<PathBuf>| {
+        let name = exe.ok()?.file_name()?.to_str()?.to_owned();
+        Some(name.strip_suffix(" (deleted)").map(str::to_owned).unwrap_or(name))
+    };
+    let (theirs, ours) = (program(fs::read_link(process.join("exe"))), program(std::env::current_exe()));
+    is_own && theirs.is_some() && theirs == ours
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn is_gateway(_: u32) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn signal(pid: u32) -> bool {
+    use nix::sys::signal::{Signal, kill};
+    i32::try_from(pid).is_ok_and(|pid| pid > 1 && kill(nix::unistd::Pid::from_raw(pid), Signal::SIGHUP).is_ok())
+}
+
+#[cfg(not(unix))]
+fn signal(_: u32) -> bool {
+    false
+}

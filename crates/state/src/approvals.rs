@@ -1,0 +1,77 @@
+//! Approvals, and first lists of servers, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::RecordKind;
+use super::folders::{self, is_id};
+use base::error::{Error, ErrorCode, Result};
+use base::files::{self, Keep};
+use base::limits;
+
+/// Extension of an approval.
+const APPROVAL: &str = "json";
+/// Name of the lock.
+const LOCK: &str = ".lock";
+/// Most bytes of a file: an approval as it was asked for, and what became of it.
+const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
+
+/// Reads a record; `None` without one.
+pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<Vec<u8>>> {
+    if !is_id(id) {
+        return Ok(None);
+    }
+    let path = folder.join(id).with_extension(APPROVAL);
+    match files::read_private(&path, LARGEST) {
+        Ok(approval) => Ok(Some(approval)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(&path, kind, "is not used", &error)),
+    }
+}
+
+/// Ids of the approvals in a folder.
+pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
+    let found = folders::files(folder, APPROVAL)
+        .map_err(|error| failed(folder, RecordKind::Approval, "cannot be read", &error))?;
+    Ok(found.into_iter().map(|(id, _)| id).collect())
+}
+
+/// Replaces a record, see [`super::State::keep_record`].
+pub(super) fn keep(
+    folder: &Path,
+    id: &str,
+    kind: RecordKind,
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) -> Result<bool> {
+    let path = folder.join(id).with_extension(APPROVAL);
+    let written = |error: io::Error| failed(&path, kind, "cannot be written", &error);
+    if !is_id(id) {
+        return Err(written(ErrorKind::InvalidInput.into()));
+    }
+    // Waits for the lock of the folder.
+    let alone = files::open_lock(&folder.join(LOCK)).map_err(written)?;
+    alone.lock().map_err(written)?;
+    if find(folder, id, kind)?.as_deref() != before {
+        return Ok(false);
+    }
+    match after {
+        Some(after) => files::replace(&path, after, Keep::Synced).map_err(written)?,
+        None if before.is_some() => fs::remove_file(&path).map_err(written)?,
+        None => {}
+    }
+    Ok(true)
+}
+
+/// The error of a record, by its id: its path is for the log.
+fn failed(file: &Path, kind: RecordKind, what: &str, error: &io::Error) -> Error {
+    let record = match kind {
+        RecordKind::Approval => "approval",
+        RecordKind::FirstUse => "first list",
+    };
+    tracing::error!(path = %file.display(), %error, "the {record} {what}");
+    let id = file.file_stem().unwrap_or_default().display();
+    Error::new(ErrorCode::Internal, format!("the {record} {id} {what}: {error}"))
+        .hint("see to the file and the disk; the log has its path")
+}

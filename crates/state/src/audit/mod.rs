@@ -1,0 +1,135 @@
+//! Audit log: a file of JSON lines, rotated, or standard error. Beside the file, the texts that agents had read before
+//! a script, each once, under the digest of its content.
+//!
+//! A line is written in one piece, before the client gets its answer: the record survives the kill of the gateway.
+//! Several gateways may share a file.
+
+mod file;
+mod follow;
+mod history;
+
+use file::Lines;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use follow::Follower;
+pub use history::{UNFINISHED, had_read, record, records};
+
+/// The audit log of a gateway.
+#[derive(Debug)]
+pub struct Log {
+    sink: Sink,
+    required: config::Required,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Off,
+    Stderr,
+    File(Lines),
+}
+
+/// An entry, written in one piece.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// JSON objects, one per line, each with its line end.
+    pub lines: String,
+    /// Texts that they refer to, by digest of the content.
+    pub objects: Vec<(String, Arc<str>)>,
+}
+
+impl Log {
+    /// Opens the configured destination. The file is created with the first record.
+    #[must_use]
+    pub fn open(audit: &config::Audit) -> Arc<Self> {
+        let sink = match audit.to {
+            config::AuditTo::Off => Sink::Off,
+            config::AuditTo::Stderr => Sink::Stderr,
+            config::AuditTo::File => match &audit.path {
+                Some(path) => Sink::File(Lines::new(path.clone(), audit)),
+                None => Sink::Stderr,
+            },
+        };
+        Arc::new(Self { sink, required: audit.required })
+    }
+
+    /// Calls that must not be made without a record.
+    #[must_use]
+    pub fn required(&self) -> config::Required {
+        self.required
+    }
+
+    /// True if no record is written anywhere.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.sink, Sink::Off)
+    }
+
+    /// Opens the file, and creates it if missing.
+    ///
+    /// # Errors
+    /// When it is not writable.
+    pub fn probe(&self) -> io::Result<()> {
+        match &self.sink {
+            Sink::File(lines) => lines.probe(),
+            Sink::Off | Sink::Stderr => Ok(()),
+        }
+    }
+
+    /// Writes an entry. Blocking work runs on another thread, and completes even if the future is dropped.
+    ///
+    /// # Errors
+    /// When its lines could not be written; the error is logged.
+    pub async fn write(self: &Arc<Self>, entry: Entry) -> io::Result<()> {
+        if let Sink::File(lines) = &self.sink {
+            if entry.objects.is_empty()
+                && let Some(written) = lines.append_at_once(&entry.lines)
+            {
+                return written.inspect_err(|error| lost(error, &entry));
+            }
+            let log = Arc::clone(self);
+            let written = tokio::task::spawn_blocking(move || log.write_now(&entry)).await;
+            return written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        }
+        self.write_now(&entry)
+    }
+
+    /// Writes an entry on this thread, for code that cannot await.
+    ///
+    /// # Errors
+    /// As of [`Log::write`].
+    pub fn write_now(&self, entry: &Entry) -> io::Result<()> {
+        match &self.sink {
+            Sink::Off => Ok(()),
+            Sink::Stderr => {
+                entry.lines.lines().for_each(|line| tracing::info!(target: "forgefs::audit", "{line}"));
+                Ok(())
+            }
+            Sink::File(lines) => {
+                for (digest, text) in &entry.objects {
+                    if let Err(error) = lines.keep(digest, text) {
+                        tracing::error!(%error, digest, "a text that was read is not kept");
+                    }
+                }
+                lines.append(&entry.lines).inspect_err(|error| lost(error, entry))
+            }
+        }
+    }
+}
+
+fn lost(error: &io::Error, entry: &Entry) {
+    tracing::error!(%error, "an audit record was not written to the file: {}", entry.lines.trim_end());
+}
+
+/// The text stored under `digest`.
+///
+/// # Errors
+/// When it is missing, or does not match its digest.
+pub fn kept(path: &Path, digest: &str) -> io::Result<String> {
+    let text = std::fs::read_to_string(file::objects(path).join(digest))?;
+    match stubgen::digest(&text) == digest {
+        true => Ok(text),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kept text {digest} has been changed"))),
+    }
+}

@@ -1,0 +1,260 @@
+//! Budget of a day in a private file: one line of fixed length, written at once under a lock, so that neither a crash
+//! nor another gateway leaves half of it. Each configuration file has one budget, by any path.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base::error::{Error, ErrorCode, Result};
+use base::files;
+use config::{Amount, Config};
+
+/// Bytes of the line: the day, a space, twenty digits of millionths, the end.
+const LENGTH: usize = 32;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The file of a configuration.
+#[derive(Debug, Clone)]
+pub(super) struct Day {
+    file: PathBuf,
+}
+
+/// The file shared by all gateways with this configuration file.
+///
+/// `owner` is a client or profile with a budget of its own.
+pub fn day_file(folder: &Path, config: &Config, owner: Option<&str>) -> PathBuf {
+    let identity = identity(config);
+    let whose = owner.map_or_else(|| identity.clone(), |owner| format!("{identity}\n{owner}"));
+    folder.join(format!("spent-{}", stubgen::short_digest(&whose)))
+}
+
+/// Result of taking from the budget.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Taken.
+    Done,
+    /// Too little was left.
+    Refused {
+        /// Already spent.
+        spent: Amount,
+        /// Start of the next budget (RFC 3339).
+        renews: String,
+    },
+}
+
+impl Day {
+    /// Sum in this file.
+    pub(super) fn new(file: &Path) -> Self {
+        Self { file: file.to_owned() }
+    }
+
+    /// Spends `cost` today, unless that exceeds `limit`.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the file cannot be used: an unknown rest is not spent.
+    pub(super) async fn take(&self, cost: Amount, limit: Amount, now: SystemTime) -> Result<Taken> {
+        self.change(now, move |spent, last| match spent.plus(cost) {
+            sum if sum > limit => (spent, Taken::Refused { spent, renews: renewal(last) }),
+            sum => (sum, Taken::Done),
+        })
+        .await
+    }
+
+    /// Refunds a cost of today.
+    pub(super) async fn give_back(&self, cost: Amount, now: SystemTime) {
+        // A failed refund is logged, and stays spent.
+        let _ = self.change(now, move |spent, _| (spent.minus(cost), ())).await;
+    }
+
+    /// Spent today, if readable.
+    pub(super) fn spent(&self, now: SystemTime) -> Option<Amount> {
+        match files::open_private(&self.file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
+            Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(Amount::ZERO),
+        }
+    }
+
+    /// Reads, changes and writes the sum of the day of `now`, under the lock.
+    async fn change<T: Send + 'static>(
+        &self,
+        now: SystemTime,
+        change: impl FnOnce(Amount, SystemTime) -> (Amount, T) + Send + 'static,
+    ) -> Result<T> {
+        let day = self.clone();
+        let changed = tokio::task::spawn_blocking(move || day.change_now(now, change)).await;
+        let changed = changed.unwrap_or_else(|error| Err(io::Error::other(error)));
+        changed.map_err(|error| {
+            tracing::error!(%error, file = %self.file.display(), "what was spent today is not known");
+            Error::new(ErrorCode::Internal, "what was spent of today's budget cannot be read or written")
+                .hint("the operator has to look at the log; the file that it names may be removed")
+        })
+    }
+
+    /// `change` also gets a time of the last day that the sum counts for.
+    fn change_now<T>(&self, now: SystemTime, change: impl FnOnce(Amount, SystemTime) -> (Amount, T)) -> io::Result<T> {
+        let mut file = files::open_lock(&self.file)?;
+        file.lock()?;
+        let (line, kept) = read(&mut file)?;
+        let (last, spent) = match kept {
+            Some(kept) => kept.on(now),
+            None if line.is_empty() => (now, Amount::ZERO),
+            None => return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not hold a day and a sum")),
+        };
+        let (after, answer) = change(spent, last);
+        let written = format!("{} {:020}\n", date(last), after.micros());
+        if written != line {
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(written.as_bytes())?;
+        }
+        Ok(answer)
+    }
+}
+
+/// Identity of a configuration: of one with a store that of all replicas, else that of its file.
+pub(super) fn identity(config: &Config) -> String {
+    match (&config.state, &config.path) {
+        (Some(_), _) => "shared".to_owned(),
+        (None, Some(path)) => identity_of(path),
+        (None, None) => identity_of(Path::new("")),
+    }
+}
+
+/// Identity of a configuration file: its resolved path; for one with several hard links, its device and inode.
+fn identity_of(config: &Path) -> String {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(config) {
+        use std::os::unix::fs::MetadataExt as _;
+        if metadata.nlink() > 1 {
+            return format!("{}:{}", metadata.dev(), metadata.ino());
+        }
+    }
+    let real = fs::canonicalize(config).or_else(|_| std::path::absolute(config));
+    real.unwrap_or_else(|_| config.to_owned()).to_string_lossy().into_owned()
+}
+
+/// A day, as `2026-11-22`, and its sum.
+struct Kept {
+    day: String,
+    spent: Amount,
+}
+
+impl Kept {
+    /// Sum that counts at `now`, and a time of the last day it counts for. A clock set back by up to a day starts no
+    /// new budget. An entry of a later day came from a wrong clock: it counts today.
+    fn on(&self, now: SystemTime) -> (SystemTime, Amount) {
+        let (today, tomorrow) = (date(now), date(now + DAY));
+        match &self.day {
+            day if *day < today => (now, Amount::ZERO),
+            day if *day == tomorrow => (now + DAY, self.spent),
+            _ => (now, self.spent),
+        }
+    }
+}
+
+/// Reads the line of a file, and parses it.
+fn read(file: &mut File) -> io::Result<(String, Option<Kept>)> {
+    let mut line = String::new();
+    io::Read::by_ref(file).take(2 * LENGTH as u64).read_to_string(&mut line)?;
+    let kept = parse(&line);
+    Ok((line, kept))
+}
+
+fn parse(line: &str) -> Option<Kept> {
+    let (day, micros) = line.strip_suffix('\n')?.split_once(' ')?;
+    let is_whole = line.len() == LENGTH && day.len() == 10 && micros.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then_some(Kept { day: day.to_owned(), spent: Amount::from_micros(micros.parse().ok()?) })
+}
+
+/// UTC date of a time.
+fn date(now: SystemTime) -> String {
+    let time = humantime::format_rfc3339_seconds(now).to_string();
+    time.split('T').next().unwrap_or_default().to_owned()
+}
+
+/// The midnight after a time.
+fn renewal(now: SystemTime) -> String {
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let next = Duration::from_secs((seconds / DAY.as_secs() + 1) * DAY.as_secs());
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + next).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: Amount = Amount::from_micros(2_000_000);
+
+    fn at_path(path: impl AsRef<Path>) -> Config {
+        Config { path: Some(path.as_ref().to_owned()), ..Config::empty() }
+    }
+
+    fn at(text: &str) -> SystemTime {
+        humantime::parse_rfc3339(text).expect("a time")
+    }
+
+    #[tokio::test]
+    async fn a_day_ends_at_midnight_utc_and_survives_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let day = || Day::new(&day_file(&folder.path().join("state"), &at_path("/forge.toml"), None));
+        let (late, next) = (at("2026-11-22T23:59:59Z"), at("2026-11-23T00:00:00Z"));
+        assert_eq!(day().spent(late), Some(Amount::ZERO));
+        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
+        let renews = "2026-11-23T00:00:00Z".to_owned();
+        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
+        day().give_back(TWO, late).await;
+        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
+        assert_eq!((day().spent(late), day().spent(next)), (Some(TWO), Some(Amount::ZERO)));
+        assert_eq!(day().take(TWO, TWO, next).await.expect("a file"), Taken::Done);
+        // A clock that is set back finds the later day.
+        let renews = "2026-11-24T00:00:00Z".to_owned();
+        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
+        let other = Day::new(&day_file(&folder.path().join("state"), &at_path("/other.toml"), None));
+        assert_eq!(other.spent(next), Some(Amount::ZERO));
+    }
+
+    #[tokio::test]
+    async fn a_date_in_the_future_counts_today_and_is_renewed_tomorrow() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
+        let (today, tomorrow) = (at("2026-11-22T12:00:00Z"), at("2026-11-23T12:00:00Z"));
+        for future in ["2026-11-24", "2027-01-01", "9999-12-31", "~~~~~~~~~~"] {
+            fs::write(&day.file, format!("{future} {:020}\n", TWO.micros())).expect("a file");
+            assert_eq!(day.spent(today), Some(TWO), "{future}");
+            let renews = "2026-11-23T00:00:00Z".to_owned();
+            assert_eq!(day.take(TWO, TWO, today).await.expect("a file"), Taken::Refused { spent: TWO, renews });
+            assert_eq!(day.take(TWO, TWO, tomorrow).await.expect("a file"), Taken::Done, "{future}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn one_configuration_has_one_budget_by_whatever_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("x")).expect("a folder");
+        fs::write(at("forge.toml"), "").expect("a file");
+        std::os::unix::fs::symlink(at("forge.toml"), at("x/link.toml")).expect("a link");
+        std::os::unix::fs::symlink(at("x"), at("y")).expect("a link");
+        let file = |path: &str| Day::new(&day_file(folder.path(), &at_path(at(path)), None)).file;
+        for other in ["x/../forge.toml", "./x/.././forge.toml", "x/link.toml", "y/link.toml", "y/../forge.toml"] {
+            assert_eq!(file(other), file("forge.toml"), "{other}");
+        }
+        fs::hard_link(at("forge.toml"), at("x/forge.toml")).expect("a second name");
+        assert_eq!(file("x/forge.toml"), file("forge.toml"));
+        fs::write(at("other.toml"), "").expect("a file");
+        assert_ne!(file("other.toml"), file("forge.toml"));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_says_something_else_spends_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
+        for text in ["2026-11-22 12\n", "nonsense", "2026-11-22 0000000000000000x000\n"] {
+            fs::write(&day.file, text).expect("a file");
+            let refused = day.take(TWO, TWO, at("2026-11-22T12:00:00Z")).await.expect_err("not readable");
+            assert_eq!(refused.code, ErrorCode::Internal, "{text}");
+            assert_eq!(fs::read_to_string(&day.file).expect("a file"), text);
+        }
+    }
+}

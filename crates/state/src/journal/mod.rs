@@ -1,0 +1,381 @@
+//! Journals of runs: evidence that is written before the run hears of it, and read again to resume and replay it.
+//!
+//! A journal has a first line with the script, one line for each call before it goes out, one for each answer before
+//! the script gets it, and one for the end. A call without an answer is unknown: it may have been made or not.
+
+mod chain;
+mod line;
+mod past;
+mod recorded;
+mod rounds;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::{BeginJournal, JournalFile, State, kept_folder};
+use base::error::{Error, ErrorCode, Result};
+use base::{limits, memory, task};
+use config::Config;
+
+pub use chain::Which;
+pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
+pub use past::{Doubt, Found, Past, Subject, Taken};
+pub use recorded::{Given, Operation, Recorded};
+pub use rounds::{Answers, Asking, Round, run_of};
+
+/// Interval at which old journals are removed.
+const PRUNING: Duration = Duration::from_secs(600);
+/// Bytes that a journal takes on disk beside its lines, at most.
+const BLOCK: u64 = 4096;
+/// Part of the size of all journals after which old ones are removed before.
+const PART: u64 = 8;
+
+/// The journals of a configuration.
+#[derive(Debug)]
+pub struct Journals {
+    state: Arc<dyn State>,
+    /// Has a folder for each client.
+    folder: PathBuf,
+    keep: Duration,
+    /// True if a script without a journal is not run.
+    pub required: bool,
+    max_bytes: u64,
+    fsync: bool,
+    /// See [`State::journal_key`].
+    key: OnceCell<Arc<str>>,
+    pruned: Mutex<Option<Instant>>,
+    /// Bytes written since then.
+    written: Arc<AtomicU64>,
+}
+
+/// A run in its journal.
+#[derive(Debug)]
+pub struct Run {
+    /// First line.
+    pub head: Head,
+    /// The file.
+    pub file: JournalFile,
+}
+
+/// A run in a listing, without its script.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Client that it belongs to.
+    pub client: String,
+    /// Language of its script.
+    pub language: wire::Language,
+    /// Begin, in Unix milliseconds.
+    pub at_ms: u64,
+    /// True while a process writes its journal.
+    pub is_running: bool,
+}
+
+impl Journals {
+    /// Journals of a configuration; `None` where none are written.
+    #[must_use]
+    pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
+        let folder = config.journal.folder.as_deref()?;
+        Some(Arc::new(Self {
+            state: Arc::clone(state),
+            folder: kept_folder(folder, "journals", config),
+            keep: config.journal.keep,
+            required: config.journal.required,
+            max_bytes: config.journal.max_bytes as u64,
+            fsync: config.journal.fsync,
+            key: OnceCell::new(),
+            pruned: Mutex::default(),
+            written: Arc::default(),
+        }))
+    }
+
+    /// Age at which a journal is removed.
+    #[must_use]
+    pub fn keep(&self) -> Duration {
+        self.keep
+    }
+
+    /// Begins the journal of a run.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
+    pub async fn begin(&self, head: Head) -> Result<Arc<Writer>> {
+        self.prune();
+        let key = self.key().await?;
+        let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
+        let Head { run, client, after, .. } = head;
+        self.written.fetch_add(first.len() as u64 + BLOCK, Ordering::Relaxed);
+        let (id, folder, parent) = (run.clone(), self.of(&client), after.last().cloned());
+        let journal = self.state.begin_journal(BeginJournal { folder, id, first, after, fsync: self.fsync }).await?;
+        let (kept, written) = (AtomicUsize::new(0), Arc::clone(&self.written));
+        Ok(Arc::new(Writer { journal, run, client, parent, key, kept, written }))
+    }
+
+    /// Key of this installation's digests.
+    async fn key(&self) -> Result<Arc<str>> {
+        let key = self.key.get_or_try_init(|| async { self.state.journal_key(&self.folder).await.map(Into::into) });
+        key.await.cloned()
+    }
+
+    /// Runs with a journal, oldest first; of one client, or of all. Of each client the newest.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the folder cannot be read.
+    pub async fn list(&self, client: Option<&str>) -> Result<Vec<Listed>> {
+        let mut runs = Vec::new();
+        for owner in self.owners(client).await? {
+            let folder = self.of(&owner);
+            for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
+                let Some(file) = self.state.journal(&folder, id).await? else { continue };
+                let JournalFile { changed, is_running, .. } = file;
+                match head(&file, &owner) {
+                    Ok(Head { run: id, client, language, at_ms, .. }) => {
+                        runs.push((changed, Listed { id, client, language, at_ms, is_running }));
+                    }
+                    Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
+                }
+            }
+        }
+        runs.sort_by(|(a, first), (b, second)| (a, &first.id).cmp(&(b, &second.id)));
+        Ok(runs.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// One run; of one client, or of any.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is none: another client's run is not there.
+    pub async fn find(&self, client: Option<&str>, id: &str) -> Result<Run> {
+        for owner in self.owners(client).await? {
+            if let Some(file) = self.state.journal(&self.of(&owner), id).await? {
+                return Ok(Run { head: head(&file, &owner)?, file });
+            }
+        }
+        let id = base::text::brief(id);
+        Err(Error::new(ErrorCode::InvalidArgs, format!("there is no run `{id}` that can be resumed"))
+            .hint("the answer of a run that failed names its id; journals are kept as long as `[journal] keep` says"))
+    }
+
+    /// Lines of a run, with memory for them.
+    ///
+    /// # Errors
+    /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many, or there is no memory for them.
+    pub async fn read(&self, run: &Run) -> Result<Reader> {
+        let (folder, id) = (self.of(&run.head.client), &run.file.id);
+        let room = room_for(run.file.bytes).await?;
+        let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
+        Ok(Reader { room, ..Reader::new(id, lines) })
+    }
+
+    /// Removes a run's journal; false if it is gone already.
+    ///
+    /// # Errors
+    /// `BUSY` while it is running, `INTERNAL` when it cannot be removed.
+    pub async fn remove(&self, run: &Run) -> Result<bool> {
+        self.state.remove_journal(&self.of(&run.head.client), &run.file.id).await
+    }
+
+    /// Folder of a client. Names of clients are names of files.
+    fn of(&self, client: &str) -> PathBuf {
+        self.folder.join(client)
+    }
+
+    async fn owners(&self, client: Option<&str>) -> Result<Vec<String>> {
+        match client {
+            Some(client) => Ok(vec![client.to_owned()]),
+            None => self.state.journal_folders(&self.folder).await,
+        }
+    }
+
+    fn prune(&self) {
+        let now = Instant::now();
+        let is_due = {
+            let mut pruned = self.pruned.lock();
+            let is_due = pruned.is_none_or(|last| now.duration_since(last) > PRUNING)
+                || self.written.load(Ordering::Relaxed) > self.max_bytes / PART;
+            if is_due {
+                *pruned = Some(now);
+                self.written.store(0, Ordering::Relaxed);
+            }
+            is_due
+        };
+        if !is_due {
+            return;
+        }
+        let (state, folder, keep, max_bytes) =
+            (Arc::clone(&self.state), self.folder.clone(), self.keep, self.max_bytes);
+        // A run does not wait for it.
+        tokio::spawn(async move {
+            for owner in state.journal_folders(&folder).await.unwrap_or_default() {
+                state.prune_journals(&folder.join(owner), keep, max_bytes).await;
+            }
+        });
+    }
+}
+
+/// The first line of a journal.
+fn head(file: &JournalFile, owner: &str) -> Result<Head> {
+    let damaged = || {
+        Error::new(ErrorCode::Internal, format!("the journal of run {} has no first line of this version", file.id))
+            .hint("run the script anew; `forgefs runs delete` removes the journal")
+    };
+    match serde_json::from_str::<Line>(&file.first) {
+        Ok(Line::Begun(head)) if (head.version, &*head.run, &*head.client) == (VERSION, &*file.id, owner) => Ok(*head),
+        _ => Err(damaged()),
+    }
+}
+
+/// Memory for this many bytes of journals, until it is dropped; `None` for few.
+async fn room_for(bytes: u64) -> Result<Option<memory::Reservation>> {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    limits::JOURNAL_READ.check(size)?;
+    if size <= memory::SMALL {
+        return Ok(None);
+    }
+    let taken = memory::ANSWERS.wait_for(size).await;
+    taken.map(Some).map_err(|full| {
+        let message = format!("there is no memory for what the earlier runs did: {full}");
+        Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
+    })
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("a journal's line has no JSON form: {error}"))
+}
+
+/// Writes the journal of one run.
+#[derive(Debug)]
+pub struct Writer {
+    journal: Arc<dyn crate::Journal>,
+    run: String,
+    client: String,
+    /// Run that it continues.
+    parent: Option<String>,
+    key: Arc<str>,
+    /// Bytes of requests and answers so far.
+    kept: AtomicUsize,
+    /// Bytes of all journals since old ones were removed.
+    written: Arc<AtomicU64>,
+}
+
+/// Digest of connection settings, for comparison on disk: its key keeps readers of the disk from trying values.
+fn keyed(key: &str, origin: &str) -> String {
+    stubgen::digest(&format!("{key} {origin}"))
+}
+
+impl Writer {
+    /// Writes that a call goes out, with its `origin` as it is in memory; a request that is too large is left out.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written: the call must not go out.
+    pub fn sent(&self, mut sent: Sent) -> Result<()> {
+        sent.origin = keyed(&self.key, &sent.origin);
+        let size = sent.ask.as_ref().map_or(0, |ask| ask.get().len());
+        sent.ask = sent.ask.filter(|_| self.has_room(size));
+        let written = task::work_on(size, || self.write(&Line::<wire::Outcome>::Sent(sent)));
+        written.map_err(|error| {
+            let what = format!("the call is not made: it cannot be put into the journal of the run ({error})");
+            Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then resume the run")
+        })
+    }
+
+    /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts
+    /// as unknown.
+    pub fn answered(&self, answered: Answered<&wire::Outcome>) {
+        let asked = answered.ask.as_ref().map_or(0, |ask| ask.get().len());
+        let size = match answered.answer {
+            Some(wire::Outcome::Ok(value)) => value.get().len(),
+            _ => 0,
+        };
+        let line = match self.has_room(asked + size) {
+            true => answered,
+            false => Answered { ask: None, answer: None, left_out: Some(asked + size), ..answered },
+        };
+        task::work_on(asked + size, || self.write(&Line::Answered(line)))
+            .unwrap_or_else(|error| tracing::error!(%error, "an answer is missing in the journal of its run"));
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let has_room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= limits::JOURNAL_KEPT.max);
+        self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok()
+    }
+
+    /// Writes that a call waits for approval.
+    pub fn waits(&self, waits: Waits) {
+        self.write(&Line::<wire::Outcome>::Waits(waits))
+            .unwrap_or_else(|error| tracing::error!(%error, "a call that waits is missing in the journal of its run"));
+    }
+
+    /// Writes the end of the run.
+    pub fn ended(&self, mut end: End) {
+        let size = end.value.as_ref().map_or(0, |value| value.get().len()) + end.output.len();
+        if !self.has_room(size) {
+            end.value = None;
+        }
+        let line = Line::<wire::Outcome>::Ended(Box::new(end));
+        task::work_on(size, || self.write(&line))
+            .unwrap_or_else(|error| tracing::error!(%error, "the end is missing in the journal of a run"));
+    }
+
+    fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.journal.append(&bytes)
+    }
+}
+
+/// Reads the lines of one journal.
+#[derive(Debug)]
+pub struct Reader {
+    run: String,
+    lines: Vec<u8>,
+    position: usize,
+    number: usize,
+    /// Memory for the lines, where they are many.
+    room: Option<memory::Reservation>,
+}
+
+impl Reader {
+    fn new(run: &str, lines: Vec<u8>) -> Self {
+        Self { run: run.to_owned(), lines, position: 0, number: 0, room: None }
+    }
+
+    /// Memory for the lines, for one who goes on with their values.
+    pub fn into_room(self) -> Option<memory::Reservation> {
+        self.room
+    }
+
+    /// Id of the run.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it is damaged.
+    pub fn next_line(&mut self) -> Result<Option<Line>> {
+        let rest = self.lines.get(self.position..).unwrap_or_default();
+        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        self.number += 1;
+        self.position += length + 1;
+        serde_json::from_slice(&rest[..length]).map(Some).map_err(|unfit| {
+            let what = format!("the journal of run {} is damaged in line {}: {unfit}", self.run, self.number);
+            Error::new(ErrorCode::Internal, what).hint("what the run did is not known: look at what is done")
+        })
+    }
+}
+
+/// A time as journals have it.
+#[must_use]
+pub fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

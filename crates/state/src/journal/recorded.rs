@@ -1,0 +1,114 @@
+//! One run as its journal tells it.
+
+use std::collections::BTreeMap;
+
+use wire::{Json, Op, Outcome};
+
+use super::Reader;
+use super::line::{Answered, End, Head, Line, NESTED, RunOp, Sent};
+use base::error::{Error, ErrorCode, Result};
+use base::labels::Labels;
+
+/// A run with all that its journal has of it.
+#[derive(Debug)]
+pub struct Recorded {
+    /// First line.
+    pub head: Head,
+    /// Operations by number.
+    pub operations: BTreeMap<u64, Operation>,
+    /// Calls of the scripts that it called, by number. A replay has the answers of these scripts.
+    pub nested: BTreeMap<u64, Operation>,
+    /// Numbers of the answered operations, in the order of the answers.
+    pub order: Vec<u64>,
+    /// The end; `None` if the run has none, or not yet.
+    pub end: Option<End>,
+}
+
+/// One operation of a script.
+#[derive(Debug)]
+pub struct Operation {
+    /// The request; `None` where it was too large to keep.
+    pub op: Option<Op>,
+    /// The call that went out for it.
+    pub sent: Option<Sent>,
+    /// Its answer.
+    pub given: Option<Given>,
+}
+
+/// Answer to an operation.
+#[derive(Debug)]
+pub struct Given {
+    /// The script's clock from here on, in Unix milliseconds.
+    pub now_ms: u64,
+    /// The answer that the script got; `None` where it was too large to keep.
+    pub outcome: Option<Outcome>,
+    /// Bytes of an answer that is not kept.
+    pub left_out: Option<usize>,
+    /// Servers whose data the run held then.
+    pub labels: Labels,
+    /// The call of an earlier run that the answer is from.
+    pub from: Option<RunOp>,
+}
+
+impl Recorded {
+    /// Reads a journal.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it is damaged.
+    pub fn read(mut reader: Reader) -> Result<Self> {
+        let run = reader.run().to_owned();
+        let Some(Line::Begun(head)) = reader.next_line()? else { return Err(damaged(&run, "it has no first line")) };
+        let mut recorded =
+            Self { head: *head, operations: BTreeMap::new(), nested: BTreeMap::new(), order: Vec::new(), end: None };
+        while let Some(line) = reader.next_line()? {
+            match line {
+                Line::Begun(_) => return Err(damaged(&run, "it has two first lines")),
+                Line::Sent(mut sent) => {
+                    let op = sent.ask.take().map(|ask| request(&run, &ask)).transpose()?;
+                    let number = sent.op;
+                    recorded.of(number).insert(number, Operation { op, sent: Some(sent), given: None });
+                }
+                Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
+                Line::Answered(answered) => recorded.answered(answered)?,
+                Line::Ended(end) => recorded.end = Some(*end),
+            }
+        }
+        Ok(recorded)
+    }
+
+    fn answered(&mut self, answered: Answered) -> Result<()> {
+        let Answered { op, now_ms, ask, answer, left_out, labels, from, no_effect: _, done: _ } = answered;
+        let request = ask.map(|ask| request(&self.head.run, &ask)).transpose()?;
+        let operation = self.of(op).entry(op).or_insert(Operation { op: None, sent: None, given: None });
+        if operation.given.is_some() {
+            return Err(damaged(&self.head.run, &format!("operation {op} has two answers")));
+        }
+        operation.op = operation.op.take().or(request);
+        operation.given = Some(Given { now_ms, outcome: answer, left_out, labels, from });
+        if op < NESTED {
+            self.order.push(op);
+        }
+        Ok(())
+    }
+
+    /// The operations that one of this number belongs to.
+    fn of(&mut self, op: u64) -> &mut BTreeMap<u64, Operation> {
+        if op < NESTED { &mut self.operations } else { &mut self.nested }
+    }
+
+    /// True if the run was stopped from outside, or died: its journal ends somewhere in the middle of its script.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        let stopped = ["TIMEOUT", "CANCELLED"];
+        self.end.as_ref().is_none_or(|end| stopped.contains(&end.outcome.as_str()))
+    }
+}
+
+fn request(run: &str, ask: &Json) -> Result<Op> {
+    serde_json::from_str(ask.get()).map_err(|error| damaged(run, &format!("a request is none: {error}")))
+}
+
+fn damaged(run: &str, what: &str) -> Error {
+    Error::new(ErrorCode::Internal, format!("the journal of run {run} is damaged: {what}"))
+        .hint("what the run did is not known: look at what is done")
+}

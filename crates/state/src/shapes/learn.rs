@@ -1,0 +1,167 @@
+//! Learns the shape of one value, in bounded work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::text::Text;
+use super::{Field, MAX_DEPTH, Object, Shape, keys, values};
+use base::json;
+
+/// Most values looked at, about a millisecond.
+const MAX_VALUES: usize = 10_000;
+/// Most items looked at of one list, spread over it.
+const MAX_ITEMS: usize = 256;
+/// Most bytes of texts parsed as JSON.
+const MAX_JSON: usize = 64 << 10;
+/// Memory that its values may take.
+const MAX_TREE: usize = 8 << 20;
+/// Missing keys that cost as much as a value.
+const KEYS_A_VALUE: usize = 8;
+/// Most texts of arguments.
+const MAX_GIVEN: usize = 256;
+
+/// Texts that the caller gave as arguments: an object with only such keys answers by what was asked for.
+#[derive(Debug, Default)]
+pub struct Given(BTreeSet<String>);
+
+impl Given {
+    /// Texts among the arguments of a call.
+    #[must_use]
+    pub fn of(arguments: &Map<String, Value>) -> Self {
+        let mut given = Self::default();
+        arguments.values().take(MAX_GIVEN).for_each(|argument| given.add(argument));
+        given
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            _ if self.0.len() >= MAX_GIVEN => {}
+            Value::String(text) if text.len() <= 2 * MAX_GIVEN => drop(self.0.insert(text.clone())),
+            Value::Array(items) => items.iter().take(MAX_GIVEN).for_each(|item| self.add(item)),
+            Value::Object(map) => map.values().take(MAX_GIVEN).for_each(|item| self.add(item)),
+            _ => {}
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of an answer to a call with these arguments.
+    #[must_use]
+    pub fn of(value: &Value, given: &Given) -> Self {
+        let mut shape = Self::default();
+        let mut learner = Learner { left: MAX_VALUES, json: MAX_JSON, given: &given.0 };
+        learner.see(&mut shape, value, MAX_DEPTH);
+        shape.bound(MAX_DEPTH);
+        shape
+    }
+}
+
+struct Learner<'a> {
+    /// Values left to look at.
+    left: usize,
+    /// Bytes left to parse.
+    json: usize,
+    given: &'a BTreeSet<String>,
+}
+
+impl Learner<'_> {
+    /// Extends a shape by a value; `depth` more levels are looked at.
+    fn see(&mut self, shape: &mut Shape, value: &Value, depth: usize) {
+        let Some(left) = self.left.checked_sub(1) else { return };
+        self.left = left;
+        match value {
+            _ if shape.any => {}
+            Value::Null => shape.null = true,
+            Value::Bool(_) => shape.bool = true,
+            Value::Number(number) if number.as_str().bytes().all(|b| b.is_ascii_digit() || b == b'-') => {
+                shape.int = true;
+                shape.long |= !wire::json::is_held(number.as_str());
+            }
+            Value::Number(_) => shape.float = true,
+            Value::String(text) => self.text(shape, text, depth),
+            Value::Array(items) => {
+                let into = shape.list.get_or_insert_default();
+                if depth == 0 {
+                    **into = Shape::anything();
+                }
+                let stride = items.len().div_ceil(MAX_ITEMS).max(1);
+                items.iter().step_by(stride).for_each(|item| self.see(into, item, depth.saturating_sub(1)));
+            }
+            Value::Object(map) => self.object(&mut shape.object, map, depth),
+        }
+    }
+
+    fn text(&mut self, shape: &mut Shape, text: &str, depth: usize) {
+        // Nothing can be added to that.
+        if shape.text == Some(Text::Plain) {
+            return;
+        }
+        let kind = match self.json.checked_sub(text.len()) {
+            _ if !json::is_composed(text) => Text::of(text, self.given),
+            None => Text::Unknown,
+            Some(left) => {
+                self.json = left;
+                match json::parse::<Value>(text.as_bytes(), MAX_TREE) {
+                    Ok(value) => {
+                        let mut inner = Shape::default();
+                        self.see(&mut inner, &value, depth.saturating_sub(1));
+                        Text::Json(Box::new(inner))
+                    }
+                    Err(_) => Text::of(text, self.given),
+                }
+            }
+        };
+        shape.text = Some(match shape.text.take() {
+            Some(known) => known.join(kind),
+            None => kind,
+        });
+    }
+
+    fn object(&mut self, object: &mut Option<Object>, map: &Map<String, Value>, depth: usize) {
+        let below = depth.saturating_sub(1);
+        let is_asked_for = || !map.is_empty() && map.keys().all(|key| self.given.contains(key));
+        let is_map = |known: &BTreeMap<String, Field>| {
+            map.len() > keys::MAX_KEYS
+                || map.keys().any(|key| !known.contains_key(key) && keys::is_data(key))
+                || is_asked_for()
+        };
+        match object {
+            _ if depth == 0 => *object = Some(Object::Map(Box::new(Shape::anything()))),
+            None if is_map(&BTreeMap::new()) => *object = Some(Object::Map(Box::default())),
+            None => {
+                let field = |key: &String| (key.clone(), Field::default());
+                *object = Some(Object::Fields(map.keys().map(field).collect()));
+            }
+            Some(Object::Fields(fields)) if is_map(fields) => {
+                *object = Some(Object::Map(Box::new(values(std::mem::take(fields)))));
+            }
+            Some(Object::Fields(fields)) => {
+                let added = map.keys().filter(|key| !fields.contains_key(*key)).cloned().collect::<Vec<_>>();
+                if fields.len() + added.len() > map.len() {
+                    self.left = self.left.saturating_sub(fields.len() / KEYS_A_VALUE);
+                    fields.iter_mut().for_each(|(key, field)| field.optional |= !map.contains_key(key));
+                }
+                fields.extend(added.into_iter().map(|key| (key, Field { optional: true, ..Field::default() })));
+                if fields.len() > keys::MAX_KEYS {
+                    *object = Some(Object::Map(Box::new(values(std::mem::take(fields)))));
+                }
+            }
+            Some(Object::Map(_)) => {}
+        }
+        // Simple values first: a long list does not use up the work of its siblings.
+        let is_simple = |value: &Value| !value.is_array() && !value.is_object();
+        let ordered = map.iter().filter(|(_, value)| is_simple(value));
+        for (key, value) in ordered.chain(map.iter().filter(|(_, value)| !is_simple(value))) {
+            match object {
+                Some(Object::Fields(fields)) => {
+                    if let Some(field) = fields.get_mut(key) {
+                        self.see(&mut field.shape, value, below);
+                    }
+                }
+                Some(Object::Map(shape)) => self.see(shape, value, below),
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Budgets and rate limits in the store. Each replica has a part of a sum, which it alone changes and knows: what the
+//! store loses of it, the replica puts back with its next call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use redis::Script;
+
+use super::link::{Call, Link};
+use super::{Keys, Settled, Unsettled, file_name};
+use crate::{Charge, Counter, Spent};
+use base::error::{Error, ErrorCode, Result};
+use config::{Amount, Rate};
+
+static SPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/spend.lua"));
+static ADMIT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/admit.lua"));
+static RESTORE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/restore.lua"));
+
+const DAY: u64 = 24 * 60 * 60;
+/// Time that the sum of a day is kept after its last change.
+const DAYS: Duration = Duration::from_secs(3 * DAY);
+/// Sums, buckets and claims put back at once.
+const CHUNK: usize = 100;
+/// Most sums and buckets that this replica knows its part of; above, those of other days are forgotten.
+const MOST: usize = 10_000;
+
+/// This replica's part of a sum.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    /// Day since 1970; 0 for a sum without one.
+    day: u64,
+    spent: u64,
+    back: u64,
+    /// Sum of all replicas as it was last.
+    sum: u64,
+}
+
+/// Sums and buckets as this replica knows them.
+#[derive(Debug, Default)]
+pub(super) struct Spending {
+    parts: Mutex<HashMap<String, Part>>,
+    /// Time of the store at which each is full again, and microseconds a token.
+    buckets: Mutex<HashMap<String, (u64, u64)>>,
+    /// Sums of runs, which stay on one replica.
+    runs: Mutex<HashMap<Arc<str>, Amount>>,
+}
+
+impl Spending {
+    /// See [`crate::State::spend`].
+    pub(super) async fn spend(&self, link: &Link, keys: &Keys, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+        // A run's spending is taken first, and given back when another counter refuses.
+        let mut taken = Vec::new();
+        for (position, charge) in charges.iter().enumerate() {
+            let Counter::Run(run) = &charge.counter else { continue };
+            let mut runs = self.runs.lock();
+            let spent = runs.get(run).copied().unwrap_or(Amount::ZERO);
+            if charge.limit.is_some_and(|limit| spent.plus(cost) > limit) {
+                drop(runs);
+                self.give_back(&taken, cost);
+                return Ok(Spent::Refused { charge: position, spent, renews: None });
+            }
+            runs.insert(Arc::clone(run), spent.plus(cost));
+            taken.push(Arc::clone(run));
+        }
+        let shared: Vec<(usize, &Charge)> =
+            charges.iter().enumerate().filter(|(_, charge)| !matches!(charge.counter, Counter::Run(_))).collect();
+        let counters = shared.iter().map(|(_, charge)| (&charge.counter, charge.limit)).collect::<Vec<_>>();
+        let done = self.change(link, keys, &cost.micros().to_string(), &counters).await;
+        let refused = match done {
+            Ok(refused) => refused,
+            Err(error) => {
+                self.give_back(&taken, cost);
+                return Err(error);
+            }
+        };
+        let Some((at, spent, day)) = refused else { return Ok(Spent::Done) };
+        self.give_back(&taken, cost);
+        let position = shared.get(at).map_or(0, |(position, _)| *position);
+        Ok(Spent::Refused { charge: position, spent, renews: (day > 0).then(|| midnight_after(day)) })
+    }
+
+    /// See [`crate::State::refund`].
+    pub(super) async fn refund(&self, link: &Link, keys: &Keys, cost: Amount, counters: &[Counter]) {
+        let runs: Vec<Arc<str>> = counters
+            .iter()
+            .filter_map(|counter| match counter {
+                Counter::Run(run) => Some(Arc::clone(run)),
+                _ => None,
+            })
+            .collect();
+        self.give_back(&runs, cost);
+        let shared: Vec<_> =
+            counters.iter().filter(|counter| !matches!(counter, Counter::Run(_))).map(|of| (of, None)).collect();
+        // A refund that fails is logged, and stays spent.
+        let _ = self.change(link, keys, &format!("-{}", cost.micros()), &shared).await;
+    }
+
+    /// Changes counters in the store; returns the position, sum and day of one that refuses.
+    async fn change(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        cost: &str,
+        counters: &[(&Counter, Option<Amount>)],
+    ) -> Result<Option<(usize, Amount, u64)>> {
+        if counters.is_empty() {
+            return Ok(None);
+        }
+        let sums: Vec<_> = counters
+            .iter()
+            .map(|(counter, limit)| (key(keys, counter), matches!(counter, Counter::Day(_)), *limit))
+            .collect();
+        let unsettled = Unsettled::new();
+        loop {
+            match self.change_once(link, keys, cost, &sums).await? {
+                Some(changed) => return Ok(changed),
+                None => unsettled.wait().await?,
+            }
+        }
+    }
+
+    /// The same for sums with names, of days or sessions; `None` while replicas put back what the store has lost.
+    async fn change_once(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        cost: &str,
+        sums: &[(String, bool, Option<Amount>)],
+    ) -> Result<Settled<Option<(usize, Amount, u64)>>> {
+        let names: Vec<String> = sums.iter().map(|(name, ..)| name.clone()).collect();
+        let with_epoch = names.iter().cloned().chain([keys.epoch()]).collect();
+        let mut call = Call::of(&SPEND, with_epoch).arg(keys.replica()).arg(cost);
+        for (name, is_day, limit) in sums {
+            let part = self.parts.lock().get(name).copied().unwrap_or_default();
+            let (kind, ttl) = if *is_day { ("day", DAYS) } else { ("session", super::SESSION) };
+            call = call.arg(limit.map(|limit| limit.micros().to_string()).unwrap_or_default()).arg(kind);
+            call = call.number(ttl.as_millis() as u64).number(part.day).number(part.spent).number(part.back);
+        }
+        let answer: Vec<i64> = link.run(call).await?;
+        if answer.first() == Some(&-1) {
+            return Ok(None);
+        }
+        let answer: Vec<u64> = answer.into_iter().map(|number| u64::try_from(number).unwrap_or(0)).collect();
+        let [refused, sum, lost, rest @ ..] = answer.as_slice() else { return Err(nonsense()) };
+        if *lost > 0 {
+            tracing::error!(micros = lost, "the store had lost what this replica had spent; it was put back");
+        }
+        let mut parts = self.parts.lock();
+        if parts.len() > MOST {
+            let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / DAY;
+            parts.retain(|_, part| part.day + 1 >= today);
+        }
+        for (name, found) in names.iter().zip(rest.chunks_exact(4)) {
+            let [day, spent, back, sum] = *found else { continue };
+            let part = parts.entry(name.clone()).or_default();
+            if part.day != day {
+                *part = Part { day, ..Part::default() };
+            }
+            // Answers of parallel calls come in any order.
+            (part.spent, part.back, part.sum) = (part.spent.max(spent), part.back.max(back), sum);
+        }
+        let position = usize::try_from(*refused).unwrap_or(0);
+        let day = rest.chunks_exact(4).nth(position.saturating_sub(1)).and_then(|found| found.first().copied());
+        Ok(Some(position.checked_sub(1).map(|at| (at, Amount::from_micros(*sum), day.unwrap_or(0)))))
+    }
+
+    /// Puts back what this replica knows of sums and buckets, and which run continues which, in a store that may have
+    /// lost it.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the store is away.
+    pub(super) async fn put_back(&self, link: &Link, keys: &Keys, claims: &[(String, String)]) -> Result<()> {
+        let parts = self.parts.lock().iter().map(|(name, part)| (name.clone(), part.day > 0, None)).collect::<Vec<_>>();
+        for chunk in parts.chunks(CHUNK) {
+            self.change_once(link, keys, "0", chunk).await?;
+        }
+        let buckets: Vec<_> = self.buckets.lock().iter().map(|(name, of)| (name.clone(), *of)).collect();
+        for chunk in buckets.chunks(CHUNK) {
+            let call = Call::of(&RESTORE, chunk.iter().map(|(name, _)| name.clone()).collect());
+            let call = call.number(chunk.len() as u64);
+            let call = chunk.iter().fold(call, |call, (_, (full, per))| call.number(*full).number(*per));
+            link.run::<u64>(call).await?;
+        }
+        for chunk in claims.chunks(CHUNK) {
+            let call = Call::of(&RESTORE, chunk.iter().map(|(journal, _)| journal.clone()).collect()).number(0_u64);
+            let back: u64 = link.run(chunk.iter().fold(call, |call, (_, id)| call.arg(id.as_str()))).await?;
+            if back > 0 {
+                tracing::error!(runs = back, "the store had lost that runs were resumed; it was put back");
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, runs: &[Arc<str>], cost: Amount) {
+        let mut sums = self.runs.lock();
+        for run in runs {
+            if let Some(sum) = sums.get_mut(run) {
+                *sum = sum.minus(cost);
+            }
+        }
+    }
+
+    /// Sum of a counter as it was last.
+    pub(super) fn known(&self, keys: &Keys, counter: &Counter) -> Option<Amount> {
+        match counter {
+            Counter::Run(run) => Some(self.runs.lock().get(run).copied().unwrap_or(Amount::ZERO)),
+            _ => self.parts.lock().get(&key(keys, counter)).map(|part| Amount::from_micros(part.sum)),
+        }
+    }
+
+    /// Forgets a counter.
+    pub(super) fn end(&self, keys: &Keys, counter: &Counter) {
+        match counter {
+            Counter::Run(run) => drop(self.runs.lock().remove(run)),
+            _ => drop(self.parts.lock().remove(&key(keys, counter))),
+        }
+    }
+
+    /// See [`crate::State::admit`].
+    pub(super) async fn admit(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        bucket: &str,
+        rate: Rate,
+    ) -> Result<Result<(), Duration>> {
+        let name = keys.of("rate", &stubgen::digest(bucket));
+        let known = self.buckets.lock().get(&name).map_or(0, |(full, _)| *full);
+        let per = (rate.per.as_micros() / u128::from(rate.calls.max(1))).max(1);
+        let per = u64::try_from(per).unwrap_or(u64::MAX);
+        let unsettled = Unsettled::new();
+        let (wait, full) = loop {
+            let call = Call::of(&ADMIT, vec![name.clone(), keys.epoch()]).number(per).number(rate.burst).number(known);
+            let (wait, full): (i64, u64) = link.run(call).await?;
+            match u64::try_from(wait) {
+                Ok(wait) => break (wait, full),
+                Err(_) => unsettled.wait().await?,
+            }
+        };
+        let mut buckets = self.buckets.lock();
+        if buckets.len() > MOST {
+            buckets.clear();
+        }
+        let known = buckets.entry(name).or_default();
+        *known = (full.max(known.0), per);
+        Ok(if wait == 0 { Ok(()) } else { Err(Duration::from_micros(wait)) })
+    }
+}
+
+fn key(keys: &Keys, counter: &Counter) -> String {
+    match counter {
+        Counter::Run(run) => keys.of("run", run),
+        Counter::Session(session) => keys.of("spent-session", session),
+        Counter::Day(file) => keys.of("spent-day", &file_name(file)),
+    }
+}
+
+fn midnight_after(day: u64) -> String {
+    let next = Duration::from_secs((day + 1).saturating_mul(DAY));
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + next).to_string()
+}
+
+fn nonsense() -> Error {
+    Error::new(ErrorCode::Internal, "the store that replicas share answers with something else than was asked")
+        .hint("all replicas need the same version of ForgeFS")
+}

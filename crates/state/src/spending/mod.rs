@@ -1,0 +1,260 @@
+//! Rate limits and budgets of a gateway, decided before a call is sent.
+//!
+//! A rate limit is a token bucket. A budget is spent once: per run, per session, and per UTC day, which all gateways
+//! with one configuration share. The gateway, a profile and a client may each have them, and each must hold. The price of a call is taken from all budgets or from none. The [`State`] holds what
+//! is used.
+
+mod limits;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::{Charge, Counter, Spent, State, day_file};
+use base::error::{Error, ErrorCode, Result};
+use base::principal::Principal;
+use config::{Amount, Config};
+use limits::ServerLimits;
+
+/// Rate limits and budgets of a configuration.
+#[derive(Debug)]
+pub struct Spending {
+    servers: HashMap<String, ServerLimits>,
+    /// Budgets of the gateway, its profiles and its clients.
+    budgets: HashMap<Owner, Budgets>,
+    /// True if there is a budget, or a price is configured.
+    counts: bool,
+    state: Arc<dyn State>,
+}
+
+/// Owner of budgets. Each that a call belongs to must have room for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Owner {
+    Gateway,
+    Profile(Arc<str>),
+    Client(Arc<str>),
+}
+
+impl Owner {
+    /// Key of its buckets and sums, which is no server's name; `None` for the gateway.
+    fn key(&self) -> Option<String> {
+        match self {
+            Self::Gateway => None,
+            Self::Profile(name) => Some(format!("profile:{name}")),
+            Self::Client(name) => Some(format!("client:{name}")),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => f.write_str("the gateway"),
+            Self::Profile(name) => write!(f, "the profile `{name}`"),
+            Self::Client(name) => write!(f, "the client `{name}`"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Budgets {
+    limits: config::Budgets,
+    /// File of the day's sum.
+    day: Option<Arc<Path>>,
+}
+
+/// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
+#[derive(Debug)]
+pub struct Account {
+    run: Counter,
+    session: Counter,
+    /// Narrowest first.
+    owners: Vec<Owner>,
+    state: Arc<dyn State>,
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.state.end(&self.run);
+    }
+}
+
+/// A call to pay for.
+#[derive(Debug, Clone, Copy)]
+pub struct Item<'a> {
+    /// The server's configured name.
+    pub server: &'a str,
+    /// The tool's wire name; `None` for resources and prompts.
+    pub tool: Option<&'a str>,
+    /// Name in messages.
+    pub label: &'a str,
+    /// True if it costs nothing.
+    pub free: bool,
+}
+
+impl Spending {
+    /// Spending of `config`; sums and buckets in `state` stay.
+    #[must_use]
+    pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
+        let profiles = config.profiles.iter().map(|(name, of)| (Owner::Profile(name.as_str().into()), &of.budgets));
+        let clients = config.clients.iter().map(|(name, of)| (Owner::Client(name.as_str().into()), &of.budgets));
+        let all = [(Owner::Gateway, &config.budgets)].into_iter().chain(profiles).chain(clients);
+        let budgets: HashMap<Owner, Budgets> = all
+            .map(|(owner, limits)| {
+                let file = |folder: &Path| day_file(folder, config, owner.key().as_deref()).into();
+                let day = limits.folder.as_deref().map(file);
+                (owner, Budgets { limits: limits.clone(), day })
+            })
+            .collect();
+        let is_priced =
+            |server: &config::Server| server.cost != Amount::ONE || server.tools.iter().any(|rule| rule.cost.is_some());
+        let has_budget = |of: &Budgets| of.limits.run.or(of.limits.session).or(of.limits.day).is_some();
+        let servers = config.servers.iter().map(|(name, server)| (name.clone(), ServerLimits::new(server)));
+        Arc::new(Self {
+            servers: servers.collect(),
+            counts: budgets.values().any(has_budget) || config.servers.values().any(is_priced),
+            budgets,
+            state,
+        })
+    }
+
+    /// The account of a run of `principal`, whose profile this is.
+    #[must_use]
+    pub fn account(&self, run: &str, principal: &Principal, profile: Option<&str>) -> Account {
+        let session = Counter::Session(Arc::clone(&principal.session));
+        let profile = profile.map(|name| Owner::Profile(name.into()));
+        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
+        let state = Arc::clone(&self.state);
+        Account { run: Counter::Run(run.into()), session, owners: owners.collect(), state }
+    }
+
+    fn owned<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a Owner, &'a Budgets)> {
+        account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
+    }
+
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
+    /// no budget and no price is configured.
+    ///
+    /// # Errors
+    /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
+    /// spent then.
+    pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Amount> {
+        // A server known only from a file has no entry, and cannot be called either.
+        let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
+        limits.admit(item, &*self.state).await?;
+        for (owner, of) in self.owned(account) {
+            if let Some(rate) = of.limits.rate {
+                let bucket = owner.key().unwrap_or_else(|| "*".to_owned());
+                limits::admit(&*self.state, &bucket, rate, item, &owner.to_string()).await?;
+            }
+        }
+        let cost = if item.free || !self.counts { Amount::ZERO } else { limits.cost(item.tool) };
+        if cost.is_zero() {
+            return Ok(cost);
+        }
+        let budgets = self.charges(account);
+        let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
+        let Spent::Refused { charge, spent, renews } = self.state.spend(cost, &charges).await? else { return Ok(cost) };
+        let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(cost) };
+        Err(exceeded(item, cost, *limit, spent, scope, renews))
+    }
+
+    /// Refunds a call that was refused after all.
+    pub async fn refund(&self, cost: Amount, account: &Account) {
+        if !cost.is_zero() {
+            let counters: Vec<Counter> = self.charges(account).into_iter().map(|(charge, _)| charge.counter).collect();
+            self.state.refund(cost, &counters).await;
+        }
+    }
+
+    fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
+        let charge = |counter: &Counter, limit| Charge { counter: counter.clone(), limit };
+        // One sum each, under the lowest limit of all owners.
+        let least = |kind: Kind, counter: &Counter| {
+            let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
+            let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
+            (charge(counter, limit), Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
+        };
+        let mut charges = vec![least(Kind::Run, &account.run), least(Kind::Session, &account.session)];
+        for (owner, of) in self.owned(account) {
+            if let (Some(file), Some(limit)) = (&of.day, of.limits.day) {
+                let day = charge(&Counter::Day(Arc::clone(file)), Some(limit));
+                charges.push((day, Scope { kind: Kind::Day, owner }));
+            }
+        }
+        charges
+    }
+
+    /// Spent today, and the gateway's budget of the day, if there is one.
+    #[must_use]
+    pub fn today(&self) -> Option<(Amount, Amount)> {
+        let of = self.budgets.get(&Owner::Gateway)?;
+        let (file, limit) = (of.day.as_ref()?, of.limits.day?);
+        Some((self.state.known(&Counter::Day(Arc::clone(file)))?, limit))
+    }
+}
+
+/// Scope of a budget.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    kind: Kind,
+    owner: &'a Owner,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Run,
+    Session,
+    Day,
+}
+
+impl Kind {
+    fn limit(self, budgets: &config::Budgets) -> Option<Amount> {
+        match self {
+            Self::Run => budgets.run,
+            Self::Session => budgets.session,
+            Self::Day => budgets.day,
+        }
+    }
+
+    /// Its name, and what to do when it is spent.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("run", "make fewer or cheaper calls in one script; the next has its own budget"),
+            Self::Session => ("session", "it is for the whole session; only the operator can raise it"),
+            Self::Day => ("day", "there is a new budget from midnight UTC on"),
+        }
+    }
+}
+
+fn exceeded(
+    item: Item<'_>,
+    cost: Amount,
+    limit: Amount,
+    spent: Amount,
+    scope: &Scope<'_>,
+    renews: Option<String>,
+) -> Error {
+    let left = limit.minus(spent);
+    let (name, fix) = scope.kind.words();
+    let of = match scope.owner {
+        Owner::Gateway => String::new(),
+        owner => format!(" of {owner}"),
+    };
+    let message = format!("{} costs {cost}; only {left} of the {name} budget{of} of {limit} is left", item.label);
+    let mut data = json!({
+        "budget": name,
+        "of": scope.owner.key(),
+        "limit": limit,
+        "spent": spent,
+        "left": left,
+        "cost": cost,
+    });
+    if let Some(renews) = renews {
+        data["renews"] = Value::String(renews);
+    }
+    Error::new(ErrorCode::BudgetExceeded, message).hint(fix).data(data)
+}

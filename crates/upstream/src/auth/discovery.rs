@@ -1,0 +1,340 @@
+//! Finds the authorization server of an MCP server, and refuses untrusted ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution,
+    AuthorizationMetadataSource, OAuthClientConfig, OAuthHttpRedirectPolicy,
+};
+use serde_json::json;
+use url::Url;
+
+use super::client::Client;
+use super::record::Record;
+use base::address::is_private;
+use config::OAuth;
+
+/// Total timeout of discovery.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
+/// Timeout of a revocation, which is a courtesy.
+const REVOKE_LIMIT: Duration = Duration::from_secs(10);
+/// Timeout of the server's challenge.
+const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Authorization server for a login.
+pub(super) enum Issuer<'a> {
+    /// The one that the MCP server names, within the configuration.
+    Named,
+    /// Client of an earlier login.
+    Of(&'a Record),
+}
+
+/// The authorization server of an MCP server, discovered.
+pub(super) struct Found {
+    pub(super) manager: AuthorizationManager,
+    pub(super) metadata: AuthorizationMetadata,
+    /// The server as tokens name it.
+    pub(super) resource: Url,
+}
+
+/// A manager with the authorization server of the MCP server at `url`.
+///
+/// # Errors
+/// None was found within [`DISCOVERY_LIMIT`], or it is not trusted with a login.
+pub(super) async fn manager(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
+    if !is_private(url) {
+        let why = format!("{url} is plain HTTP, over which no token may travel; use https");
+        return Err(AuthError::AuthorizationFailed(why));
+    }
+    let found = tokio::time::timeout(DISCOVERY_LIMIT, found(url, oauth, issuer)).await;
+    found.unwrap_or_else(|_| {
+        let why = format!("its authorization server was not found within {} s", DISCOVERY_LIMIT.as_secs());
+        Err(AuthError::AuthorizationFailed(why))
+    })
+}
+
+async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
+    let client = Arc::new(Client::new(url, oauth)?);
+    let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();
+    let mut resource = url.clone();
+    let mut resolved = resolve(&client, url, false, challenge.as_deref()).await;
+    let is_of_resource = |(_, found): &Resolved| found.source == AuthorizationMetadataSource::ProtectedResourceMetadata;
+    if let Some(named) = client.named()
+        && !resolved.as_ref().is_ok_and(is_of_resource)
+    {
+        tracing::info!("the server at {url} names itself {named}: the login is for that name");
+        resource = named.clone();
+        resolved = resolve(&client, named, false, challenge.as_deref()).await;
+    }
+    if oauth.private_network && !resolved.as_ref().is_ok_and(|(_, found)| found.source.is_discovered()) {
+        resolved = resolve(&client, &resource, true, challenge.as_deref()).await;
+    }
+    let (mut manager, resolution) = resolved?;
+    let metadata = resolution.metadata;
+    check_endpoints(&client, &metadata)?;
+    let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
+    if !is_guessed {
+        check_pkce(&metadata, oauth)?;
+    }
+    check_issuer(url, oauth, &metadata, &issuer)?;
+    if !is_guessed {
+        confirm(&client, &metadata).await?;
+    }
+    manager.set_metadata(metadata.clone());
+    Ok(Found { manager, metadata, resource })
+}
+
+type Resolved = (AuthorizationManager, AuthorizationMetadataResolution);
+
+/// rmcp refuses private addresses itself (though not names), unless it gets a client of its own, `with_private`: only
+/// its answers are not made readable.
+async fn resolve(
+    client: &Arc<Client>,
+    url: &Url,
+    with_private: bool,
+    challenge: Option<&str>,
+) -> Result<Resolved, AuthError> {
+    let manager = match with_private {
+        true => {
+            let mut manager = AuthorizationManager::new_allowing_private_addresses(url.clone()).await?;
+            manager.with_client(client.inner())?;
+            manager
+        }
+        false => AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(client) as _).await?,
+    };
+    let resolution = manager.resolve_metadata_from_challenge(challenge).await?;
+    Ok((manager, resolution))
+}
+
+/// A manager for the client and the authorization server of an earlier login.
+///
+/// # Errors
+/// As [`manager`]; and when the MCP server now names another authorization server, which must get neither the refresh
+/// token nor the secret.
+pub(super) async fn manager_of_record(
+    url: &Url,
+    oauth: &OAuth,
+    record: &Record,
+    client_secret: Option<String>,
+) -> Result<AuthorizationManager, AuthError> {
+    let mut manager = manager(url, oauth, Issuer::Of(record)).await?.manager;
+    let mut client = OAuthClientConfig::new(&record.credentials.client_id, &record.redirect_uri);
+    if let Some(secret) = client_secret {
+        client = client.with_client_secret(secret);
+    }
+    manager.configure_client(client)?;
+    Ok(manager)
+}
+
+/// A manager for client credentials at a token endpoint that the operator named. Nothing is asked of the server.
+///
+/// # Errors
+/// The endpoint is not one.
+pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Result<AuthorizationManager, AuthError> {
+    let endpoint = Url::parse(token_url).map_err(|error| AuthError::AuthorizationFailed(error.to_string()))?;
+    let client = Arc::new(Client::new(&endpoint, oauth)?);
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), client as _).await?;
+    let mut metadata = AuthorizationMetadata::default();
+    // Of the authorization endpoint only the form counts here.
+    (metadata.authorization_endpoint, metadata.token_endpoint) = (token_url.to_owned(), token_url.to_owned());
+    manager.set_metadata(metadata);
+    Ok(manager)
+}
+
+/// Checks the issuer against `auth.issuer` and the earlier login. For a client with a configured secret and neither of
+/// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret.
+fn check_issuer(
+    url: &Url,
+    oauth: &OAuth,
+    metadata: &AuthorizationMetadata,
+    expected: &Issuer<'_>,
+) -> Result<(), AuthError> {
+    let refuse = |why: String| Err(AuthError::AuthorizationFailed(why));
+    let named = metadata.issuer.as_deref().unwrap_or_default();
+    if let Some(pinned) = &oauth.issuer
+        && !is_same(pinned, named)
+    {
+        return refuse(format!(
+            "the server names another authorization server than the configured `auth.issuer`: {named} in place of \
+             {pinned}; nothing was sent there"
+        ));
+    }
+    if let Issuer::Of(record) = expected {
+        let then = record.issuer().unwrap_or_default();
+        return match is_same(then, named) {
+            true => Ok(()),
+            false => refuse(format!(
+                "the server names another authorization server than the one that the login is from: {named} in place \
+                 of {then}; nothing was sent there, and only a new login by a person changes it"
+            )),
+        };
+    }
+    let (own, issuer) = (url.origin(), if named.is_empty() { &metadata.token_endpoint } else { named });
+    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == own);
+    if oauth.client_secret.is_some() && oauth.issuer.is_none() && !is_own {
+        return refuse(format!(
+            "the server names the authorization server {issuer}, and `client_secret` would go there; if that is right, \
+             set `auth.issuer = {issuer:?}` for this server"
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that the issuer itself names the token endpoint. If the endpoint is elsewhere, the MCP server's metadata
+/// could have borrowed another issuer's name.
+async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+    let token = &metadata.token_endpoint;
+    let issuer = metadata.issuer.as_deref().unwrap_or_default();
+    let Ok(url) = Url::parse(issuer) else {
+        return Err(AuthError::AuthorizationFailed("its authorization server does not say its issuer".to_owned()));
+    };
+    if Url::parse(token).is_ok_and(|token| token.origin() == url.origin()) {
+        return Ok(());
+    }
+    for place in well_known(&url) {
+        let document =
+            client.get(place).await.and_then(|body| serde_json::from_slice::<AuthorizationMetadata>(&body).ok());
+        let is_own = |document: &AuthorizationMetadata| {
+            document.token_endpoint == *token && document.issuer.as_deref().is_some_and(|own| is_same(own, issuer))
+        };
+        if document.as_ref().is_some_and(is_own) {
+            return Ok(());
+        }
+    }
+    let why = format!("its token endpoint {token} is not one that the authorization server {issuer} itself names");
+    Err(AuthError::AuthorizationFailed(why))
+}
+
+/// Metadata URLs of an issuer (RFC 8414, OpenID Connect Discovery).
+fn well_known(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_matches('/');
+    let places = match path {
+        "" => {
+            vec!["/.well-known/oauth-authorization-server".to_owned(), "/.well-known/openid-configuration".to_owned()]
+        }
+        path => vec![
+            format!("/.well-known/oauth-authorization-server/{path}"),
+            format!("/.well-known/openid-configuration/{path}"),
+            format!("/{path}/.well-known/openid-configuration"),
+        ],
+    };
+    let at = |place: String| {
+        let mut url = issuer.clone();
+        url.set_path(&place);
+        url.set_query(None);
+        url.set_fragment(None);
+        url
+    };
+    places.into_iter().map(at).collect()
+}
+
+/// Issuers are equal if their text is, but for a trailing slash.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// The server's challenge to a message without a token: it may name scopes and the metadata URL. rmcp asks with GET
+/// alone, which many servers do not challenge. `None` without a challenge.
+async fn challenge(client: &Client, url: &Url) -> Option<String> {
+    let (version, method) = ("2026-07-28", "server/discover");
+    let message = json!({"jsonrpc": "2.0", "id": "login", "method": method, "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "forgefs", "version": env!("CARGO_PKG_VERSION")},
+    }}});
+    let mut request = reqwest::Request::new(reqwest::Method::POST, url.clone());
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", version),
+        ("mcp-method", method),
+    ] {
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    *request.body_mut() = Some(message.to_string().into());
+    let answer = client.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
+    if answer.status() != reqwest::StatusCode::UNAUTHORIZED {
+        return None;
+    }
+    let challenges = answer.headers().get_all(reqwest::header::WWW_AUTHENTICATE);
+    let mut challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+    let is_bearer = |challenge: &&str| challenge.get(..7).is_some_and(|kind| kind.eq_ignore_ascii_case("bearer "));
+    challenges.find(is_bearer).map(str::to_owned)
+}
+
+/// Checks the endpoints that get codes, tokens and secrets.
+fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+    let endpoints = [
+        ("authorization", Some(&metadata.authorization_endpoint)),
+        ("token", Some(&metadata.token_endpoint)),
+        ("registration", metadata.registration_endpoint.as_ref()),
+    ];
+    for (what, endpoint) in endpoints {
+        let Some(endpoint) = endpoint else { continue };
+        let url = Url::parse(endpoint).ok().filter(is_private);
+        let wrong = match url {
+            Some(url) if client.allows(&url) => continue,
+            Some(_) => "is at an address not allowed to it",
+            None => "is not https, so no login may go there",
+        };
+        return Err(AuthError::AuthorizationFailed(format!("its {what} endpoint {endpoint} {wrong}")));
+    }
+    Ok(())
+}
+
+/// Checks PKCE. The specification refuses servers that do not announce it. A provider with a manually registered client
+/// is not hostile, and some large ones do not announce what they support.
+fn check_pkce(metadata: &AuthorizationMetadata, oauth: &OAuth) -> Result<(), AuthError> {
+    let by_hand = oauth.client_id.as_deref().is_some_and(|id| !is_document(id));
+    match &metadata.code_challenge_methods_supported {
+        Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
+        None if by_hand => Ok(()),
+        Some(_) | None => Err(AuthError::PkceUnsupported),
+    }
+}
+
+/// True if a client id is the URL of a client metadata document.
+pub(super) fn is_document(client_id: &str) -> bool {
+    Url::parse(client_id).is_ok_and(|url| url.scheme() == "https" && url.path() != "/" && url.has_host())
+}
+
+/// True if the authorization server supports client metadata documents.
+pub(super) fn reads_documents(metadata: &AuthorizationMetadata) -> bool {
+    let supported = metadata.additional_fields.get("client_id_metadata_document_supported");
+    supported.and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
+
+/// Revocation endpoint, if a token may be sent there.
+pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<String> {
+    let endpoint = metadata.additional_fields.get("revocation_endpoint")?.as_str()?;
+    Url::parse(endpoint).is_ok_and(|url| is_private(&url)).then(|| endpoint.to_owned())
+}
+
+/// Revokes a login (RFC 7009); true if the authorization server confirmed.
+pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_secret: Option<String>) -> bool {
+    let (Some(endpoint), Some((token, kind))) = (&record.revocation_endpoint, record.revocable()) else { return false };
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.append_pair("token", token).append_pair("token_type_hint", kind);
+    form.append_pair("client_id", &record.credentials.client_id);
+    if let Some(secret) = &client_secret {
+        form.append_pair("client_secret", secret);
+    }
+    let answer = tokio::time::timeout(REVOKE_LIMIT, async {
+        let endpoint = Url::parse(endpoint).ok().filter(is_private).ok_or("it is not https")?;
+        let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request.headers_mut().insert("content-type", kind);
+        *request.body_mut() = Some(form.finish().into());
+        Client::new(url, oauth)?.send(request, OAuthHttpRedirectPolicy::Stop).await
+    });
+    match answer.await {
+        Ok(Ok(answer)) => answer.status().is_success(),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, server = record.server, "the token was not revoked");
+            false
+        }
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,142 @@
+//! A login offered while the gateway runs: an address for a browser, and a listener for the redirect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, watch};
+
+use super::{Account, Grant, Listener, Login};
+use base::error::{Error, ErrorCode, Result};
+use base::random;
+use base::task::Task;
+use state::LoginVersion;
+
+/// Validity of an address.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Offered logins of one server, one at a time.
+pub struct Invitations {
+    account: Arc<Account>,
+    current: Mutex<Option<Arc<Invitation>>>,
+}
+
+/// A login that a user can complete in a browser on this machine.
+#[derive(Debug)]
+pub struct Invitation {
+    id: String,
+    url: String,
+    scopes: Vec<String>,
+    outcome: watch::Receiver<Option<Result<()>>>,
+    /// Held while a user is asked to open it.
+    turn: Mutex<()>,
+    /// Number of refusals.
+    refusals: AtomicU64,
+    _waiting: Task,
+}
+
+impl Invitations {
+    /// Offers logins for this server; `None` if it takes no login by a person.
+    #[must_use]
+    pub fn new(account: Arc<Account>) -> Option<Self> {
+        (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
+    }
+
+    /// Name of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.account.server()
+    }
+
+    /// Version of the stored login.
+    #[must_use]
+    pub fn version(&self) -> Option<LoginVersion> {
+        self.account.version()
+    }
+
+    /// The current login for these scopes beside the usual ones; a new one if there is none.
+    ///
+    /// # Errors
+    /// As [`Login::begin`]; and when no listener could be opened for the redirect.
+    pub async fn invite(&self, scopes: &[String]) -> Result<Arc<Invitation>> {
+        let mut current = self.current.lock().await;
+        if let Some(invitation) = &*current
+            && invitation.outcome.borrow().is_none()
+            && scopes.iter().all(|scope| invitation.scopes.contains(scope))
+        {
+            return Ok(Arc::clone(invitation));
+        }
+        // The last listener may be on the only port that the provider knows.
+        current.take();
+        let listener = Listener::bind(self.account.redirect_port()).await?;
+        let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
+        let (tell, outcome) = watch::channel(None);
+        let (id, url, scopes) = (random::id(), login.url().to_owned(), scopes.to_vec());
+        let server = self.account.server().to_owned();
+        let waiting = Task::spawn(async move {
+            let completed = async {
+                let address = listener.address(login.is_mine()).await;
+                login.finish(&address).await.map(drop)
+            };
+            let outcome = tokio::time::timeout(PATIENCE, completed).await.unwrap_or_else(|_| Err(expired(&server)));
+            tell.send_replace(Some(outcome));
+        });
+        let invitation = Arc::new(Invitation {
+            id,
+            url,
+            scopes,
+            outcome,
+            turn: Mutex::default(),
+            refusals: AtomicU64::new(0),
+            _waiting: waiting,
+        });
+        *current = Some(Arc::clone(&invitation));
+        Ok(invitation)
+    }
+}
+
+impl Invitation {
+    /// Identifier.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// URL for a browser on this machine.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Asks a user to open it, by `ask`. If another call is already asking, that answer counts.
+    ///
+    /// # Errors
+    /// The reason why it is not opened.
+    pub async fn put(&self, ask: impl Future<Output = Result<()>>) -> Result<()> {
+        let before = self.refusals.load(Ordering::Relaxed);
+        let _turn = self.turn.lock().await;
+        if self.refusals.load(Ordering::Relaxed) != before {
+            return Err(Error::new(ErrorCode::ApprovalDenied, "the user was asked and has not logged in"));
+        }
+        let answer = ask.await;
+        if answer.is_err() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Waits for the login.
+    ///
+    /// # Errors
+    /// The login failed, or timed out.
+    pub async fn completed(&self, server: &str) -> Result<()> {
+        match self.outcome.clone().wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(outcome)) => outcome.clone(),
+            _ => Err(expired(server)),
+        }
+    }
+}
+
+fn expired(server: &str) -> Error {
+    Error::new(ErrorCode::AuthRequired, format!("no login to {server} within {PATIENCE:?}"))
+}

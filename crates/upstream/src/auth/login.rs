@@ -1,0 +1,164 @@
+//! A person's login: a URL for a browser, and its redirect.
+
+use std::sync::Arc;
+
+use rmcp::transport::auth::{
+    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig, StoredCredentials,
+};
+use url::Url;
+
+use super::discovery::{self, Found, Issuer, is_document, reads_documents};
+use super::explain::{error, refused};
+use super::record::Record;
+use super::store::{Keep, Store};
+use super::{Account, exposed, hide};
+use base::error::Result;
+
+/// A login that waits for the browser.
+pub struct Login {
+    account: Arc<Account>,
+    store: Arc<Store>,
+    manager: AuthorizationManager,
+    record: Record,
+    url: String,
+    state: String,
+    issuer: Option<String>,
+}
+
+impl Login {
+    /// Finds the authorization server, registers this client and prepares the request. `more` are scopes beside those
+    /// configured, or requested by the server; with any, those of an earlier login stay.
+    ///
+    /// # Errors
+    /// The servers' error or missing feature, with a fix.
+    pub async fn begin(account: &Arc<Account>, redirect_uri: &str, more: &[String]) -> Result<Self> {
+        let store = account.for_person()?;
+        let begun = Self::prepare(account, store, redirect_uri, more).await;
+        begun.map_err(|failed| error(&account.server, &failed))
+    }
+
+    async fn prepare(
+        account: &Arc<Account>,
+        store: Arc<Store>,
+        redirect_uri: &str,
+        more: &[String],
+    ) -> Result<Self, AuthError> {
+        let Found { mut manager, metadata, resource } =
+            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
+        let mut scopes = account.oauth.scopes.clone();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(&[]).await;
+        }
+        if !more.is_empty() {
+            let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
+            scopes.extend(granted.unwrap_or_default());
+            scopes.extend(more.iter().cloned());
+        }
+        let mut known = std::collections::BTreeSet::new();
+        scopes.retain(|scope| known.insert(scope.clone()));
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
+        let record = Record {
+            server: account.server.clone(),
+            url: account.url.to_string(),
+            client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
+            redirect_uri: redirect_uri.to_owned(),
+            revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            named: (resource != account.url).then(|| resource.into()),
+            credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
+        };
+        manager.configure_client(client)?;
+        let url = manager.get_authorization_url(&scopes).await?;
+        let state = parameter(&url, "state").unwrap_or_default();
+        Ok(Self { account: Arc::clone(account), store, manager, record, url, state, issuer: metadata.issuer })
+    }
+
+    /// URL for a browser.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Recognises the addresses of a browser's requests that belong to this login.
+    pub fn is_mine(&self) -> impl Fn(&str) -> bool + Clone + Send + Sync + use<> {
+        let state = self.state.clone();
+        move |address| parameter(&full(address), "state").is_some_and(|found| found == state)
+    }
+
+    /// Parses the redirect, exchanges its code for tokens and stores them.
+    ///
+    /// # Errors
+    /// The login was refused, the redirect belongs to another login or comes from another authorization server, or the
+    /// exchange failed.
+    pub async fn finish(mut self, address: &str) -> Result<Record> {
+        let server = self.account.server.clone();
+        let address = full(address);
+        if !self.is_mine()(&address) {
+            let why = "the address belongs to another login: its `state` is not the one that was sent";
+            return Err(refused(&server, why));
+        }
+        if let Some(said) = parameter(&address, "error") {
+            let description =
+                parameter(&address, "error_description").map_or(String::new(), |text| format!(": {text}"));
+            return Err(refused(&server, &format!("the authorization server said {said}{description}")));
+        }
+        let failed = |failed: AuthError| error(&server, &failed);
+        let callback = AuthorizationCallback::from_redirect_url(&address).map_err(failed)?;
+        hide(&callback.code);
+        let _lock = self.store.lock().await.map_err(failed)?;
+        self.manager.set_credential_store(Keep::new(Arc::clone(&self.store), self.record.clone()));
+        // Both texts are one address: a host with and without its slash.
+        let ours = self.issuer.as_deref().and_then(|ours| Url::parse(ours).ok());
+        let is_ours = |said: &str| ours.is_some() && Url::parse(said).ok() == ours;
+        let issuer = if callback.issuer.as_deref().is_some_and(is_ours) { self.issuer } else { callback.issuer };
+        let exchange =
+            self.manager.exchange_code_for_token_with_issuer(&callback.code, &callback.csrf_token, issuer.as_deref());
+        exchange.await.map_err(failed)?;
+        let stored = self.store.load().await.map_err(failed)?;
+        stored.ok_or_else(|| refused(&server, "the tokens were not stored"))
+    }
+}
+
+/// The client to log in as: the configured one, the client metadata document, or one registered now.
+async fn client(
+    account: &Account,
+    manager: &mut AuthorizationManager,
+    metadata: &AuthorizationMetadata,
+    redirect_uri: &str,
+    scopes: &[&str],
+) -> Result<OAuthClientConfig, AuthError> {
+    let oauth = &account.oauth;
+    if let Some(id) = oauth.client_id.as_deref().filter(|id| !is_document(id) || reads_documents(metadata)) {
+        let client = OAuthClientConfig::new(id, redirect_uri);
+        return Ok(match &oauth.client_secret {
+            Some(secret) => client.with_client_secret(exposed(secret).await?),
+            None => client,
+        });
+    }
+    let mut registered = manager.register_client("ForgeFS", redirect_uri, scopes).await;
+    if let Err(AuthError::RegistrationFailed(why)) = &registered
+        && why.starts_with("HTTP 4")
+        && !scopes.is_empty()
+    {
+        // Some refuse scopes here and want them in the request for the login alone.
+        registered = manager.register_client("ForgeFS", redirect_uri, &[]).await;
+    }
+    let client = registered?;
+    client.client_secret.iter().for_each(|secret| hide(secret));
+    Ok(client)
+}
+
+/// A query parameter of a URL.
+fn parameter(address: &str, name: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// Completes a pasted address: whole, or only the part after the `?`.
+fn full(address: &str) -> String {
+    let address = address.trim().trim_matches(['"', '\'', '<', '>']);
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://127.0.0.1/?{}", address.rsplit('?').next().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,313 @@
+//! Logins to MCP servers on HTTP: OAuth 2.1 as in the MCP authorization specification.
+//!
+//! A person logs in with `forgefs auth login`, which keeps a [`Record`] in the state; every running gateway reads and
+//! renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens itself and keeps
+//! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
+
+mod answers;
+mod client;
+mod device;
+mod discovery;
+mod explain;
+mod invitation;
+mod login;
+mod record;
+mod redirect;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
+use tokio::time::Instant;
+use url::Url;
+
+use base::error::{Error, ErrorCode, Result};
+use config::secrets;
+use config::{Auth, Credential, OAuth, Transport};
+use redact::secret;
+use state::{LoginVersion, State};
+
+pub use client::Documents;
+pub use device::DeviceLogin;
+use discovery::Issuer;
+pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
+pub use invitation::{Invitation, Invitations};
+pub use login::Login;
+pub use record::Record;
+pub use redirect::Listener;
+use store::{Keep, Store};
+
+/// Delay before the retry when the server refused a fresh token: it does not want such tokens.
+const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
+
+/// The login of one server in this process.
+pub struct Account {
+    server: String,
+    url: Url,
+    grant: Grant,
+    oauth: OAuth,
+    store: Option<Arc<Store>>,
+    /// One renewal at a time; holds the tokens of a program, which are stored nowhere else.
+    renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
+    /// A fresh token that the server has not accepted yet, and its time.
+    renewed: Mutex<Option<(String, Instant)>>,
+}
+
+/// Grant of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// A person, in a browser.
+    Person,
+    /// This program, with a secret of its own.
+    Program,
+}
+
+impl Account {
+    /// The store for a login by a person.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for a server that logs in with its secret, or without a folder.
+    fn for_person(&self) -> Result<Arc<Store>> {
+        if self.grant == Grant::Program {
+            let message = format!("{} logs in by itself, with its client secret", self.server);
+            return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
+        }
+        self.store.clone().ok_or_else(|| {
+            Error::new(ErrorCode::InvalidArgs, "there is no folder to keep logins in").hint("set HOME or XDG_DATA_HOME")
+        })
+    }
+
+    /// The login of a server; `None` without one: not on HTTP, with credentials in its headers, or on plain HTTP, where
+    /// tokens must not travel.
+    #[must_use]
+    pub fn of(name: &str, server: &config::Server, state: &Arc<dyn State>) -> Option<Arc<Self>> {
+        let (grant, oauth) = match &server.auth {
+            Auth::None => return None,
+            Auth::Login(oauth) => (Grant::Person, oauth),
+            Auth::ClientCredentials(oauth) => (Grant::Program, oauth),
+        };
+        let url = match &server.transport {
+            Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
+            Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
+        };
+        let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(Arc::clone(state), folder, name, &url)));
+        Some(Arc::new(Self {
+            server: name.to_owned(),
+            url,
+            grant,
+            oauth: OAuth::clone(oauth),
+            store,
+            renewal: tokio::sync::Mutex::default(),
+            renewed: Mutex::default(),
+        }))
+    }
+
+    /// Name of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Grant.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// Configured port of the redirect.
+    #[must_use]
+    pub fn redirect_port(&self) -> Option<u16> {
+        self.oauth.redirect_port
+    }
+
+    /// The stored login.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn record(&self) -> Result<Option<Record>> {
+        self.stored().await.map_err(|failed| error(&self.server, &failed))
+    }
+
+    /// The current token, renewed if it is about to expire. `None` without a login: the request goes out without a
+    /// token, and the server decides whether it needs one.
+    ///
+    /// # Errors
+    /// There is a login, and its renewal failed for a temporary reason.
+    pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
+        let held = match self.grant {
+            Grant::Person => match self.stored().await? {
+                Some(record) => record.credentials,
+                None => return Ok(None),
+            },
+            Grant::Program => {
+                let held = self.renewal.lock().await.clone();
+                match held {
+                    Some(credentials) => {
+                        record::list_secrets(&credentials);
+                        credentials
+                    }
+                    None => return self.renew(None).await,
+                }
+            }
+        };
+        match record::access(&held) {
+            Some(token) if record::lasts(&held) => Ok(Some(token.to_owned())),
+            Some(token) => self.renew(Some(token.to_owned())).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Renews an expired or refused token; `None` when only a new login helps.
+    ///
+    /// # Errors
+    /// As [`Account::token`].
+    pub async fn renew(self: &Arc<Self>, refused: Option<String>) -> Result<Option<String>, AuthError> {
+        if let (Some((last, at)), Some(refused)) = (self.last_renewed(), &refused)
+            && last == *refused
+            && at.elapsed() < REFUSED_AT_ONCE
+        {
+            return Ok(None);
+        }
+        let account = Arc::clone(self);
+        // A task of its own: a cancelled caller must not lose a refresh token that was already exchanged.
+        let task = tokio::spawn(async move {
+            let token = match account.grant {
+                Grant::Person => account.refresh(refused.as_deref()).await?,
+                Grant::Program => Some(account.obtain(refused.as_deref()).await?),
+            };
+            *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
+            Ok(token)
+        });
+        task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
+    }
+
+    /// Notes that the server accepted the token.
+    pub fn accepted(&self) {
+        *self.renewed.lock() = None;
+    }
+
+    /// Waits until the stored login changes by a login, a logout or a renewal.
+    pub async fn changed(&self) {
+        match &self.store {
+            Some(store) => store.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Version of the stored login.
+    #[must_use]
+    pub fn version(&self) -> Option<LoginVersion> {
+        self.store.as_ref().and_then(|store| store.version())
+    }
+
+    /// Deletes the login, after revoking it at the authorization server if possible. `None` if there was none, else
+    /// whether it was revoked.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub async fn logout(&self) -> Result<Option<bool>> {
+        let failed = |failed: AuthError| error(&self.server, &failed);
+        let Some(store) = &self.store else { return Ok(None) };
+        let _lock = store.lock().await.map_err(failed)?;
+        let Some(record) = store.load().await.map_err(failed)? else { return Ok(None) };
+        let secret = self.client_secret(&record).await.ok().flatten();
+        let revoked = discovery::revoke(&self.url, &self.oauth, &record, secret).await;
+        store.clear().await.map_err(failed)?;
+        Ok(Some(revoked))
+    }
+
+    fn last_renewed(&self) -> Option<(String, Instant)> {
+        self.renewed.lock().clone()
+    }
+
+    async fn stored(&self) -> Result<Option<Record>, AuthError> {
+        match &self.store {
+            Some(store) => store.load().await,
+            None => Ok(None),
+        }
+    }
+
+    /// Client secret of a login: the configured one, if it is the same client.
+    async fn client_secret(&self, record: &Record) -> Result<Option<String>, AuthError> {
+        let is_ours = self.oauth.client_id.as_deref() == Some(&record.credentials.client_id);
+        match self.oauth.client_secret.as_ref().filter(|_| is_ours) {
+            Some(configured) => Ok(Some(exposed(configured).await?)),
+            None => Ok(record.client_secret.clone()),
+        }
+    }
+
+    /// Exchanges the refresh token, unless another process has done so since `refused` was current.
+    async fn refresh(&self, refused: Option<&str>) -> Result<Option<String>, AuthError> {
+        let _one_here = self.renewal.lock().await;
+        let Some(store) = &self.store else { return Ok(None) };
+        let _one_anywhere = store.lock().await?;
+        let Some(record) = store.load().await? else { return Ok(None) };
+        let Some(current) = record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
+        if Some(current.as_str()) != refused && record::lasts(&record.credentials) {
+            return Ok(Some(current));
+        }
+        if !record::is_renewable(&record.credentials) {
+            return Ok(None);
+        }
+        let secret = self.client_secret(&record).await?;
+        let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
+        manager.set_credential_store(Keep::new(Arc::clone(store), record));
+        match manager.refresh_token().await {
+            Ok(_) => Ok(store.load().await?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
+            Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets a token with the client's own secret, unless another call has done so since `refused` was current.
+    async fn obtain(&self, refused: Option<&str>) -> Result<String, AuthError> {
+        let mut held = self.renewal.lock().await;
+        if let Some(credentials) = &*held
+            && let Some(token) = record::access(credentials)
+            && Some(token) != refused
+            && record::lasts(credentials)
+        {
+            return Ok(token.to_owned());
+        }
+        let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
+            return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
+        };
+        let (mut manager, resource) = match &self.oauth.token_url {
+            Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
+            None => {
+                let found = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
+                (found.manager, found.resource)
+            }
+        };
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id: client_id.clone(),
+            client_secret: exposed(client_secret).await?,
+            scopes: self.oauth.scopes.clone(),
+            resource: Some(resource.into()),
+        };
+        manager.validate_client_credentials_metadata(&config)?;
+        manager.configure_client_credentials(&config)?;
+        let response = manager.exchange_client_credentials(&config).await?;
+        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(record::now()));
+        record::list_secrets(&credentials);
+        let token = record::access(&credentials).map(str::to_owned);
+        *held = Some(credentials);
+        token.ok_or(AuthError::AuthorizationRequired)
+    }
+}
+
+/// The value of a configured client secret.
+async fn exposed(client_secret: &Credential) -> Result<String, AuthError> {
+    let value = secrets::value(client_secret).await;
+    value.map(|value| value.expose().to_owned()).map_err(|error| {
+        let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+        AuthError::CredentialStoreError(format!("{}{hint}", error.message))
+    })
+}
+
+/// Lists a new value for redaction.
+fn hide(value: &str) {
+    secret::list_token(value);
+}

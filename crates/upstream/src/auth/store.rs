@@ -1,0 +1,134 @@
+//! The login of one server, in the state.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::record::Record;
+use base::error::Error;
+use state::{LoginLock, LoginVersion, State};
+
+/// Interval of checks for a changed login.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
+
+/// Login of one server.
+pub(super) struct Store {
+    state: Arc<dyn State>,
+    file: PathBuf,
+    url: String,
+    /// Last read login, with its version.
+    seen: Mutex<Option<(LoginVersion, Record)>>,
+}
+
+impl Store {
+    /// Store for the server of this name at this URL: a login does not survive a change of the URL.
+    pub(super) fn new(state: Arc<dyn State>, folder: &Path, server: &str, url: &Url) -> Self {
+        let digest = Sha256::digest(url.as_str().as_bytes());
+        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let file = folder.join(format!("{server}-{digest}.json"));
+        Self { state, file, url: url.to_string(), seen: Mutex::default() }
+    }
+
+    /// Loads the login. Reads it only if it changed.
+    pub(super) async fn load(&self) -> Result<Option<Record>, AuthError> {
+        let version = self.version();
+        if let Some((known, record)) = &*self.seen.lock()
+            && Some(known) == version.as_ref()
+        {
+            // Keeps tokens in use among the newest.
+            record.list_secrets();
+            return Ok(Some(record.clone()));
+        }
+        let Some(text) = self.state.login(&self.file).await.map_err(failed)? else { return Ok(None) };
+        // serde's error may quote the file.
+        let record: Record = serde_json::from_slice(&text).map_err(|_| {
+            let file = self.file.display();
+            AuthError::CredentialStoreError(format!("{file}: it does not hold a login; log in again"))
+        })?;
+        if record.url != self.url {
+            return Ok(None);
+        }
+        record.list_secrets();
+        // A login whose version was not known yet is read again.
+        *self.seen.lock() = version.map(|version| (version, record.clone()));
+        Ok(Some(record))
+    }
+
+    /// Replaces the login.
+    pub(super) async fn save(&self, record: &Record) -> Result<(), AuthError> {
+        record.list_secrets();
+        let text = serde_json::to_vec_pretty(record).map_err(|error| AuthError::InternalError(error.to_string()))?;
+        self.state.keep_login(&self.file, Some(text)).await.map_err(failed)
+    }
+
+    /// Removes the login.
+    pub(super) async fn clear(&self) -> Result<(), AuthError> {
+        self.state.keep_login(&self.file, None).await.map_err(failed)
+    }
+
+    /// Locks the login against changes by others until dropped.
+    pub(super) async fn lock(&self) -> Result<LoginLock, AuthError> {
+        self.state.lock_login(&self.file).await.map_err(failed)
+    }
+
+    /// Version of the login; `None` without one.
+    pub(super) fn version(&self) -> Option<LoginVersion> {
+        self.state.login_version(&self.file)
+    }
+
+    /// Waits until the version changes.
+    pub(super) async fn changed(&self) {
+        let before = self.version();
+        while self.version() == before {
+            tokio::time::sleep(WATCH_PAUSE).await;
+        }
+    }
+}
+
+fn failed(error: Error) -> AuthError {
+    AuthError::CredentialStoreError(error.message)
+}
+
+/// The store for rmcp during an exchange of a code or a refresh token. The caller holds the lock.
+pub(super) struct Keep {
+    store: Arc<Store>,
+    record: Mutex<Record>,
+}
+
+impl Keep {
+    /// Saves new tokens with the rest of `record`.
+    pub(super) fn new(store: Arc<Store>, record: Record) -> Self {
+        Self { store, record: Mutex::new(record) }
+    }
+}
+
+#[async_trait]
+impl CredentialStore for Keep {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        Ok(Some(self.record.lock().credentials.clone()))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let record = {
+            let mut record = self.record.lock();
+            record.credentials = credentials;
+            record.clone()
+        };
+        self.store.save(&record).await
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.store.clear().await
+    }
+
+    /// Deletes a login whose refresh token is refused.
+    async fn on_refresh_token_rejected(&self, _: &StoredCredentials) -> Result<(), AuthError> {
+        self.store.clear().await
+    }
+}

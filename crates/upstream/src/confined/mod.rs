@@ -1,0 +1,283 @@
+//! Starts a server that may do no more than its `sandbox` says.
+//!
+//! [`prepare`] finds the program behind launchers and shims, and what it needs to run. The process that is started is
+//! this executable as `forgefs confined`: it gets its rules, confines itself and reports, all before the program runs.
+//! [`Prepared::enter`] judges the report, and lets the program start.
+
+mod held;
+mod helper;
+mod install;
+mod launcher;
+mod paths;
+mod program;
+mod shims;
+mod system;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use confine::server::{GO, Layer, LayerName, MAX_MESSAGE, Report, Rules, encode};
+use nix::sys::signal::Signal;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStdin, Command};
+
+use self::held::Temporary;
+use base::error::{Error, ErrorCode, Result};
+use config::Confinement;
+
+pub use self::held::Held;
+
+/// Timeout for the report of a process that confines itself.
+const READY: Duration = Duration::from_secs(20);
+/// The executable that confines itself.
+const OWN: &str = if cfg!(target_os = "linux") { "/proc/self/exe" } else { "forgefs" };
+/// The signal that ends a confined process, whose supervisor leads its group. Killed, that could not end what is below it.
+#[cfg(target_os = "linux")]
+pub const END: Signal = confine::server::END;
+#[cfg(not(target_os = "linux"))]
+pub const END: Signal = Signal::SIGKILL;
+/// Variables that name the folder for temporary files.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// Variables that name a file of certificates, which TLS libraries read.
+const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+/// A server to start.
+pub struct Server<'a> {
+    /// Its name, for errors.
+    pub name: &'a str,
+    /// The program, as it is configured.
+    pub command: &'a str,
+    /// Its arguments.
+    pub args: &'a [String],
+    /// Its whole environment.
+    pub env: BTreeMap<String, OsString>,
+    /// Names of the variables there that every server gets.
+    pub inherited: &'a [&'a str],
+    /// Its working directory.
+    pub cwd: Option<&'a Path>,
+    /// Its rights.
+    pub confinement: &'a Confinement,
+    /// Takes lines of what is installed for it.
+    pub log: Log,
+}
+
+/// Takes lines for the server's stderr.
+pub type Log = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A program that was found, and the rules for its process.
+pub struct Prepared {
+    name: String,
+    /// The program, and its arguments.
+    program: PathBuf,
+    args: Vec<String>,
+    rules: Rules,
+    limits: Limits,
+    require: BTreeSet<LayerName>,
+    temporary: Temporary,
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    memory: Option<u64>,
+    processes: Option<u32>,
+}
+
+/// Finds what a server needs, and installs it where it is started by a launcher.
+///
+/// # Errors
+/// `TRANSPORT_DEAD` when the program cannot be found or installed, or a path is unusable.
+pub async fn prepare(server: &Server<'_>) -> Result<Prepared> {
+    let Confinement { read, write, named, network, memory, processes, require } = server.confinement;
+    let refused = |reason: Reason| reason.of(server.name);
+    let found = program::find(server).await.map_err(refused)?;
+    let folders = paths::Folders { read: read.clone(), write: write.clone(), named: named.clone() };
+    let scripts: BTreeSet<PathBuf> = found.scripts.clone();
+    let grants = found.grants;
+    let granted = tokio::task::spawn_blocking(move || folders.with(grants, &scripts)).await;
+    let granted = granted.unwrap_or_else(|_| Err(Reason::new("its paths could not be checked"))).map_err(refused)?;
+    let temporary = Temporary::new()
+        .map_err(|error| refused(Reason::new(format!("no folder for its temporary files: {error}"))))?;
+    let mut rules = Rules {
+        read: system::readable(),
+        write: granted.write,
+        devices: system::devices(),
+        network: *network,
+        watch: !(read.is_empty() && write.is_empty() && named.is_empty()),
+        modes: false,
+        data: *memory,
+        temporary: Some(temporary.path().to_owned()),
+    };
+    rules.read.extend(granted.read);
+    rules.read.extend(certificates(&server.env).filter_map(|path| std::fs::canonicalize(path).ok()));
+    rules.write.push(temporary.path().to_owned());
+    Ok(Prepared {
+        name: server.name.to_owned(),
+        program: found.program,
+        args: found.args,
+        rules,
+        limits: Limits { memory: *memory, processes: *processes },
+        require: require.clone(),
+        temporary,
+    })
+}
+
+impl Prepared {
+    /// The process to start, with these variables, and with those of its temporary folder, which those of the server's
+    /// configuration come after.
+    pub fn command(&self, inherited: impl Iterator<Item = (&'static str, OsString)>) -> Command {
+        let mut command = own_command(&self.program, &self.args);
+        command.env_clear().envs(inherited);
+        command.envs(TEMPORARY.map(|name| (name, self.temporary.path())));
+        command
+    }
+
+    /// Has the started process confine itself, and lets the program start.
+    ///
+    /// # Errors
+    /// `TRANSPORT_DEAD` when the process does not do so, or a required layer is missing.
+    pub async fn enter(
+        self,
+        pid: Option<u32>,
+        stdin: &mut ChildStdin,
+        stdout: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(Held, Vec<Layer>)> {
+        let (held, layers) = self.confine(pid, stdin, stdout).await?;
+        let go = async {
+            stdin.write_all(&[GO]).await?;
+            stdin.flush().await
+        };
+        go.await.map_err(|error| Reason::new(format!("its process is gone: {error}")).of(&held.name))?;
+        Ok((held, layers))
+    }
+
+    /// Has the started process confine itself: the layers are in force, and the program does not run yet.
+    async fn confine(
+        self,
+        pid: Option<u32>,
+        stdin: &mut ChildStdin,
+        stdout: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(Held, Vec<Layer>)> {
+        let Self { name, rules, limits, require, temporary, .. } = self;
+        // Its supervisor is in the group before there is a server.
+        let (group, more) = held::limit(pid, limits.memory, limits.processes).await;
+        let mut layers = apply(stdin, stdout, &rules).await.map_err(|reason| reason.of(&name))?;
+        for layer in layers.iter_mut().filter(|layer| layer.name == LayerName::Children && group.is_some()) {
+            layer.detail.push_str(", and its control group");
+        }
+        layers.extend(more);
+        let held = Held { name, _group: group, temporary: Some(temporary) };
+        for required in &require {
+            let why = match layers.iter().find(|layer| layer.name == *required) {
+                Some(layer) if layer.active => continue,
+                Some(layer) => layer.detail.clone(),
+                None => "this platform does not have it".to_owned(),
+            };
+            let reason = Reason::new(format!("the sandbox layer `{required}` is required and does not hold: {why}"));
+            return Err(reason
+                .hint("`forgefs doctor` shows every layer; `require` in the server's `sandbox` names this one")
+                .of(&held.name));
+        }
+        Ok((held, layers))
+    }
+
+    /// Confinement of this server on this machine, for `forgefs doctor`: a process confines itself, and ends.
+    ///
+    /// # Errors
+    /// As of [`Prepared::enter`].
+    pub async fn examine(self) -> Result<Examined> {
+        let Rules { write, .. } = &self.rules;
+        let (program, write) = (self.program.clone(), write.clone());
+        let command = self.command(std::iter::empty());
+        let mut child = helper::start(command).await.map_err(|reason| reason.of(&self.name))?;
+        let pid = child.id();
+        let (Some(mut stdin), Some(mut stdout), _) = child.pipes() else {
+            return Err(Reason::new("its process has no pipes").of(&self.name));
+        };
+        let (held, layers) = self.confine(pid, &mut stdin, &mut stdout).await?;
+        drop((stdin, child));
+        let own = held.temporary.as_ref().map(|temporary| temporary.path().to_owned());
+        held.give_up().await;
+        let write = write.into_iter().filter(|path| Some(path) != own.as_ref()).collect();
+        Ok(Examined { program, write, layers })
+    }
+}
+
+/// Outcome of [`Prepared::examine`].
+pub struct Examined {
+    /// The program itself, behind launchers and shims.
+    pub program: PathBuf,
+    /// Folders that it may write, besides its own for temporary files.
+    pub write: Vec<PathBuf>,
+    /// The layers.
+    pub layers: Vec<Layer>,
+}
+
+/// Files of certificates that variables name.
+fn certificates(env: &BTreeMap<String, OsString>) -> impl Iterator<Item = PathBuf> + use<> {
+    let named: Vec<PathBuf> = CERTIFICATES.iter().filter_map(|name| env.get(*name).map(PathBuf::from)).collect();
+    let is_certificate =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "pem" || end == "crt") && path.is_file();
+    named.into_iter().filter(move |path| path.is_absolute() && is_certificate(path))
+}
+
+fn own_command(program: &Path, args: &[String]) -> Command {
+    let mut command = Command::new(OWN);
+    #[cfg(unix)]
+    command.arg0("forgefs");
+    command.arg("confined").arg(program).args(args);
+    command
+}
+
+/// Sends a process its rules, and reads its report.
+async fn apply(
+    stdin: &mut ChildStdin,
+    stdout: &mut (impl AsyncRead + Unpin),
+    rules: &Rules,
+) -> std::result::Result<Vec<Layer>, Reason> {
+    let exchange = async {
+        stdin.write_all(&encode(rules)?).await?;
+        stdin.flush().await?;
+        let length = stdout.read_u32_le().await?;
+        if length > MAX_MESSAGE {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        let mut text = vec![0; length as usize];
+        stdout.read_exact(&mut text).await?;
+        std::io::Result::Ok(serde_json::from_slice::<Report>(&text)?)
+    };
+    match tokio::time::timeout(READY, exchange).await {
+        Ok(Ok(Report::Layers(layers))) => Ok(layers),
+        Ok(Ok(Report::Failed(reason))) => Err(Reason::new(format!("its sandbox cannot be applied: {reason}"))),
+        Ok(Err(error)) => Err(Reason::new(format!("its process did not confine itself: {error}"))),
+        Err(_) => Err(Reason::new(format!("its process did not confine itself within {READY:?}"))),
+    }
+}
+
+/// Why a server does not start, and what to do.
+#[derive(Debug)]
+struct Reason {
+    what: String,
+    hint: Option<String>,
+}
+
+impl Reason {
+    fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn of(self, server: &str) -> Error {
+        let error = Error::new(ErrorCode::TransportDead, format!("{server} did not start: {}", self.what));
+        match self.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Asks the client to log in when a server requires it, then repeats the call.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
+use crate::auth::{Invitation, Invitations};
+use base::error::{Effect, Error, ErrorCode, Result};
+
+/// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
+/// capability gets the address in the error.
+pub(super) struct Invite<U> {
+    inner: U,
+    logins: Invitations,
+}
+
+impl<U> Invite<U> {
+    pub(super) fn new(inner: U, logins: Invitations) -> Self {
+        Self { inner, logins }
+    }
+
+    /// The login that `refused` asks for. Its address is on this machine and valid as long as the gateway lives, so
+    /// only calls of a client that stays get one.
+    async fn invitation(&self, refused: &Error) -> Option<std::sync::Arc<Invitation>> {
+        let wanted = refused.data.as_ref().and_then(|data| data.get("scope")).and_then(Value::as_str);
+        let scopes: Vec<String> = wanted.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        match self.logins.invite(&scopes).await {
+            Ok(invitation) => Some(invitation),
+            Err(error) => {
+                tracing::info!(server = self.logins.server(), %error, "no login can be offered here");
+                None
+            }
+        }
+    }
+
+    /// Asks for the login and waits for it. The user's time is not counted.
+    async fn logged_in(&self, invitation: &Invitation, progress: &Progress) -> Result<()> {
+        let _held = progress.pause().hold();
+        let server = self.logins.server();
+        let params = json!({
+            "mode": "url",
+            "message": format!("ForgeFS asks: log in to the server {server}?"),
+            "url": invitation.url(),
+            "elicitationId": invitation.id(),
+        });
+        let question = Question { ask: Ask::Elicitation, params, name: None, about: String::new(), put_off: None };
+        let completed = invitation.completed(server);
+        let asked = async {
+            let Some(caller) = progress.caller() else { return Err(not_asked("no client is connected")) };
+            let answer = caller.ask(Speaker::Gateway, question).await?;
+            match answer.get("action").and_then(Value::as_str) {
+                Some("accept") => std::future::pending().await,
+                _ => Err(not_asked("the user does not want to log in now")),
+            }
+        };
+        tokio::select! {
+            // First, or the next call in the queue would still ask.
+            biased;
+            completed = completed => completed,
+            refused = invitation.put(asked) => refused,
+        }
+    }
+}
+
+fn not_asked(why: &str) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
+}
+
+#[async_trait]
+impl<U: Upstream> Upstream for Invite<U> {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let wants_login = |error: &Error| {
+            let is_undone = error.effect == Effect::Nothing;
+            is_undone && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
+        };
+        let before = self.logins.version();
+        let mut answer = self.inner.call(operation, progress).await;
+        // Another call may have led to a login meanwhile.
+        let now = self.logins.version();
+        if answer.as_ref().is_err_and(wants_login) && now.is_some() && now != before {
+            answer = self.inner.call(operation, progress).await;
+        }
+        let refused = match answer {
+            Err(error) if wants_login(&error) => error,
+            answer => return answer,
+        };
+        let Some(invitation) = self.invitation(&refused).await else { return Err(refused) };
+        match self.logged_in(&invitation, progress).await {
+            // The server refused the call before it acted, so a second call repeats nothing.
+            Ok(()) => self.inner.call(operation, progress).await,
+            Err(why) => Err(told(refused, &invitation, &why)),
+        }
+    }
+}
+
+/// Adds the address to the error, for a client that cannot be asked.
+fn told(refused: Error, invitation: &Invitation, why: &Error) -> Error {
+    let Error { message, data, effect, .. } = refused;
+    let login = data.as_ref().and_then(|data| data.get("login")).and_then(Value::as_str).unwrap_or_default();
+    let hint = format!("ask the user to open `url` in a browser on this machine, or to run `{login}`; then call again");
+    let mut data = data.map_or_else(|| json!({}), |data| *data);
+    data["url"] = json!(invitation.url());
+    Error::new(ErrorCode::AuthRequired, format!("{message} ({})", why.message))
+        .hint(hint)
+        .data(data)
+        .with_effect(effect)
+}

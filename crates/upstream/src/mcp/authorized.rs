@@ -1,0 +1,162 @@
+//! Sends configured headers and the token of a login with every request to a server, and renews them when the server
+//! refuses them.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use reqwest::StatusCode;
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+
+use super::failure::HttpError;
+use super::http_client::{Events, Headers, HttpClient};
+use super::refusal::{Refusal, refusal};
+use super::sent_headers::{SentHeaders, Values};
+use crate::auth::{Account, Grant};
+
+/// Headers and login for the requests of one connection.
+#[derive(Clone)]
+pub(crate) struct Authorization {
+    pub headers: Arc<SentHeaders>,
+    /// `None` without a login; the server's refusal is then passed on as it is.
+    pub account: Option<Arc<Account>>,
+}
+
+impl Authorization {
+    /// Makes a request with the headers in use, as [`Authorization::send_values`].
+    pub(super) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Headers) -> F) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        self.send_values(|token, values| request(token, values.headers())).await
+    }
+
+    /// Makes a request with the values in use, and once more with other values if the server refuses them. A refusal comes
+    /// before the server acts, so that nothing happens twice.
+    pub(crate) async fn send_values<T, F>(&self, request: impl Fn(Option<String>, &Values) -> F) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        let values = self.headers.now();
+        let refused = match self.with_token(|token| request(token, &values)).await {
+            Err(error) if is_refused(&error) => error,
+            answer => return answer,
+        };
+        match self.headers.renewed(&values).await {
+            Some(values) => self.with_token(|token| request(token, &values)).await,
+            None => Err(refused),
+        }
+    }
+
+    /// Makes a request with the current token, and once more with a new one if the server refuses it.
+    async fn with_token<T, F>(&self, request: impl Fn(Option<String>) -> F) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        let Some(account) = &self.account else {
+            return request(None).await.map_err(|error| match error {
+                // No login to ask for.
+                StreamableHttpError::AuthRequired(_) => Refusal::bare(StatusCode::UNAUTHORIZED).into(),
+                StreamableHttpError::InsufficientScope(_) => Refusal::bare(StatusCode::FORBIDDEN).into(),
+                error => error,
+            });
+        };
+        let token = account.token().await?;
+        let challenge = match told(account, request(token.clone()).await) {
+            Err(StreamableHttpError::AuthRequired(challenge)) => challenge,
+            answer => return answer,
+        };
+        let Some(token) = token else { return Err(StreamableHttpError::AuthRequired(challenge)) };
+        match account.renew(Some(token.clone())).await? {
+            Some(renewed) if renewed != token => told(account, request(Some(renewed)).await),
+            _ if account.grant() == Grant::Program => {
+                let why = "the server refuses the token that was made for it".to_owned();
+                Err(AuthError::ClientCredentialsError(why).into())
+            }
+            _ => Err(StreamableHttpError::AuthRequired(challenge)),
+        }
+    }
+}
+
+/// Reads the server's verdict on the token. Not every server that refuses one says which authorization it wants.
+fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpError> {
+    match answer {
+        Ok(answer) => {
+            account.accepted();
+            Ok(answer)
+        }
+        Err(error) => Err(match refusal(&error).filter(|refusal| refusal.wants_credentials()) {
+            Some(refusal) => StreamableHttpError::AuthRequired(AuthRequiredError::new(refusal.to_string())),
+            None => error,
+        }),
+    }
+}
+
+/// True if the server wants other credentials.
+fn is_refused(error: &HttpError) -> bool {
+    match error {
+        StreamableHttpError::AuthRequired(_) => true,
+        error => refusal(error).is_some_and(Refusal::wants_credentials),
+    }
+}
+
+/// Headers of the transport and the configured ones.
+fn both(headers: &Headers, own: &Headers) -> Headers {
+    headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// An HTTP client that sends headers and the token of a login with every request. It leaves the trait's other methods, with rmcp's
+/// limits for events, at their default.
+#[derive(Clone)]
+pub(super) struct Authorized {
+    pub(super) inner: HttpClient,
+    pub(super) authorization: Authorization,
+}
+
+impl StreamableHttpClient for Authorized {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let request = |token, own: &Headers| {
+            self.inner.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, own))
+        };
+        self.authorization.send(request).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<(), HttpError> {
+        let request = |token, own: &Headers| {
+            self.inner.client.delete_session(uri.clone(), session.clone(), token, both(&headers, own))
+        };
+        self.authorization.send(request).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, HttpError> {
+        let request = |token, own: &Headers| {
+            self.inner.events(uri.clone(), session.clone(), last_event.clone(), token, both(&headers, own))
+        };
+        self.authorization.send(request).await
+    }
+}

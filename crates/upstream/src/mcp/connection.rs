@@ -1,0 +1,115 @@
+//! A connection on which all messages of a server come in one stream: the lines of a process, or the events of HTTP+SSE.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{Stream, StreamExt as _};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+
+use super::handshake::{Handshake, Revision};
+use super::message::answered;
+use super::pending::Pending;
+use base::task::Task;
+
+/// Messages of a server in the queue.
+const QUEUE: usize = 16;
+
+/// The way to the server.
+pub(super) trait Outgoing: Send + 'static {
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Sends a message.
+    fn send(&self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static;
+}
+
+/// A transport for such a connection. Dropping it ends the connection.
+pub(super) struct Connection<O> {
+    outgoing: O,
+    pending: Pending,
+    received: mpsc::Receiver<ServerJsonRpcMessage>,
+    ended: Arc<AtomicBool>,
+    /// Aborted on drop: a process that the server left behind may keep its stdout open.
+    _reading: Task,
+    revision: Revision,
+    handshake: Option<Handshake>,
+}
+
+impl<O: Outgoing> Connection<O> {
+    /// `pending` are the requests that `messages` answer. Handshakes offer `revision` first.
+    pub(super) fn new(
+        outgoing: O,
+        pending: Pending,
+        messages: impl Stream<Item = Vec<ServerJsonRpcMessage>> + Send + 'static,
+        revision: &Revision,
+    ) -> Self {
+        let (tell, received) = mpsc::channel(QUEUE);
+        let ended = Arc::new(AtomicBool::new(false));
+        let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
+        Self { outgoing, pending, received, ended, _reading: reading, revision: revision.clone(), handshake: None }
+    }
+
+    /// Becomes true when the server's messages end, before every request has seen it.
+    pub(super) fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ended)
+    }
+
+    fn forward(&self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), O::Error>> + Send + 'static {
+        self.pending.sent(&message);
+        self.outgoing.send(message)
+    }
+}
+
+/// Forwards messages until they end or the receiver is gone.
+async fn read(
+    messages: impl Stream<Item = Vec<ServerJsonRpcMessage>>,
+    tell: mpsc::Sender<ServerJsonRpcMessage>,
+    ended: Arc<AtomicBool>,
+) {
+    let mut messages = pin!(messages);
+    'connected: while let Some(several) = messages.next().await {
+        for message in several {
+            if tell.send(message).await.is_err() {
+                break 'connected;
+            }
+        }
+    }
+    ended.store(true, Ordering::Release);
+}
+
+impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
+    type Error = O::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), O::Error>> + Send + 'static {
+        let begun = Handshake::begin(&message, &self.revision);
+        let message = begun.as_ref().map_or(message, |handshake| handshake.offer());
+        self.handshake = begun.or(self.handshake.take());
+        self.forward(message)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = self.received.recv().await?;
+            let Some(handshake) = &mut self.handshake else { return Some(message) };
+            if handshake.is_answer(&message) {
+                if let Some(answer) = handshake.read(message) {
+                    self.handshake = None;
+                    return Some(answer);
+                }
+                let offer = handshake.offer();
+                self.forward(offer).await.ok()?;
+            } else if answered(&message).is_none() {
+                return Some(message);
+            }
+            // Else it answers a discovery that was given up, as servers do that take long to start.
+        }
+    }
+
+    /// The drop that follows ends the connection.
+    async fn close(&mut self) -> Result<(), O::Error> {
+        Ok(())
+    }
+}

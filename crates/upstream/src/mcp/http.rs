@@ -1,0 +1,98 @@
+//! MCP servers over Streamable HTTP.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use url::Url;
+
+use super::authorized::{Authorization, Authorized};
+use super::failure::dead;
+use super::handshake::Revision;
+use super::http_client::HttpClient;
+use super::inbox::PassedOver;
+use base::address::{Reach, is_loopback};
+use base::error::Result;
+use base::limits;
+use redact::secret::Secret;
+
+/// Most redirects of one request.
+const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
+/// Concurrent requests: a few that hang do not hold up the rest.
+const MAX_REQUESTS: usize = 64;
+/// Consecutive attempts to resume a stream, within about twenty seconds.
+const RESUMES: usize = 8;
+
+/// A transport to `url` that sends the headers and the token of `authorization` with every request. `in_session` becomes
+/// true once the server has opened a session.
+///
+/// # Errors
+/// `TRANSPORT_DEAD` when the HTTP client cannot be built.
+pub(super) fn transport(
+    url: &str,
+    authorization: Authorization,
+    in_session: Arc<AtomicBool>,
+    passed_over: PassedOver,
+    revision: &Revision,
+) -> Result<StreamableHttpClientTransport<Authorized>> {
+    let config = StreamableHttpClientTransportConfig::with_uri(url);
+    let mut config = config.max_concurrent_requests(MAX_REQUESTS);
+    let mut resume = ExponentialBackoff::default();
+    resume.max_times = Some(RESUMES);
+    resume.base_duration = Duration::from_millis(250);
+    resume.max_delay = Some(Duration::from_secs(4));
+    config.retry_config = Arc::new(resume);
+    // A new session is a new connection: its tools are read and compared before the first call.
+    let config = config.reinit_on_expired_session(false);
+    let inner = HttpClient { client: client(url)?, in_session, passed_over, revision: revision.clone() };
+    Ok(StreamableHttpClientTransport::with_client(Authorized { inner, authorization }, config))
+}
+
+/// Configured headers, marked sensitive so that they are masked.
+pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>> {
+    let mut custom = HashMap::new();
+    for (name, value) in headers {
+        let header =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| dead(format!("header name `{name}` is not valid")))?;
+        let mut value = HeaderValue::from_str(value.expose())
+            .map_err(|_| dead(format!("the value of header `{name}` has characters that HTTP forbids")))?;
+        value.set_sensitive(true);
+        custom.insert(header, value);
+    }
+    Ok(custom)
+}
+
+/// An HTTP client for one server. It refuses addresses that no server may have. It uses the proxies of the environment
+/// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but never for this machine.
+pub(super) fn client(url: &str) -> Result<reqwest::Client> {
+    client_within(url, Reach::configured())
+}
+
+/// The same with other addresses that it may use.
+pub(crate) fn client_within(url: &str, reach: Reach) -> Result<reqwest::Client> {
+    let builder = base::tls::client()
+        .redirect(Policy::custom(redirect))
+        .dns_resolver(Arc::new(reach))
+        .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
+    let is_local = Url::parse(url).is_ok_and(|url| is_loopback(&url));
+    let builder = if is_local { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| dead(format!("no HTTP client: {error}")))
+}
+
+/// Follows redirects within one origin only, so that a header for one never reaches another, and only those that repeat
+/// the request unchanged: others would drop the message from it.
+fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let is_repeat = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    match is_repeat && is_same && attempt.previous().len() <= MAX_REDIRECTS {
+        true => attempt.follow(),
+        false => attempt.stop(),
+    }
+}

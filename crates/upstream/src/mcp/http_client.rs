@@ -1,0 +1,203 @@
+//! The HTTP client under rmcp's transport. It retries after a 429, and answers every request that the server answered
+//! outside the protocol.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use futures::stream::BoxStream;
+use reqwest::StatusCode;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient as _, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::failure::{HttpError, is_about_session, unreadable};
+use super::handshake::{Handshake, Revision};
+use super::http_post;
+use super::inbox::{PassedOver, first_answer, readable};
+use super::refusal::refusal;
+
+/// Longest total wait of a request for 429 responses.
+const MAX_PATIENCE: Duration = Duration::from_secs(10);
+/// Most retries of a request after 429 responses.
+const MAX_REPEATS: u32 = 3;
+
+/// The HTTP client that the module describes.
+#[derive(Clone)]
+pub(super) struct HttpClient {
+    pub(super) client: reqwest::Client,
+    /// True while requests are part of a session.
+    pub(super) in_session: Arc<AtomicBool>,
+    pub(super) passed_over: PassedOver,
+    pub(super) revision: Revision,
+}
+
+pub(crate) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+impl HttpClient {
+    /// Posts a message. A handshake is made again as often as the server refuses a revision.
+    pub(super) async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        if session.is_some() {
+            self.in_session.store(true, Ordering::Release);
+        }
+        let Some(mut handshake) = Handshake::begin(&message, &self.revision) else {
+            return self.once(&uri, &message, session, token, headers).await;
+        };
+        loop {
+            let answer = self.once(&uri, &handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
+            let read = match answer {
+                Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
+                    Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                    None => Err(StreamableHttpError::UnexpectedEndOfStream),
+                },
+                answer => answer,
+            };
+            match read {
+                Ok(StreamableHttpPostResponse::Json(answer, session)) => {
+                    if let Some(answer) = handshake.read(answer) {
+                        return Ok(StreamableHttpPostResponse::Json(answer, session));
+                    }
+                }
+                Err(error) if refusal(&error).is_some_and(|refusal| handshake.is_refused(None, &refusal.words)) => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
+        match (message, patiently(post).await) {
+            (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
+                self.belonging(answer, &request.id, session.is_some())
+            }
+            (_, answer) => answer,
+        }
+    }
+
+    pub(super) async fn events(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, HttpError> {
+        let resumes = last_event.is_some();
+        match self.client.get_stream(uri, session, last_event, token, headers).await {
+            // A server that has forgotten the stream will not remember it later.
+            Err(StreamableHttpError::Client(error))
+                if resumes && error.status().is_some_and(|status| status.is_client_error()) =>
+            {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
+        }
+    }
+
+    /// Turns a response into the answer to the request `id`.
+    fn belonging(
+        &self,
+        answer: StreamableHttpPostResponse,
+        id: &RequestId,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let (message, session) = match answer {
+            StreamableHttpPostResponse::Json(message, session) => (message, session),
+            StreamableHttpPostResponse::Sse(events, session) => {
+                let events = readable(events, Some(id.clone()), self.passed_over.clone());
+                return Ok(StreamableHttpPostResponse::Sse(events, session));
+            }
+            answer => return Ok(answer),
+        };
+        let message = match message {
+            ServerJsonRpcMessage::Error(JsonRpcError { error, id: of, .. })
+                if !of.as_ref().is_some_and(|of| is_same(of, id)) =>
+            {
+                // It may be about our session, which is no proof: the status would be 400 then, or the code says so.
+                if in_session && error.message.to_ascii_lowercase().contains("session") && !is_about_session(&error) {
+                    return Err(StreamableHttpError::UnexpectedServerResponse(error.message));
+                }
+                ServerJsonRpcMessage::error(error, Some(id.clone()))
+            }
+            ServerJsonRpcMessage::Response(response) if !is_same(&response.id, id) => {
+                let came = serde_json::to_vec(&response).unwrap_or_default();
+                let error = unreadable("it has the number of another request", &came);
+                ServerJsonRpcMessage::error(error, Some(id.clone()))
+            }
+            message => message,
+        };
+        Ok(StreamableHttpPostResponse::Json(message, session))
+    }
+}
+
+/// Makes a request, and again after a 429 that says when, within [`MAX_PATIENCE`].
+pub(crate) async fn patiently<T, F>(request: impl Fn() -> F) -> Result<T, HttpError>
+where
+    F: Future<Output = Result<T, HttpError>>,
+{
+    let (mut waited, mut repeats) = (Duration::ZERO, 0);
+    loop {
+        let answer = request().await;
+        match answer.as_ref().err().and_then(patience) {
+            Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
+                tokio::time::sleep(wait).await;
+                waited += wait;
+                repeats += 1;
+            }
+            _ => return answer,
+        }
+    }
+}
+
+/// The wait that the server asks for before a retry. It did not act on the request.
+fn patience(error: &HttpError) -> Option<Duration> {
+    let refusal = refusal(error).filter(|refusal| refusal.status == StatusCode::TOO_MANY_REQUESTS)?;
+    retry_after(refusal.retry_after.as_deref()?, SystemTime::now())
+}
+
+/// Parses a `Retry-After`: seconds, or a date.
+pub(super) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default()),
+    }
+}
+
+/// Compares ids. Some servers write our numbers as strings.
+pub(super) fn is_same(of: &RequestId, id: &RequestId) -> bool {
+    of == id || of.to_string() == id.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        assert_eq!(retry_after(" 7 ", now), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:47 GMT", now), Some(Duration::from_secs(10)));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:07 GMT", now), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon", now), None);
+    }
+}

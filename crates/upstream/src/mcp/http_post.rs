@@ -1,0 +1,172 @@
+//! Requests of Streamable HTTP, as rmcp's own client makes them, except that a body is measured before it becomes values
+//! (rmcp makes values of up to 16 MiB of JSON, several times) and that odd responses are read where their meaning is plain.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use reqwest::{Client, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
+
+use super::failure::{HttpError, is_about_session, too_much, unreadable};
+use super::http_client::{Headers, is_same};
+use super::lines::MAX_MESSAGE;
+use super::message::{self, Parsed};
+use super::pending::Pending;
+use super::refusal::{Refusal, challenge, header};
+use super::sse;
+use crate::openapi::spec::{essence, is_json};
+use base::error::Effect;
+use base::lines::trim;
+use base::task;
+
+/// Header with the session id.
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Header with the id of the last event that came.
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// Media type of event streams.
+pub(super) const EVENTS: &str = "text/event-stream";
+
+/// Posts a message. The response is one answer or an event stream; that to anything but a request means nothing.
+///
+/// # Errors
+/// The server's refusal, or the failure of the connection.
+pub(super) async fn post(
+    client: &Client,
+    uri: &str,
+    message: &ClientJsonRpcMessage,
+    session: Option<Arc<str>>,
+    token: Option<String>,
+    headers: Headers,
+) -> Result<StreamableHttpPostResponse, HttpError> {
+    let mut request = client.post(uri).header(ACCEPT, "text/event-stream, application/json");
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    for (name, value) in headers {
+        if [ACCEPT, SESSION, LAST_EVENT].contains(&name) {
+            return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
+        }
+        request = request.header(name, value);
+    }
+    if let Some(session) = &session {
+        request = request.header(SESSION, &**session);
+    }
+    let response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;
+    let status = response.status();
+    if !status.is_success() {
+        return refused(response, message, session.is_some()).await;
+    }
+    let kind = header(&response, CONTENT_TYPE);
+    let form = essence(kind.as_deref().unwrap_or_default());
+    let ClientJsonRpcMessage::Request(request) = message else { return Ok(StreamableHttpPostResponse::Accepted) };
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+        && (!is_json(&form) || response.content_length() == Some(0))
+    {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    let now = header(&response, SESSION);
+    if form == EVENTS {
+        return Ok(StreamableHttpPostResponse::Sse(sse::events(response), now));
+    }
+    // Another type may be a wrong one: what looks like JSON can be nothing else.
+    match body_if(response, MAX_MESSAGE, |first| is_json(&form) || looks_like_json(first)).await? {
+        Some(body) => {
+            let pending = Pending::of(&request.id);
+            let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
+            Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
+        }
+        None => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    }
+}
+
+/// The body as the answer to the request `id`.
+fn answer(parsed: Option<Parsed>, id: &RequestId, body: &[u8]) -> ServerJsonRpcMessage {
+    let error = match parsed {
+        Some(Parsed::Message(message)) => return *message,
+        Some(Parsed::Broken(error)) => error,
+        Some(Parsed::Large(why)) => too_much(why),
+        Some(Parsed::Other(_)) | None => unreadable("no message", body),
+    };
+    ServerJsonRpcMessage::error(error, Some(id.clone()))
+}
+
+/// Reads a response whose status is not a success.
+async fn refused(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+    in_session: bool,
+) -> Result<StreamableHttpPostResponse, HttpError> {
+    if let Some(challenge) = challenge(&response) {
+        return Err(challenge);
+    }
+    let (now, refusal) = (header(&response, SESSION), Refusal::read(response, in_session).await);
+    let status = refusal.status;
+    let error = message::refusal(refusal.words.as_bytes());
+    let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let may_hide = !is_auth && status != StatusCode::TOO_MANY_REQUESTS;
+    if let ClientJsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && !in_session
+        && status.is_client_error()
+        && may_hide
+    {
+        // A server that refuses discovery may omit the request's id.
+        let words = || ErrorData::invalid_request(format!("server/discover was refused: {refusal}"), None);
+        let error = error.map_or_else(words, |error| error.error);
+        return Ok(StreamableHttpPostResponse::Json(
+            ServerJsonRpcMessage::error(error, Some(request.id.clone())),
+            None,
+        ));
+    }
+    if let Some(mut error) = error.filter(|_| may_hide) {
+        let is_own = |of: &RequestId| matches!(message, ClientJsonRpcMessage::Request(own) if is_same(of, &own.id));
+        // An error of the request itself may speak of another session than ours.
+        let is_lost = refusal.is_about_session
+            && (status == StatusCode::NOT_FOUND
+                || !error.id.as_ref().is_some_and(is_own)
+                || is_about_session(&error.error));
+        if !is_lost {
+            // Words that prove that nothing was done prove it only with a status that does.
+            if Effect::of_status(status.as_u16()) != Effect::Nothing {
+                error.error.code = rmcp::model::ErrorCode::INTERNAL_ERROR;
+                error.error.message = format!("{} (HTTP {status})", error.error.message).into();
+            }
+            return Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), now));
+        }
+    }
+    Err(refusal.into())
+}
+
+/// True for the beginning of an object or an array.
+fn looks_like_json(first: &[u8]) -> bool {
+    matches!(trim(first).first(), Some(b'{' | b'['))
+}
+
+/// Reads the body, at most `limit` bytes.
+pub(crate) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
+    Ok(body_if(response, limit, |_| true).await?.unwrap_or_default())
+}
+
+/// Reads the body, at most `limit` bytes, if its beginning is as wanted.
+async fn body_if(
+    response: Response,
+    limit: usize,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<u8>>, HttpError> {
+    let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size: limit };
+    let is_long = response.content_length().is_some_and(|length| length > limit as u64);
+    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(StreamableHttpError::Client)?;
+        if body.is_empty() && !is_wanted(&chunk) {
+            return Ok(None);
+        }
+        if is_long || chunk.len() > limit - body.len() {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok((!body.is_empty() || is_wanted(&body)).then_some(body))
+}

@@ -1,0 +1,186 @@
+//! Messages in what a server sends on a connection: lines of a process, or events of a stream. Anything else is passed
+//! over, and kept in the server's stderr.
+
+use futures::{StreamExt as _, stream};
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::SseError;
+use sse_stream::Sse;
+
+use super::failure::{ended, oversized};
+use super::http_client::Events;
+use super::lines::MAX_MESSAGE;
+use super::message::{self, Parsed};
+use super::pending::Pending;
+use super::sse::{Event, TOO_LARGE};
+use crate::stderr::Stderr;
+use base::lines::trim;
+use base::task;
+use base::text::head;
+
+/// Most bytes of one thing that is kept.
+const KEPT: usize = 300;
+
+/// Keeps what is no message, for `/server/stderr`.
+#[derive(Clone)]
+pub(super) struct PassedOver {
+    name: String,
+    /// Source in one word: `stdout` or `stream`.
+    source: &'static str,
+    pub(super) stderr: Stderr,
+    /// The last thing, which is kept once although it may come every few seconds.
+    last: Option<String>,
+}
+
+impl PassedOver {
+    pub(super) fn new(name: &str, source: &'static str, stderr: Stderr) -> Self {
+        Self { name: name.to_owned(), source, stderr, last: None }
+    }
+
+    /// Keeps the beginning of `text`, and `why` it is passed over.
+    pub(super) fn keep(&mut self, why: &str, text: &[u8]) {
+        let text = String::from_utf8_lossy(&text[..text.len().min(2 * KEPT)]);
+        let text = head(text.trim(), KEPT);
+        if !text.is_empty() && self.last.as_deref() != Some(text) {
+            self.stderr.said(&self.name, &format!("({}, {why}) {text}", self.source));
+            self.last = Some(text.to_owned());
+        }
+    }
+}
+
+/// Reads the texts of one connection or stream.
+pub(super) struct Inbox {
+    /// Requests that are answered in it.
+    pub(super) pending: Pending,
+    pub(super) over: PassedOver,
+    /// Answers to requests of other streams may come too.
+    is_shared: bool,
+    /// The error of the last text that is no JSON: it may have been the answer.
+    broken: Option<ErrorData>,
+}
+
+impl Inbox {
+    /// All answers to the requests of a connection come here.
+    pub(super) fn of_connection(pending: Pending, over: PassedOver) -> Self {
+        Self { pending, over, is_shared: false, broken: None }
+    }
+
+    /// Messages of an event. Events of other kinds have none.
+    pub(super) fn event(&mut self, event: &Sse) -> Vec<ServerJsonRpcMessage> {
+        let data = event.data.as_deref().unwrap_or_default();
+        match event.event.as_deref() {
+            None | Some("" | "message") => return self.messages(data.as_bytes()),
+            Some(_) if data.trim().is_empty() => {}
+            Some(kind) => {
+                self.over.keep("not MCP", format!("event {}: {}", head(kind, KEPT), head(data, KEPT)).as_bytes())
+            }
+        }
+        Vec::new()
+    }
+
+    /// Messages of a text, several of a batch.
+    pub(super) fn messages(&mut self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
+        let text = trim(text);
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let all = task::work_on(text.len(), || message::parse(text, &self.pending));
+        all.into_iter().filter_map(|parsed| self.message(parsed, text)).collect()
+    }
+
+    /// The message that was parsed, unless it is passed over.
+    pub(super) fn message(&mut self, parsed: Parsed, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+        match parsed {
+            Parsed::Message(message) if self.is_awaited(&message) => return Some(*message),
+            Parsed::Message(_) => self.over.keep("an answer to no request", text),
+            Parsed::Other(text) => self.over.keep("not MCP", text.as_bytes()),
+            Parsed::Broken(error) => {
+                self.over.keep("not MCP", text);
+                self.broken = Some(error);
+            }
+            Parsed::Large(what) => self.over.stderr.note(what),
+        }
+        None
+    }
+
+    /// Notes an answer. Requests and notifications are always awaited.
+    fn is_awaited(&self, message: &ServerJsonRpcMessage) -> bool {
+        let is_own = message::answered(message).is_some_and(|of| self.pending.remove(of));
+        is_own || self.is_shared || !is_answer(message)
+    }
+}
+
+fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
+}
+
+/// The events with a message each, as rmcp reads them. Events of a post owe the answer to its request: one that cannot be
+/// used, or none at all, is replaced by an error.
+pub(super) fn readable(events: Events, owed: Option<RequestId>, over: PassedOver) -> Events {
+    let pending = owed.as_ref().map(Pending::of).unwrap_or_default();
+    let inbox = Inbox { is_shared: true, ..Inbox::of_connection(pending, over) };
+    let mut reading = Reading { inbox, owed, can_resume: false };
+    let events = events.map(Some).chain(stream::iter([None]));
+    events.flat_map(move |event| stream::iter(reading.next(event))).boxed()
+}
+
+/// The first answer in readable events.
+pub(super) async fn first_answer(mut events: Events) -> Option<ServerJsonRpcMessage> {
+    while let Some(Ok(event)) = events.next().await {
+        let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
+        if let Some(answer) = message.filter(is_answer) {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+struct Reading {
+    inbox: Inbox,
+    /// The request without an answer so far.
+    owed: Option<RequestId>,
+    /// An event had an id: rmcp resumes the stream after its end.
+    can_resume: bool,
+}
+
+impl Reading {
+    /// Reads an event, or the end.
+    fn next(&mut self, event: Option<Event>) -> Vec<Event> {
+        match event {
+            Some(Ok(event)) => self.messages(event),
+            Some(Err(error)) => match self.owed.take().filter(|_| is_too_large(&error)) {
+                Some(owed) => vec![in_place(oversized(MAX_MESSAGE), owed)],
+                None => vec![Err(error)],
+            },
+            None => {
+                let owed = self.owed.take().filter(|_| !self.can_resume);
+                let error = self.inbox.broken.take().unwrap_or_else(|| ended(self.inbox.over.last.as_deref()));
+                owed.map(|owed| in_place(error, owed)).into_iter().collect()
+            }
+        }
+    }
+
+    fn messages(&mut self, event: Sse) -> Vec<Event> {
+        self.can_resume |= event.id.as_ref().is_some_and(|id| !id.is_empty());
+        let mut messages = self.inbox.event(&event);
+        if messages.iter().any(is_answer) {
+            self.owed = None;
+        }
+        // The last one has the id: what follows it is not lost.
+        let last = Sse { data: messages.pop().as_ref().and_then(written), event: None, ..event };
+        let earlier = messages.iter().map(|message| Sse { data: written(message), ..Sse::default() });
+        earlier.chain([last]).map(Ok).collect()
+    }
+}
+
+fn written(message: &ServerJsonRpcMessage) -> Option<String> {
+    serde_json::to_string(message).ok()
+}
+
+/// An error as the answer to a request.
+fn in_place(error: ErrorData, owed: RequestId) -> Event {
+    Ok(Sse { data: written(&ServerJsonRpcMessage::error(error, Some(owed))), ..Sse::default() })
+}
+
+fn is_too_large(error: &SseError) -> bool {
+    [TOO_LARGE, "exceeded the maximum size"].iter().any(|words| error.to_string().contains(words))
+}

@@ -1,0 +1,129 @@
+//! Lines of a server's stdout. No answer is lost: if one cannot be read, its request fails.
+
+use futures::{Stream, stream};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
+
+use super::failure::oversized;
+use super::inbox::Inbox;
+use super::message::{self, Parsed};
+use base::limits;
+use base::lines::{Line, Lines, number_at_end, number_at_head};
+
+/// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
+pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
+
+/// Messages of each line, several for a batch.
+pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    stream::unfold((read, inbox), |(mut read, mut inbox)| async {
+        let messages = match read_line(&mut read, MAX_MESSAGE).await? {
+            Line::Whole(line) => inbox.messages(&line),
+            Line::Skipped { head, tail, bytes } => skipped(&head, &tail, bytes, &mut inbox).into_iter().collect(),
+        };
+        Some((messages, (read, inbox)))
+    })
+}
+
+/// The error of the request that a line over the limit answers.
+fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<ServerJsonRpcMessage> {
+    inbox.over.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
+    let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
+    let of = found.filter(|id| inbox.pending.has(id)).or_else(|| inbox.pending.only())?;
+    let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
+    inbox.message(Parsed::Message(Box::new(error)), head)
+}
+
+/// Id of the request that the beginning of an answer belongs to.
+pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
+    id(number_at_head(text))
+}
+
+fn id(found: Option<&[u8]>) -> Option<RequestId> {
+    message::id(&serde_json::from_slice(found?).ok()?)
+}
+
+/// Reads the next line; `None` at the end.
+async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
+    let mut lines = Lines::new(limit);
+    loop {
+        let available = read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+        let (used, line) = lines.take(available);
+        read.consume(used);
+        if line.is_some() {
+            return line;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use rmcp::model::{ClientJsonRpcMessage, ClientRequest, PingRequest};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::mcp::inbox::PassedOver;
+    use crate::mcp::pending::Pending;
+    use crate::stderr::Stderr;
+
+    /// Parses `text` while the requests 1 and 2 are pending: messages as JSON, and the part kept with stderr.
+    async fn read(text: &[u8]) -> (Vec<Value>, String) {
+        let (pending, stderr) = (Pending::default(), Stderr::default());
+        let ping = |id| {
+            ClientJsonRpcMessage::request(ClientRequest::PingRequest(PingRequest::default()), RequestId::Number(id))
+        };
+        [1, 2].into_iter().for_each(|id| pending.sent(&ping(id)));
+        let inbox = Inbox::of_connection(pending, PassedOver::new("x", "stdout", stderr.clone()));
+        let messages = messages(text, inbox).concat().await;
+        let found = messages.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
+        (found.collect(), stderr.text())
+    }
+
+    /// Id and error code of each message.
+    async fn errors(text: &str) -> Vec<(i64, i64)> {
+        let of = |message: &Value| Some((message["id"].as_i64()?, message["error"]["code"].as_i64().unwrap_or(0)));
+        read(text.as_bytes()).await.0.iter().filter_map(of).collect()
+    }
+
+    #[tokio::test]
+    async fn junk_is_kept_and_messages_come_through() {
+        let text = "Welcome!\n\n{\"level\":\"info\"}\n[1,2]\n7\n\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"jsonrpc\"";
+        let (found, stderr) = read(text.as_bytes()).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        for words in ["Welcome!", "{\"level\":\"info\"}", "(stdout, not MCP) 7"] {
+            assert!(stderr.contains(words), "no {words} in {stderr}");
+        }
+        let (_, stderr) = read(b"\xff\xfe binary\n").await;
+        assert!(stderr.contains("binary"), "{stderr}");
+    }
+
+    #[tokio::test]
+    async fn a_broken_answer_fails_its_request_and_only_that() {
+        assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\": [garbage\n").await, [(2, -32049)]);
+        assert_eq!(errors("{\"id\":1,\"result\":7}\n").await, [(1, 0)], "the version is missing, and nothing else");
+        assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":garbage\n").await, []);
+        assert_eq!(errors("{\"id\":1,\"level\":\"info\"}\n").await, []);
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_read_item_by_item() {
+        let batch = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}},{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}]\n";
+        assert_eq!(errors(batch).await, [(1, 0), (2, 0)]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_fails_its_request_wherever_its_number_stands() {
+        let long = "x".repeat(MAX_MESSAGE);
+        for text in [
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"{long}\"}}\n"),
+            format!("{{ \"id\": 2, \"result\":\"{long}\"}}\n"),
+            format!("{{\"result\":\"{long}\",\"jsonrpc\":\"2.0\",\"id\":2}}\n"),
+            format!("{{\"result\":\"{long}\",\"id\":\"2\",\"jsonrpc\":\"2.0\"}}\r\n"),
+        ] {
+            let after = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
+            assert_eq!(errors(&format!("{text}{after}")).await, [(2, -32049), (1, 0)], "{}", &text[..40]);
+        }
+        let inner = format!("{{\"result\":{{\"text\":\"{long}\",\"id\":2}}}}\n");
+        assert_eq!(errors(&inner).await, []);
+    }
+}

@@ -1,0 +1,245 @@
+//! Traffic between a server and its client during a call.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use stubgen::one_line;
+use tokio::sync::watch;
+
+use super::caller::{Ask, Caller, LogEntry, Question, Speaker, TraceContext};
+use base::error::{Error, ErrorCode, Result};
+use base::limits;
+use base::memory::Reservation;
+use base::pause::Pause;
+use base::text::head;
+use config::{Relay, Relays};
+use redact::{Results, Surface};
+
+/// Most bytes of a server's message that are forwarded.
+const MAX_MESSAGE: usize = 300;
+
+/// Progress of one call. It reports to the client, can be watched by those who wait for the call, and carries the
+/// server's questions and log entries to the client.
+#[derive(Clone, Default)]
+pub struct Progress {
+    reports: watch::Sender<Report>,
+    made_for: Option<MadeFor>,
+    relays: Relays,
+    /// Questions of the server so far.
+    asked: Arc<AtomicUsize>,
+    pause: Arc<Pause>,
+    refused: Arc<Mutex<Option<String>>>,
+    trace: Option<Arc<TraceContext>>,
+    room: ReservedMemory,
+    /// Number of the call in its run, and its digest.
+    call: Option<(u64, Arc<str>)>,
+}
+
+/// Memory reserved for an answer, as long as any clone lives.
+#[derive(Clone, Default)]
+pub struct ReservedMemory(Arc<Mutex<Vec<Reservation>>>);
+
+impl ReservedMemory {
+    /// Reserves more.
+    pub fn hold(&self, room: Reservation) {
+        self.0.lock().push(room);
+    }
+}
+
+#[derive(Clone)]
+struct MadeFor {
+    caller: Arc<dyn Caller>,
+    server: String,
+}
+
+/// A progress report of a server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Grows with each report.
+    pub progress: f64,
+    /// Final value of `progress`, if the server knows it.
+    pub total: Option<f64>,
+    /// The server's message.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.progress)?;
+        if let Some(total) = self.total {
+            write!(f, "/{total}")?;
+        }
+        match &self.message {
+            Some(message) => write!(f, " {}", head(&one_line(message), MAX_MESSAGE)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Progress {
+    /// Progress of a call to `server` on behalf of `caller`. `pause` stops the clock while the caller is asked
+    /// something.
+    #[must_use]
+    pub fn made_for(caller: Arc<dyn Caller>, server: &str, pause: Arc<Pause>) -> Self {
+        let made_for = Some(MadeFor { caller, server: server.to_owned() });
+        Self { made_for, pause, ..Self::default() }
+    }
+
+    /// Sets which questions of the server are forwarded.
+    #[must_use]
+    pub fn relaying(self, relays: Relays) -> Self {
+        Self { relays, ..self }
+    }
+
+    /// Sets the trace that the call belongs to.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceContext>) -> Self {
+        Self { trace: trace.map(Arc::new), ..self }
+    }
+
+    /// Sets the number of the call in its run, and its digest.
+    #[must_use]
+    pub fn of_call(self, number: u64, digest: &str) -> Self {
+        Self { call: Some((number, digest.into())), ..self }
+    }
+
+    /// Number of the call in its run.
+    #[must_use]
+    pub fn call(&self) -> Option<u64> {
+        self.call.as_ref().map(|(number, _)| *number)
+    }
+
+    /// Digest of the call.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        self.call.as_ref().map_or("", |(_, digest)| digest)
+    }
+
+    /// Takes the memory of the answer from `room`.
+    #[must_use]
+    pub fn in_room(self, room: ReservedMemory) -> Self {
+        Self { room, ..self }
+    }
+
+    /// Reservation for the answer's memory.
+    #[must_use]
+    pub fn room(&self) -> &ReservedMemory {
+        &self.room
+    }
+
+    /// Trace context for the server.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_deref()
+    }
+
+    /// Reports to all watchers.
+    pub fn report(&self, report: Report) {
+        self.reports.send_replace(report);
+    }
+
+    /// Watches further reports; one that is replaced before it is read is lost.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Report> {
+        self.reports.subscribe()
+    }
+
+    /// Client capabilities that the server may be told of.
+    #[must_use]
+    pub fn abilities(&self) -> Option<Value> {
+        let mut abilities = self.caller()?.abilities();
+        if let Value::Object(offered) = &mut abilities {
+            offered.retain(|ability, _| match ability.as_str() {
+                "elicitation" => self.relays.elicitation == Relay::Ask,
+                "sampling" => self.relays.sampling == Relay::Ask,
+                _ => true,
+            });
+        }
+        Some(abilities)
+    }
+
+    /// The client behind the call, if any.
+    #[must_use]
+    pub fn caller(&self) -> Option<&Arc<dyn Caller>> {
+        self.made_for.as_ref().map(|made_for| &made_for.caller)
+    }
+
+    /// Time that does not count for the call.
+    #[must_use]
+    pub fn pause(&self) -> &Arc<Pause> {
+        &self.pause
+    }
+
+    /// Asks the client a question of the server.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED` without a client to ask, or without an answer; [`Progress::refusal`] keeps it.
+    pub async fn ask(&self, question: Question) -> Result<Value> {
+        let method = question.ask.method();
+        let answer = match (&self.made_for, self.admit(question.ask)) {
+            (Some(MadeFor { caller, server }), Ok(())) => {
+                let _held = self.pause.hold();
+                let params = redact::json(Surface::Output(Results::Secrets), question.params);
+                caller.ask(Speaker::Server(server), Question { params, ..question }).await
+            }
+            (Some(_), Err(refused)) => Err(refused),
+            (None, _) => Err(denied("no client is connected that could be asked")),
+        };
+        if let Err(error) = &answer {
+            *self.refused.lock() = Some(format!("the server asked for `{method}`: {}", error.message));
+        }
+        answer
+    }
+
+    /// Counts a question, and refuses those not configured or over the limit.
+    fn admit(&self, ask: Ask) -> Result<()> {
+        let (relay, key) = match ask {
+            Ask::Elicitation => (self.relays.elicitation, "elicitation"),
+            Ask::Sampling => (self.relays.sampling, "sampling"),
+            Ask::Roots => (Relay::Ask, ""),
+        };
+        if relay == Relay::Never {
+            let hint = format!("`{key} = \"ask\"` of the server in forge.toml passes its questions on");
+            return Err(denied("the configuration does not let this server ask").hint(hint));
+        }
+        let before = self.asked.fetch_add(1, Ordering::Relaxed);
+        if before < limits::CALL_QUESTIONS.max {
+            return Ok(());
+        }
+        Err(limits::CALL_QUESTIONS.exceeded(ErrorCode::ApprovalDenied, before + 1))
+    }
+
+    /// Reason why a question of the server stayed unanswered.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.lock().clone()
+    }
+
+    /// Forwards a log entry of the server if the client wants it.
+    pub fn log(&self, entry: LogEntry) {
+        if let Some(MadeFor { caller, server }) = &self.made_for
+            && caller.log_level().is_some_and(|level| entry.level >= level)
+        {
+            // Measured before redaction: a cut could leave half of a secret.
+            let size = entry.data.to_string().len();
+            let data = match size <= limits::LOG_ENTRY.max {
+                true => redact::json(Surface::Output(Results::Secrets), entry.data),
+                false => json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message),
+            };
+            caller.log(server, LogEntry { data, ..entry });
+        }
+    }
+}
+
+fn denied(why: &str) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("last", &*self.reports.borrow()).finish_non_exhaustive()
+    }
+}

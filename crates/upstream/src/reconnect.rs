@@ -1,0 +1,523 @@
+//! Connects on first use and reconnects after a failure. Every connection lists its tools before the first operation;
+//! an operation goes out only if its tool, resource or prompt is listed there as the caller knows it.
+
+mod lists;
+mod rotate;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::events::{Changes, Event, EventSender};
+use super::reading::{Reading, changed};
+use super::{Answer, Listing, Operation, Progress, Upstream};
+use base::error::{Error, ErrorCode, Result};
+use base::task::Task;
+use state::LoginVersion;
+
+pub use rotate::Rotate;
+use rotate::Rotation;
+
+/// Delay after the first failed attempt; each further failure doubles it, up to [`ConnectionSettings::max_backoff`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Timeout of the liveness probe of a connection in doubt.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Connects to a server.
+#[async_trait]
+pub(super) trait Connect: Send + Sync + 'static {
+    /// The connection.
+    type Link: Link;
+
+    /// Version of the login. A new version retries a failed attempt at once.
+    fn version(&self) -> Option<LoginVersion> {
+        None
+    }
+
+    /// Starts or reaches the server and performs the handshake.
+    ///
+    /// # Errors
+    /// `TRANSPORT_DEAD` with the reason.
+    async fn connect(&self) -> Result<Self::Link>;
+
+    /// Adds the last words of a process to the error of its start.
+    async fn with_last_words(&self, error: Error) -> Error {
+        error
+    }
+}
+
+/// One connection.
+#[async_trait]
+pub(super) trait Link: Send + Sync + 'static {
+    /// Performs one operation. If it takes several requests, asks `rounds` before each later one.
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer>;
+
+    /// True once the connection has ended: only a new one can serve the next call.
+    fn is_closed(&self) -> bool;
+
+    /// Liveness probe: true if the server gives any answer.
+    async fn answers(&self) -> bool;
+
+    /// True if each request may reach another server, so that only a validated list stands for a connection.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
+    /// Waits for lists beside the tools that the last reading went on without.
+    async fn listed(&self) {}
+
+    /// List changes announced by the server so far.
+    fn changes(&self) -> Changes {
+        Changes::default()
+    }
+}
+
+/// Admission of the later requests of one operation.
+#[async_trait]
+pub(super) trait Rounds: Send + Sync {
+    /// Admits the next request.
+    ///
+    /// # Errors
+    /// The definition differs from the one that the first request was compared with.
+    async fn go_on(&self) -> Result<()>;
+}
+
+/// Lists have no rounds.
+#[async_trait]
+impl Rounds for () {
+    async fn go_on(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An upstream that replaces a dead connection. A call in flight when the connection dies, or that a failing server answers, is
+/// retried once, if it cannot have reached the server or if a second execution does no harm.
+pub(super) struct Reconnect<C: Connect> {
+    shared: Arc<Shared<C>>,
+}
+
+struct Shared<C: Connect> {
+    connector: C,
+    settings: ConnectionSettings,
+    events: EventSender,
+    state: Mutex<LinkState<C::Link>>,
+    /// Number of the last reading.
+    readings: AtomicU64,
+    /// A list read for a call, until the refresher takes it.
+    untaken: Mutex<Option<(Arc<Reading>, Listing)>>,
+    /// A call was abandoned before its answer. The server may be slow, or may have lost this session, as an HTTP server
+    /// does on restart.
+    doubt: AtomicBool,
+    usage: Mutex<Usage>,
+    /// Closes the idle connection.
+    idle_stop: Mutex<Option<Task>>,
+}
+
+/// Connection settings of one server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionSettings {
+    /// Time for start, handshake and the first list together.
+    pub(super) connect: Duration,
+    /// Time for each later list.
+    pub(super) list: Duration,
+    /// Validity of a list of a server without sessions; `None` uses the server's `ttlMs`.
+    pub(super) refresh: Option<Duration>,
+    /// Idle time after which the connection is closed; `None` keeps it open.
+    pub(super) idle_stop: Option<Duration>,
+    /// False connects once only: what fails or ends stays so.
+    pub(super) reconnect: bool,
+    /// Longest delay between attempts.
+    pub(super) max_backoff: Duration,
+}
+
+/// Calls in flight, or the time since the last one ended.
+struct Usage {
+    calls: usize,
+    since: Instant,
+}
+
+/// A connection with the list read on it.
+struct Live<L> {
+    link: Arc<L>,
+    reading: Arc<Reading>,
+}
+
+impl<L> Clone for Live<L> {
+    fn clone(&self) -> Self {
+        Self { link: Arc::clone(&self.link), reading: Arc::clone(&self.reading) }
+    }
+}
+
+/// Receives the outcome of an attempt to connect.
+type Outcome<L> = watch::Receiver<Option<Result<Live<L>>>>;
+
+/// State of the connection.
+enum LinkState<L> {
+    Never,
+    /// Connecting, probing a connection in doubt, or listing again. The attempt outlives its callers, so that a slow
+    /// start does not begin again with every call.
+    Connecting {
+        made: Outcome<L>,
+        task: AbortHandle,
+        pause: Duration,
+    },
+    Live(Live<L>),
+    /// The last attempt failed, or the only connection ended; the error stands until `retry_at`, if ever.
+    Failed {
+        error: Error,
+        pause: Duration,
+        retry_at: Option<Instant>,
+        /// Login version of the attempt.
+        version: Option<LoginVersion>,
+        /// The connection, if only the list failed.
+        link: Option<Arc<L>>,
+    },
+}
+
+/// Starting point of an attempt.
+struct Basis<L> {
+    link: Option<Arc<L>>,
+    /// The last reading on that connection.
+    last: Option<Arc<Reading>>,
+    /// The connection must pass a liveness probe first.
+    in_doubt: bool,
+    /// That reading is no longer valid.
+    is_stale: bool,
+    /// The caller wants the list itself.
+    is_wanted: bool,
+    /// A new connection may be made.
+    may_connect: bool,
+}
+
+impl<L> Basis<L> {
+    /// A connection that nothing is known of yet.
+    fn new_connection() -> Self {
+        Self { link: None, last: None, in_doubt: false, is_stale: true, is_wanted: false, may_connect: true }
+    }
+}
+
+/// Error of an attempt, and the connection if only the list failed.
+type Failure<L> = (Error, Option<Arc<L>>);
+
+impl<C: Connect> Reconnect<C> {
+    pub(super) fn new(connector: C, settings: ConnectionSettings, events: EventSender) -> Self {
+        let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
+        let shared = Shared {
+            connector,
+            settings,
+            events,
+            state: Mutex::new(LinkState::Never),
+            readings: AtomicU64::new(0),
+            untaken: Mutex::default(),
+            doubt: AtomicBool::new(false),
+            usage,
+            idle_stop: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Replaces its connection by one with secrets that are read anew.
+    pub(super) fn rotation(&self) -> Arc<dyn Rotate> {
+        Arc::new(Rotation(Arc::downgrade(&self.shared)))
+    }
+}
+
+/// A live connection, or an attempt to wait for.
+enum Found<L> {
+    Live(Live<L>),
+    Attempt(Outcome<L>),
+}
+
+impl<C: Connect> Shared<C> {
+    /// The live connection. Callers share an attempt that is under way.
+    async fn live(self: &Arc<Self>, operation: &Operation) -> Result<Live<C::Link>> {
+        let mut made = match self.live_or_attempt(operation)? {
+            Found::Live(live) => return Ok(live),
+            Found::Attempt(made) => made,
+        };
+        match made.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(made)) => made.clone(),
+            _ => Err(Error::new(ErrorCode::TransportDead, "the attempt to connect was given up")),
+        }
+    }
+
+    /// Replaces a connection by `next`, unless another has replaced it meanwhile.
+    fn discard(&self, link: &Arc<C::Link>, next: LinkState<C::Link>) {
+        let mut state = self.state.lock();
+        if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, link)) {
+            *state = next;
+        }
+    }
+
+    /// State after a connection ended with `error`.
+    fn ended(&self, error: &Error) -> LinkState<C::Link> {
+        if self.settings.reconnect {
+            return LinkState::Never;
+        }
+        let (error, version) = (last(error), self.connector.version());
+        LinkState::Failed { error, pause: FIRST_PAUSE, retry_at: None, version, link: None }
+    }
+
+    /// The connection if it is healthy and its list valid, else the attempt under way, or a new one.
+    fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
+        let mut state = self.state.lock();
+        let is_wanted = matches!(operation, Operation::List);
+        let mut basis = Basis { is_wanted, ..Basis::new_connection() };
+        let pause = match &*state {
+            LinkState::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
+            LinkState::Live(live) if !live.link.is_closed() => {
+                let in_doubt = self.doubt.swap(false, Ordering::Relaxed);
+                let (reading, changes) = (&live.reading, live.link.changes());
+                if reading.is_current(changes, operation) && !in_doubt {
+                    return Ok(Found::Live(live.clone()));
+                }
+                // Other callers may wait for the same attempt.
+                let is_current = reading.is_current(changes, &Operation::List);
+                // A list proves as well as a probe that the server answers.
+                let is_stateless = live.link.is_stateless();
+                (basis.in_doubt, basis.is_stale) = (in_doubt && !is_stateless, !is_current || is_stateless);
+                (basis.link, basis.last) = (Some(Arc::clone(&live.link)), Some(Arc::clone(&live.reading)));
+                basis.may_connect = self.settings.reconnect;
+                FIRST_PAUSE
+            }
+            LinkState::Failed { error, retry_at, version, .. }
+                if retry_at.is_none_or(|at| Instant::now() < at) && *version == self.connector.version() =>
+            {
+                return Err(error.clone());
+            }
+            LinkState::Failed { pause, link, .. } => {
+                basis.link = link.clone().filter(|link| !link.is_closed());
+                basis.in_doubt = self.doubt.swap(false, Ordering::Relaxed);
+                (*pause * 2).min(self.settings.max_backoff)
+            }
+            LinkState::Live(_) => {
+                basis.may_connect = self.settings.reconnect;
+                FIRST_PAUSE
+            }
+            LinkState::Never => FIRST_PAUSE,
+        };
+        let (tell, made) = watch::channel(None);
+        let shared = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let version = shared.connector.version();
+            let before = basis.link.clone();
+            let attempt = shared.attempt(basis).await;
+            shared.settle(&attempt, version);
+            if let Ok(live) = &attempt
+                && before.is_none_or(|before| !Arc::ptr_eq(&before, &live.link))
+            {
+                shared.watch_usage(&live.link);
+            }
+            tell.send_replace(Some(attempt.map_err(|(error, _)| error)));
+        });
+        *state = LinkState::Connecting { made: made.clone(), task: task.abort_handle(), pause };
+        Ok(Found::Attempt(made))
+    }
+
+    /// Makes the connection of `basis` live, or a new one, and reads the list on it.
+    async fn attempt(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
+        if let Some(link) = &basis.link
+            && (!basis.in_doubt || self.answers(link).await)
+        {
+            if let Some(last) = basis.last.as_ref().filter(|_| !basis.is_stale) {
+                return Ok(Live { link: Arc::clone(link), reading: Arc::clone(last) });
+            }
+            match self.read(link, &basis, self.settings.list).await {
+                // It was dead already: only a new one can serve.
+                Err(error) if error.code == ErrorCode::TransportDead => {}
+                Err(error) => return Err((error, Some(Arc::clone(link)))),
+                Ok(reading) => return Ok(Live { link: Arc::clone(link), reading }),
+            }
+        }
+        if !basis.may_connect {
+            return Err((Error::new(ErrorCode::TransportDead, "the connection has ended"), None));
+        }
+        self.connected(basis).await
+    }
+
+    /// Makes a connection and reads the list on it.
+    async fn connected(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
+        let connected = async {
+            let link = self.connector.connect().await.map(Arc::new).map_err(|error| (error, None))?;
+            match self.read(&link, &Basis { last: None, ..basis }, self.settings.connect).await {
+                Ok(reading) => Ok(Live { link, reading }),
+                Err(error) if error.code == ErrorCode::TransportDead => Err((error, None)),
+                Err(error) => Err((error, Some(link))),
+            }
+        };
+        let limit = self.settings.connect;
+        match tokio::time::timeout(limit, connected).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let error = Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"))
+                    .hint("raise `connect_timeout`, or start the server by hand to see what it waits for");
+                Err((self.connector.with_last_words(error).await, None))
+            }
+        }
+    }
+
+    async fn answers(&self, link: &C::Link) -> bool {
+        tokio::time::timeout(PROBE, link.answers()).await == Ok(true)
+    }
+
+    /// Counts a call on the connection until the guard drops.
+    fn enter(self: &Arc<Self>) -> Using<C> {
+        self.usage.lock().calls += 1;
+        Using(Arc::clone(self))
+    }
+
+    /// Closes `link` after the configured idle time. Replaces the watch of an earlier connection.
+    fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
+        let Some(after) = self.settings.idle_stop else { return };
+        let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
+        let idle_stop = Task::spawn(async move {
+            let mut wait = after;
+            loop {
+                tokio::time::sleep(wait).await;
+                let (Some(shared), Some(link)) = (shared.upgrade(), link.upgrade()) else { return };
+                let idle = match &*shared.usage.lock() {
+                    Usage { calls: 0, since } => since.elapsed(),
+                    _ => Duration::ZERO,
+                };
+                if idle >= after {
+                    shared.discard(&link, LinkState::Never);
+                    shared.events.tell(Event::IdleStopped);
+                    return;
+                }
+                wait = after - idle;
+            }
+        });
+        *self.idle_stop.lock() = Some(idle_stop);
+    }
+
+    fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<LoginVersion>) {
+        let mut state = self.state.lock();
+        let pause = if let LinkState::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
+        *state = match attempt {
+            Ok(live) => LinkState::Live(live.clone()),
+            Err((error, link)) => {
+                // Half of it is jitter, so that servers that failed together do not retry together.
+                let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+                let is_last = link.is_none() && !self.settings.reconnect;
+                let error = if is_last { last(error) } else { error.clone() };
+                let retry_at = (!is_last).then(|| Instant::now() + wait);
+                LinkState::Failed { error, pause, retry_at, version, link: link.clone() }
+            }
+        };
+    }
+}
+
+/// A call in flight.
+struct Using<C: Connect>(Arc<Shared<C>>);
+
+impl<C: Connect> Drop for Using<C> {
+    fn drop(&mut self) {
+        let mut usage = self.0.usage.lock();
+        usage.calls -= 1;
+        usage.since = Instant::now();
+    }
+}
+
+impl<C: Connect> Drop for Reconnect<C> {
+    fn drop(&mut self) {
+        if let LinkState::Connecting { task, .. } = &*self.shared.state.lock() {
+            task.abort();
+        }
+    }
+}
+
+/// Puts the connection in doubt when the call is dropped before its answer.
+struct Unanswered<'a> {
+    doubt: &'a AtomicBool,
+    answered: bool,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.doubt.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[async_trait]
+impl<C: Connect> Upstream for Reconnect<C> {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let shared = &self.shared;
+        let is_list = matches!(operation, Operation::List);
+        let mut repeated = false;
+        let _using = shared.enter();
+        loop {
+            if is_list && let Some(listing) = shared.take() {
+                return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
+            }
+            let mut live = shared.live(operation).await.map_err(Error::without_effect)?;
+            let is_of_tools = matches!(operation, Operation::Tool { .. } | Operation::List | Operation::Connect);
+            if live.reading.is_partial && !is_of_tools {
+                live.link.listed().await;
+                live = shared.live(operation).await.map_err(Error::without_effect)?;
+            }
+            let Live { link, reading } = live;
+            if matches!(operation, Operation::Connect) {
+                return Ok(Answer::Listing(Listing::default()));
+            }
+            // It may just have been read.
+            if is_list && let Some(listing) = shared.take() {
+                return Ok(Answer::Listing(listing));
+            }
+            reading.check(operation).map_err(|why| changed("not called", &why).without_effect())?;
+            let asked = is_list.then(|| shared.ask(&link));
+            let mut call = Unanswered { doubt: &shared.doubt, answered: false };
+            let answer = link.call(operation, progress, &Same { upstream: shared, link: &link, operation }).await;
+            call.answered = true;
+            let error = match (answer, asked) {
+                (Ok(Answer::Listing(listing)), Some(asked)) => {
+                    return shared.renew(asked, &link, listing).await.map(Answer::Listing);
+                }
+                (Ok(answer), _) => return Ok(answer),
+                (Err(error), _) => operation.warned(error),
+            };
+            match error.code {
+                ErrorCode::TransportDead => shared.discard(&link, shared.ended(&error)),
+                _ if error.is_transient => {}
+                _ => return Err(error),
+            }
+            if repeated || error.is_doubtful {
+                return Err(error);
+            }
+            repeated = true;
+        }
+    }
+}
+
+/// Admits later rounds of an operation on the connection of the first one, while its list is unchanged.
+struct Same<'a, C: Connect> {
+    upstream: &'a Arc<Shared<C>>,
+    link: &'a Arc<C::Link>,
+    operation: &'a Operation,
+}
+
+#[async_trait]
+impl<C: Connect> Rounds for Same<'_, C> {
+    async fn go_on(&self) -> Result<()> {
+        let live = self.upstream.live(self.operation).await?;
+        // One that was replaced is open as long as calls are on it.
+        if !Arc::ptr_eq(&live.link, self.link) && self.link.is_closed() {
+            return Err(Error::new(ErrorCode::TransportDead, "the connection ended between two rounds of the call"));
+        }
+        live.reading.check(self.operation).map_err(|why| changed("stopped after its first round", &why))
+    }
+}
+
+/// The error of a server that is not connected again.
+fn last(error: &Error) -> Error {
+    error.clone().hint("its `reconnect` is false: restart the gateway to connect again")
+}
