@@ -127,7 +127,7 @@ async fn list(journals: &Journals, newest: &Newest, format: Format, ui: Ui) -> R
 fn state(run: &Run, recorded: &Recorded) -> String {
     match &recorded.end {
         _ if run.file.is_running => "running".to_owned(),
-        Some(end) => end.outcome.clone(),
+        Some(end) => end.outcome.to_string(),
         None => "died".to_owned(),
     }
 }

@@ -192,7 +192,7 @@ async fn misbehaves(language: Language, behaviour: &str, verdict: Verdict) -> Re
     let execution = run(&gateway, &session, language, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // No call was made that was answered after the budget was spent, or that came after the end.
-    let made = execution.calls.iter().filter(|call| call.verdict == forgefs::run::broker::Verdict::Allowed).count();
+    let made = execution.calls.iter().filter(|call| call.verdict == forgefs::state::audit::Verdict::Allowed).count();
     if made > 20 || execution.calls.len() > 121 || execution.calls.iter().any(|call| call.tool == "erase") {
         return Err(format!("{made} calls of {}: {:?}", execution.calls.len(), execution.calls.last()).into());
     }

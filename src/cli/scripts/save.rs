@@ -11,6 +11,7 @@ use super::super::shapes::{self, Format};
 use super::super::ui::Ui;
 use super::super::{Failure, Global, runs};
 use base::error::ErrorCode;
+use base::outcome::Outcome;
 use catalog::people;
 use config::Limits;
 use redact::Surface;
@@ -52,8 +53,8 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         return Err(Failure::usage(format!("run {id} did not end by itself: it is no script to keep"))
             .hint("resume it, and save the run that ends"));
     }
-    let outcome = recorded.end.as_ref().map(|end| end.outcome.clone()).unwrap_or_default();
-    if outcome != "ok" && !args.failed {
+    let outcome = recorded.end.as_ref().map(|end| end.outcome).unwrap_or_default();
+    if outcome != Outcome::Ok && !args.failed {
         return Err(
             Failure::usage(format!("run {id} failed ({outcome})")).hint("save a run that succeeded, or give --failed")
         );

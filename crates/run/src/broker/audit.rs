@@ -4,14 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use wire::{EngineInfo, Language, Layer, LayerName};
+use wire::{EngineInfo, Language, Layer};
 
 use super::board::Place;
-use super::ledger::StashUse;
 use super::record::preview;
-use super::recorder::{Read, line, rfc3339};
-use super::{Broker, CallRecord, millis};
+use super::recorder::{new_reads, rfc3339};
+use super::{Broker, ExecutionContext, millis};
 use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
 use base::error::ErrorCode;
@@ -19,7 +17,7 @@ use base::outcome::Outcome;
 use base::text::head;
 use config::Amount;
 use redact::Surface;
-use state::audit::Entry;
+use state::audit::{self, CallRecord, Description, Entry, Record};
 
 /// Most bytes of a script in its record.
 const PREVIEW: usize = 1000;
@@ -41,19 +39,15 @@ struct WorkerInfo {
 }
 
 /// Subject of a record.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone)]
 pub(super) enum Subject {
     /// A script.
     Script {
-        /// `javascript` or `starlark`.
         language: Language,
         /// Digest of the script.
         code_hash: String,
         /// Beginning of the script, redacted.
         code: String,
-        /// True for a dry run.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
         dry_run: bool,
     },
     /// A request of the client, recorded if it called a server or much was read since the last record.
@@ -71,59 +65,29 @@ impl Subject {
         let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
         Self::Script { language, code_hash: stubgen::digest(code), code: shown, dry_run }
     }
-}
 
-/// The record: one line of JSON.
-#[derive(Debug, Serialize)]
-struct Record {
-    /// Identifier for `forgefs audit`.
-    id: String,
-    /// Start, UTC (RFC 3339).
-    time: String,
-    /// Session id.
-    session: String,
-    /// Trace id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<String>,
-    /// Client name, as the client gives it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<String>,
-    /// Client whose token it came with; absent for this machine's user.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    principal: Option<String>,
-    /// Its profile, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<Arc<str>>,
-    #[serde(flatten)]
-    subject: Subject,
-    /// Outcome.
-    outcome: Outcome,
-    /// Message of the error that ended it, redacted and cut.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    /// Duration in milliseconds.
-    ms: f64,
-    /// Engine and version; absent if no script ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    engine: Option<String>,
-    /// True if its worker was ready when it came, false if it was started for it; absent if no script ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    warm: Option<bool>,
-    /// Sandbox layers in force.
-    confined: Vec<LayerName>,
-    /// Sandbox layers not in force.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unconfined: Vec<LayerName>,
-    /// Cost of its calls.
-    cost: Amount,
-    /// Every call, in order.
-    calls: Vec<CallRecord>,
-    /// Operations of the stash, in order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stash: Vec<StashUse>,
-    /// The stubs that the session has read since the last record of it.
-    #[serde(flatten)]
-    read: Read,
+    /// The run of it in its session.
+    pub(super) fn of(&self, context: &ExecutionContext, trace: Option<String>) -> Description {
+        let session = &context.session;
+        let run = Description {
+            session: session.id().to_owned(),
+            trace,
+            client: session.client(),
+            principal: session.principal().named().map(str::to_owned),
+            profile: context.profile.clone(),
+            ..Description::default()
+        };
+        match self {
+            Self::Script { language, code_hash, code, dry_run } => Description {
+                language: Some(language.as_str().to_owned()),
+                code_hash: Some(code_hash.clone()),
+                code: Some(code.clone()),
+                dry_run: *dry_run,
+                ..run
+            },
+            Self::Request { request } => Description { request: Some((*request).to_owned()), ..run },
+        }
+    }
 }
 
 impl Audit {
@@ -146,7 +110,7 @@ impl Audit {
         self.finished = true;
         let Some((record, entry)) = self.complete(outcome, error) else { return Vec::new() };
         if self.broker.recorder.log.write(entry).await.is_err() {
-            self.broker.context.session.give_back_reads(record.read.read);
+            self.broker.context.session.give_back_reads(record.read);
         }
         record.calls
     }
@@ -161,29 +125,24 @@ impl Audit {
         }
         let layers = |held: bool| {
             let layers = self.ran_in.iter().flat_map(|ran| ran.layers.iter());
-            layers.filter(|layer| layer.active == held).map(|layer| layer.name).collect()
+            layers.filter(|layer| layer.active == held).map(|layer| layer.name.as_str().to_owned()).collect()
         };
         self.tell(outcome, &calls);
         self.broker.context.board.ended(&calls);
         let session = &self.broker.context.session;
-        let (mut read, objects) = Read::take(session);
+        let (mut reads, objects) = new_reads(session);
         // The record of a run includes all new reads, and needs no other line.
         let before = std::mem::take(&mut *self.broker.recorder.read.lock());
         for (path, seen) in before {
-            read.read.entry(path).or_insert(seen);
+            reads.read.entry(path).or_insert(seen);
         }
         let record = Record {
             id: self.broker.recorder.id.clone(),
             time: rfc3339(self.broker.recorder.begun),
-            session: session.id().to_owned(),
-            trace: self.broker.trace.id(),
-            client: session.client(),
-            principal: session.principal().named().map(str::to_owned),
-            profile: self.broker.context.profile.clone(),
-            subject: self.broker.recorder.subject.clone(),
+            run: self.broker.recorder.subject.of(&self.broker.context, self.broker.trace.id()),
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),
-            ms: millis(self.started),
+            ms: Some(millis(self.started)),
             engine: self.ran_in.as_ref().map(|ran| ran.engine.to_string()),
             warm: self.ran_in.as_ref().map(|ran| ran.warm),
             confined: layers(true),
@@ -191,9 +150,11 @@ impl Audit {
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
             stash: self.broker.ledger.stash_uses(),
-            read,
+            read: reads.read,
+            read_part: reads.read_part,
+            read_count: reads.read_count,
         };
-        let entry = Entry { lines: line(&record), objects };
+        let entry = Entry { lines: audit::line(&record), objects };
         Some((record, entry))
     }
 }
@@ -223,14 +184,14 @@ impl Audit {
                 .iter()
                 .filter(|call| call.outcome != Outcome::Planned)
                 .map(|call| EndedCall {
-                    id: call.id,
+                    span: call.span,
                     server: is_known(&call.server).then_some(call.server.as_str()),
                     method: call.method,
                     target: if call.method == Some("tools/call") { &call.tool } else { "" },
                     outcome: call.outcome,
                     refused: !call.sent,
                     began: call.began,
-                    took: Duration::from_secs_f64(call.ms.max(0.0) / 1000.0),
+                    took: Duration::from_secs_f64(call.ms.unwrap_or_default().max(0.0) / 1000.0),
                     sent: call.args_bytes,
                     received: call.answer_bytes,
                     cost: call.cost,
@@ -249,7 +210,7 @@ impl Drop for Audit {
         if let Some((record, entry)) = self.complete(Outcome::Failed(ErrorCode::Cancelled), None)
             && self.broker.recorder.log.write_now(&entry).is_err()
         {
-            self.broker.context.session.give_back_reads(record.read.read);
+            self.broker.context.session.give_back_reads(record.read);
         }
     }
 }

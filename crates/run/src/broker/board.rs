@@ -8,12 +8,13 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use wire::Language;
 
+use super::Broker;
 use super::audit::Subject;
-use super::{Broker, CallRecord};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
 use base::principal::LOCAL;
+use state::audit::CallRecord;
 
 /// Latest calls of a server whose times are kept.
 const TIMES: usize = 256;
@@ -109,7 +110,7 @@ impl Board {
             let tally = tallies.entry(call.server.clone()).or_default();
             tally.calls += 1;
             tally.failed += u64::from(call.outcome != Outcome::Ok);
-            tally.took.push_back(call.ms);
+            tally.took.push_back(call.ms.unwrap_or_default());
             if tally.took.len() > TIMES {
                 tally.took.pop_front();
             }

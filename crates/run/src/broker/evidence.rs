@@ -12,7 +12,6 @@ use wire::{Json, Op, Outcome};
 
 use super::ledger::Call;
 use super::policy::PendingCall;
-use super::record::Verdict;
 use super::{Approver, Broker, is_repeatable};
 use crate::runs::Live;
 use crate::session::Consent;
@@ -21,6 +20,7 @@ use base::labels::Held;
 use base::labels::Labels;
 use base::task;
 use redact::Surface;
+use state::audit::Verdict;
 use state::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer, unix_ms};
 use upstream::Operation;
 
@@ -104,7 +104,7 @@ impl Evidence {
 
     /// Writes the end of a run that was given up, which held data of `labels`.
     pub fn cancelled(&self, labels: Labels) {
-        let outcome = base::error::code_name(ErrorCode::Cancelled);
+        let outcome = base::outcome::Outcome::Failed(ErrorCode::Cancelled);
         let output = self.live.as_ref().map(|live| live.output()).unwrap_or_default();
         let at_ms = unix_ms(SystemTime::now());
         self.ended(End { at_ms, outcome, engine: None, value: None, error: None, explained: None, output, labels });

@@ -6,32 +6,20 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use serde::Serialize;
 
 use super::millis;
-use super::record::{CallRecord, Verdict, preview};
-use crate::telemetry::CallId;
+use super::record::preview;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
 use config::Amount;
+use state::audit::{CallRecord, StashUse, Verdict};
 
 /// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
 
 /// Operations of the stash that a record shows.
 const MAX_STASH: usize = 200;
-
-/// One operation of the stash.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct StashUse {
-    /// `put`, `get` or `delete`.
-    op: &'static str,
-    /// The key, redacted and cut.
-    key: String,
-    /// Bytes of the value that was put or found.
-    bytes: usize,
-}
 
 /// The calls of one execution in the order they were made.
 pub struct Ledger {
@@ -89,7 +77,7 @@ impl Ledger {
     pub(super) fn stash(&self, op: &'static str, key: &str, bytes: usize) {
         let mut stash = self.stash.lock();
         if stash.len() < MAX_STASH {
-            stash.push(StashUse { op, key: preview(key), bytes });
+            stash.push(StashUse { op: op.to_owned(), key: preview(key), bytes });
         }
     }
 
@@ -190,9 +178,9 @@ impl Call<'_> {
     }
 
     /// Notes that it is sent, with its span.
-    pub(super) fn sent(&mut self, id: Option<CallId>) {
+    pub(super) fn sent(&mut self, span: Option<[u8; 8]>) {
         let mut record = self.record.lock();
-        (record.sent, record.id) = (true, id);
+        (record.sent, record.span) = (true, span);
     }
 
     /// True once it was sent.
@@ -223,7 +211,7 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.record.lock().ms = millis(self.opened);
+        self.record.lock().ms = Some(millis(self.opened));
     }
 }
 

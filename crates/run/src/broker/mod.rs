@@ -28,7 +28,7 @@ mod parked;
 mod placeholders;
 mod planned;
 mod policy;
-mod record;
+pub mod record;
 mod recorder;
 mod resources;
 mod sample;
@@ -57,6 +57,7 @@ use catalog::manifest::{ServerEntry, ServerState};
 use config::{Amount, Required};
 use redact::{Mentions, Surface};
 use state::DryRun;
+use state::audit::{CallRecord, Verdict};
 use state::journal::RunOp;
 use state::spending::{Account, Item};
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
@@ -72,7 +73,6 @@ pub use evidence::{Evidence, PARTED};
 pub use ledger::Ledger;
 pub use policy::is_read_only;
 pub use policy::{Rules, RulesNow};
-pub use record::{CallRecord, Verdict};
 
 use audit::Subject;
 use base::labels::Held;
@@ -309,7 +309,7 @@ impl Broker {
     /// Puts an invalid call on record.
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
         let labels = self.taint.now().labels;
-        let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
+        let record = task::work_on(args.len(), || record::of_invalid(call, server, what, args, labels));
         match self.ledger.open(record) {
             Ok(mut call) => {
                 let refused = Err::<Value, Error>(call.refused(error.clone()));
@@ -324,7 +324,8 @@ impl Broker {
     async fn dispatch(&self, number: u64, asked: &PendingCall<'_>) -> Result<Value> {
         let taint = self.taint.now();
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
-        let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
+        let record =
+            CallRecord { instance: instance.map(Into::into), ..record::of(number, asked, taint.labels.clone()) };
         let mut call = self.ledger.open(record)?;
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
@@ -354,14 +355,17 @@ impl Broker {
     async fn admit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: Held) -> Result<Admitted> {
         let rules = self.context.rules_now();
         let reasons = self.decide(&rules, asked, &taint)?;
+        let mut approval = None;
         let verdict = match reasons.is_empty() {
             true => Verdict::Allowed,
             false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
-            false => Verdict::Approved(Box::pin(self.approve(call, asked, &reasons)).await?),
-        };
-        let approval = match &verdict {
-            Verdict::Approved(Approval::Waited { id, .. }) => Some(Arc::clone(id)),
-            _ => None,
+            false => {
+                let consent = Box::pin(self.approve(call, asked, &reasons)).await?;
+                if let Approval::Waited { id, .. } = &consent {
+                    approval = Some(Arc::clone(id));
+                }
+                Verdict::Approved(consent.to_string())
+            }
         };
         call.admitted(verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
@@ -428,7 +432,7 @@ impl Broker {
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let ready = async {
-            let logged = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await?;
+            let logged = self.recorder.sent(&call.record(), &self.context, self.trace.id()).await?;
             self.still_admitted(asked, admitted)?;
             self.use_up(call, admitted.approval.as_deref()).await?;
             let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use serde::Serialize;
 
+use super::ExecutionContext;
 use super::audit::Subject;
-use super::{CallRecord, Verdict};
-use crate::session::{self, Session};
+use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::random;
 use config::Required;
-use state::audit::{self, Entry};
+use state::audit::{self, Begun, CallRecord, Entry, Read, Reads};
 
 /// Records the calls of one execution, and the execution itself.
 #[derive(Debug)]
@@ -27,72 +26,14 @@ pub(super) struct Recorder {
     /// True once a line describes the run.
     has_begun: AtomicBool,
     /// Reads of the session that no record had when that line was written.
-    pub(super) read: Mutex<BTreeMap<String, session::Read>>,
+    pub(super) read: Mutex<BTreeMap<String, Read>>,
 }
 
-/// A call about to be sent: one line of JSON.
-#[derive(Debug, Serialize)]
-struct Sent<'a> {
-    /// `sent`; final records have no such field.
-    event: &'static str,
-    /// The `id` of the run's final record.
-    run: &'a str,
-    /// Call number of the script.
-    call: u64,
-    /// Time, UTC (RFC 3339).
-    time: String,
-    server: &'a str,
-    tool: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<&'a str>,
-    args: &'a str,
-    /// Full digest of the arguments.
-    args_hash: &'a str,
-    args_bytes: usize,
-    /// The decision, with the approval if there was one.
-    verdict: &'a Verdict,
-    /// Description of the run, on its first line.
-    #[serde(flatten)]
-    begun: Option<Begun<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Begun<'a> {
-    session: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    principal: Option<&'a str>,
-    #[serde(flatten)]
-    subject: &'a Subject,
-    #[serde(flatten)]
-    read: Read,
-}
-
-/// Reads of a session: the stubs that no record has yet, and where the others are.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Read {
-    /// Stubs by path.
-    pub(super) read: BTreeMap<String, session::Read>,
-    /// Number of the session's last record with reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read_part: Option<u64>,
-    /// Number of all reads of the session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read_count: Option<usize>,
-}
-
-impl Read {
-    /// Takes the new reads of a session, with their texts.
-    pub(super) fn take(session: &Session) -> (Self, Vec<(String, Arc<str>)>) {
-        let news = session.take_new_reads();
-        let parts = (news.count > 0).then_some((news.part, news.count));
-        let objects = news.new.values().map(|read| (read.object.clone(), Arc::clone(&read.text))).collect();
-        let (read, part, count) = (news.new, parts.map(|(part, _)| part), parts.map(|(_, count)| count));
-        (Self { read, read_part: part, read_count: count }, objects)
-    }
+/// Takes the new reads of a session, with their texts.
+pub(super) fn new_reads(session: &Session) -> (Reads, Vec<(String, Arc<str>)>) {
+    let news = session.take_new_reads();
+    let objects = news.read.values().map(|read| (read.object.clone(), Arc::clone(&read.text))).collect();
+    (news, objects)
 }
 
 impl Recorder {
@@ -118,40 +59,28 @@ impl Recorder {
     pub(super) async fn sent(
         &self,
         call: &CallRecord,
-        session: &Session,
+        context: &ExecutionContext,
         trace: Option<String>,
     ) -> Result<Option<bool>> {
         let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
         let mut objects = Vec::new();
         let begun = is_first.then(|| {
-            let (read, texts) = Read::take(session);
+            let (reads, texts) = new_reads(&context.session);
             objects = texts;
-            let (client, principal) = (session.client(), session.principal().named());
-            Begun { session: session.id(), trace, client, principal, subject: &self.subject, read }
+            Begun { run: self.subject.of(context, trace), reads }
         });
-        let sent = Sent {
-            event: "sent",
-            run: &self.id,
-            call: call.call,
-            time: rfc3339(SystemTime::now()),
-            server: &call.server,
-            tool: &call.tool,
-            from: call.from.as_deref(),
-            args: &call.args,
-            args_hash: &call.args_hash,
-            args_bytes: call.args_bytes,
-            verdict: &call.verdict,
-            begun,
-        };
-        if self.log.write(Entry { lines: line(&sent), objects }).await.is_ok() {
-            if let Some(begun) = sent.begun {
-                *self.read.lock() = begun.read.read;
+        let lines = audit::sent(&self.id, call, begun.as_ref());
+        let is_written = self.log.write(Entry { lines, objects }).await.is_ok();
+        match begun {
+            Some(begun) if is_written => *self.read.lock() = begun.reads.read,
+            Some(begun) => {
+                self.has_begun.store(false, Ordering::Relaxed);
+                context.session.give_back_reads(begun.reads.read);
             }
-            return Ok((!self.log.is_off()).then_some(true));
+            None => {}
         }
-        if let Some(begun) = sent.begun {
-            self.has_begun.store(false, Ordering::Relaxed);
-            session.give_back_reads(begun.read.read);
+        if is_written {
+            return Ok((!self.log.is_off()).then_some(true));
         }
         if self.log.required() == Required::Calls { Err(no_record()) } else { Ok(Some(false)) }
     }
@@ -165,14 +94,4 @@ pub(super) fn no_record() -> Error {
 
 pub(super) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
-}
-
-/// Serialises an object as a line of the log.
-pub(super) fn line(object: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(object).unwrap_or_else(|error| {
-        tracing::error!(%error, "an audit record has no JSON form");
-        "{}".to_owned()
-    });
-    line.push('\n');
-    line
 }

@@ -6,12 +6,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
-use crate::broker::{Broker, CallRecord, Evidence, Mistake, similar};
+use crate::broker::{Broker, Evidence, Mistake, record, similar};
 use crate::sandbox::{Failure, Script};
 use base::error::{Behaviour, code_name, did_you_mean};
 use base::outcome::Outcome;
 use base::text::{head, push_visible};
 use redact::{Outgoing as _, Redaction, Results, Surface};
+use state::audit::CallRecord;
 
 /// Most frames of a trace.
 const MAX_TRACE: usize = 8;
@@ -193,7 +194,7 @@ impl Failed {
             source_line: self.source_line.map(|line| line.redacted(redaction)),
             trace: self.trace.into_iter().map(|frame| frame.redacted(redaction)).collect(),
             data: self.data.map(|data| data.redacted(redaction)),
-            call: self.call.map(|call| call.redacted(redaction)),
+            call: self.call.map(|call| record::redacted(call, redaction)),
             ..self
         }
     }

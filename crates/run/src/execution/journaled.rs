@@ -9,7 +9,7 @@ use super::{Failed, Request, Waiting};
 use crate::approvals::rfc3339;
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::sandbox::Report;
-use base::error::{Error, ErrorCode, Result, code_name};
+use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
 use base::random;
 use redact::Mentions;
@@ -214,7 +214,7 @@ pub(super) fn waits(broker: &Broker) -> Vec<Waiting> {
 /// Writes the end of a run; without a report its script has not begun.
 pub(super) fn end(broker: &Broker, report: Option<&Report>, result: &Result<Json, Failed>) {
     let Some(evidence) = broker.evidence() else { return };
-    let outcome = result.as_ref().map_or_else(|failed| code_name(failed.code), |_| Outcome::Ok.name().into_owned());
+    let outcome = result.as_ref().map_or_else(|failed| Outcome::Failed(failed.code), |_| Outcome::Ok);
     evidence.ended(End {
         at_ms: unix_ms(SystemTime::now()),
         outcome,

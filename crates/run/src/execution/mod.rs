@@ -20,7 +20,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wire::{Json, Language, Run, Stats};
 
-use crate::broker::{Audit, Broker, CallRecord, Evidence, ExecutionContext, Judgement, Mistake, Plan};
+use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan, record};
 use crate::parts::{Part, clean};
 use crate::sandbox::{self, Report};
 use crate::session::Session;
@@ -34,6 +34,7 @@ use base::task;
 use catalog::Catalog;
 use catalog::findings::{self, Findings, Item};
 use redact::{Outgoing, Surface};
+use state::audit::CallRecord;
 use state::journal::Past;
 
 pub use background::Started;
@@ -391,7 +392,7 @@ impl ExecutionContext {
             error,
             output,
             notes,
-            calls: calls.into_iter().map(|call| call.redacted(shown)).collect(),
+            calls: calls.into_iter().map(|call| record::redacted(call, shown)).collect(),
             dry_run: false,
             plan: None,
             labels: broker.labels(),

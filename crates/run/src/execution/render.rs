@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{Execution, Failed, Waiting};
-use crate::broker::CallRecord;
 use crate::parts::{Part, fit_text, fit_value};
 use base::outcome::Outcome;
 use base::text::BYTES_PER_TOKEN;
+use state::audit::CallRecord;
 
 /// Most calls waiting for approval that an answer names.
 const MAX_WAITING: usize = 10;

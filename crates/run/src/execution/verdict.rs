@@ -34,14 +34,14 @@ impl Played {
             None => {}
         }
         let now = self.expected();
-        let (Some(end), false) = (end, is_cut && end.is_none_or(|end| end.outcome != now.outcome)) else {
+        let (Some(end), false) = (end, is_cut && end.is_none_or(|end| end.outcome.name() != now.outcome)) else {
             let how = if now.outcome == "ok" { "a value".to_owned() } else { now.outcome };
             return same(format!("same {counted}; the recorded run {stopped}, this one ends with {how}"));
         };
         let differ = |what: &str, recorded: &str, now: &str| {
             parted(format!("{what} differs\n  recorded: {}\n  now:      {}", shown(recorded), shown(now)))
         };
-        if end.outcome != now.outcome {
+        if end.outcome.name() != now.outcome {
             let why = end.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             let now_why = now.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             let (recorded, now) = (format!("{}{why}", end.outcome), format!("{}{now_why}", now.outcome));

@@ -5,7 +5,7 @@ use wire::{Json, Language};
 
 use super::{rfc3339, since};
 use crate::parts::{Part, clean, fit_text, fit_value};
-use base::error::{ErrorCode, Result, code_name};
+use base::error::{ErrorCode, Result};
 use base::labels::Labels;
 use base::memory;
 use base::outcome::Outcome;
@@ -21,8 +21,8 @@ pub enum RunState {
     Running,
     /// It ended with a value.
     Ok,
-    /// It failed, with this error code.
-    Failed(String),
+    /// It failed.
+    Failed(Outcome),
     /// It was cancelled.
     Cancelled,
     /// Its gateway ended before it did.
@@ -42,11 +42,11 @@ impl RunState {
         }
     }
 
-    fn of(outcome: &str) -> Self {
+    fn of(outcome: Outcome) -> Self {
         match outcome {
-            name if name == Outcome::Ok.name() => Self::Ok,
-            name if name == code_name(ErrorCode::Cancelled) => Self::Cancelled,
-            name => Self::Failed(name.to_owned()),
+            Outcome::Ok => Self::Ok,
+            Outcome::Failed(ErrorCode::Cancelled) => Self::Cancelled,
+            failed => Self::Failed(failed),
         }
     }
 }
@@ -115,7 +115,7 @@ impl Run {
                         run.labels.extend(answered.labels);
                     }
                     Line::Ended(end) => {
-                        run.state = RunState::of(&end.outcome);
+                        run.state = RunState::of(end.outcome);
                         run.elapsed_ms = Some(end.at_ms.saturating_sub(head.at_ms));
                         run.labels.extend(end.labels);
                         (run.value, run.output) = (end.value, end.output);

@@ -13,13 +13,12 @@ pub use approvals::{Approvals, Consent};
 pub use results::{Results, is_json};
 pub use stash::Stash;
 
-use serde::Serialize;
-
 use crate::router::Tenant;
 use base::kept::{BoundedMap, READS, UNRECORDED};
 use base::labels::Held;
 use base::principal::Principal;
 use redact::PlaceholderTable;
+use state::audit::{self, Read};
 use state::{Collection, Counter, Embedded, Kind, State};
 
 /// One session.
@@ -37,18 +36,6 @@ pub struct Session {
     pub stash: Stash,
     /// Consents for the whole session.
     pub approvals: Approvals,
-}
-
-/// A stub that was read.
-#[derive(Debug, Clone, Serialize)]
-pub struct Read {
-    /// Full digest of the tool's definition.
-    pub digest: String,
-    /// Digest of the text: its key in the store.
-    pub object: String,
-    /// The text.
-    #[serde(skip)]
-    pub text: Arc<str>,
 }
 
 /// Stubs that were read, each in its last version. Over the bounds the oldest are forgotten, and count as new when read
@@ -78,17 +65,6 @@ impl Reads {
             self.known.remove(&gone);
         }
     }
-}
-
-/// Reads that no record has yet.
-#[derive(Debug)]
-pub struct NewReads {
-    /// The stubs, by path.
-    pub new: BTreeMap<String, Read>,
-    /// Number of the last record with reads, which is this one if there is anything new.
-    pub part: u64,
-    /// Number of stubs read in the session; one that was forgotten and read again counts again.
-    pub count: usize,
 }
 
 /// A session of the client `local`, with a state of its own.
@@ -202,11 +178,12 @@ impl Session {
 
     /// Takes the reads for a record.
     #[must_use]
-    pub fn take_new_reads(&self) -> NewReads {
+    pub fn take_new_reads(&self) -> audit::Reads {
         let mut reads = self.reads.lock();
-        let new: BTreeMap<String, Read> = reads.unrecorded.take().collect();
-        reads.part += u64::from(!new.is_empty());
-        NewReads { new, part: reads.part, count: reads.count }
+        let read: BTreeMap<String, Read> = reads.unrecorded.take().collect();
+        reads.part += u64::from(!read.is_empty());
+        let (part, count) = (reads.part, reads.count as u64);
+        audit::Reads { read, read_part: (count > 0).then_some(part), read_count: (count > 0).then_some(count) }
     }
 
     /// Reverts [`Session::take_new_reads`] when the record could not be written.
@@ -240,16 +217,16 @@ mod tests {
         for number in 0..2 * limits::READS.max {
             saw(number);
             if session.is_record_due() {
-                assert!(session.take_new_reads().new.len() > limits::READS.max / 2);
+                assert!(session.take_new_reads().read.len() > limits::READS.max / 2);
             }
         }
         let _ = session.take_new_reads();
         assert_eq!((READS.held().entries, UNRECORDED.held().entries), (limits::READS.max, 0));
         saw(2 * limits::READS.max - 1);
-        assert!(session.take_new_reads().new.is_empty(), "it is known");
+        assert!(session.take_new_reads().read.is_empty(), "it is known");
         saw(0);
         let news = session.take_new_reads();
-        assert_eq!((news.new.len(), news.count), (1, 2 * limits::READS.max + 1));
+        assert_eq!((news.read.len(), news.read_count), (1, Some(2 * limits::READS.max as u64 + 1)));
         drop(session);
         assert!(kept::held().iter().all(|held| (held.entries, held.bytes) == (0, 0)));
     }
@@ -265,13 +242,13 @@ mod tests {
         }
         // A forgotten read is on no record: it is new when read again.
         let news = session.take_new_reads();
-        assert_eq!((news.new.len(), news.count), (15, 18));
+        assert_eq!((news.read.len(), news.read_count), (15, Some(18)));
         let texts = || UNRECORDED.held().bytes;
         assert_eq!(texts(), 0);
-        session.give_back_reads(news.new);
+        session.give_back_reads(news.read);
         assert!(texts() > 15 << 20);
         session.saw("/many/0.pyi".to_owned(), "digest", &text);
-        assert!(session.take_new_reads().new.contains_key("/many/0.pyi"));
+        assert!(session.take_new_reads().read.contains_key("/many/0.pyi"));
     }
 
     #[tokio::test]

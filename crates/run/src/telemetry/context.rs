@@ -14,10 +14,6 @@ use super::{Ended, EndedCall, Traces};
 use base::outcome::Outcome;
 use upstream::TraceContext;
 
-/// Span id of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallId(SpanId);
-
 /// Trace context of one execution.
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -58,11 +54,11 @@ impl Trace {
 
     /// Span id of a call, and the trace context for its server. Without spans of our own that is the client's context.
     #[must_use]
-    pub fn call(&self) -> (Option<CallId>, Option<TraceContext>) {
+    pub fn call(&self) -> (Option<[u8; 8]>, Option<TraceContext>) {
         match (&self.own, &self.client) {
             (Some(own), _) => {
                 let id = span_id();
-                (Some(CallId(id)), Some(written(own, id)))
+                (Some(id.to_bytes()), Some(written(own, id)))
             }
             (None, Some(client)) => (None, Some(written(client, client.span_id()))),
             (None, None) => (None, None),
@@ -93,7 +89,7 @@ impl Trace {
 }
 
 fn call_span(own: &SpanContext, call: &EndedCall<'_>) -> Option<SpanData> {
-    let (CallId(id), method, server) = (call.id?, call.method?, call.server?);
+    let (id, method, server) = (SpanId::from_bytes(call.span?), call.method?, call.server?);
     let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let mut attributes = vec![
         KeyValue::new("mcp.method.name", method),

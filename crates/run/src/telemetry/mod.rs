@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use base::outcome::Outcome;
 use config::Amount;
 
-pub use context::{CallId, Trace};
+pub use context::Trace;
 pub use exposition::{Text, serve};
 pub use metrics::{Metrics, ServerState, Snapshot};
 pub use traces::{Traces, end_all};
@@ -68,7 +68,7 @@ pub struct Ended<'a> {
 #[derive(Debug)]
 pub struct EndedCall<'a> {
     /// Span id; `None` if it was never sent.
-    pub id: Option<CallId>,
+    pub span: Option<[u8; 8]>,
     /// The server's identifier; `None` for an unknown server.
     pub server: Option<&'a str>,
     /// Method; `None` if its target is unknown.

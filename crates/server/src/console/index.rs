@@ -1,17 +1,17 @@
 //! What ran: facts of each run of the audit log, the newest in memory, read on as the log grows.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::Deserialize;
 
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
+use base::outcome::Outcome;
 use base::text::head;
-use state::audit::{Follower, UNFINISHED};
+use config::Amount;
+use state::audit::{CallRecord, Follower, Line, Record};
 use state::journal::unix_ms;
 
 /// Most bytes of a script and of an error that are kept.
@@ -39,10 +39,10 @@ pub(super) struct Entry {
     /// Language of a script; `None` for another request.
     pub(super) language: Option<Arc<str>>,
     pub(super) request: Option<Arc<str>>,
-    pub(super) outcome: Arc<str>,
+    pub(super) outcome: Outcome,
     pub(super) error: Option<Box<str>>,
     pub(super) ms: Option<f64>,
-    pub(super) cost: f64,
+    pub(super) cost: Amount,
     /// Beginning of the script.
     pub(super) code: Box<str>,
     pub(super) dry_run: bool,
@@ -55,10 +55,10 @@ pub(super) struct Call {
     pub(super) at_ms: u64,
     pub(super) server: Arc<str>,
     pub(super) tool: Arc<str>,
-    pub(super) outcome: Arc<str>,
+    pub(super) outcome: Outcome,
     pub(super) is_refused: bool,
     pub(super) ms: f64,
-    pub(super) cost: f64,
+    pub(super) cost: Amount,
     pub(super) labels: Arc<[Arc<str>]>,
 }
 
@@ -144,22 +144,13 @@ impl Begun {
     }
 }
 
-/// True for the verdict about a call that was not sent: `denied` and `refused`, with their reasons.
-pub(super) fn is_refused(verdict: &str) -> bool {
-    verdict.starts_with("denied") || verdict.starts_with("refused")
-}
-
 impl Index {
     /// Takes a line of the log; one that is no record is left out, as half a record of a full disk is.
     fn take(&mut self, line: &[u8]) {
-        let Ok(text) = std::str::from_utf8(line) else { return };
-        let Ok(record) = serde_json::from_str::<Record<'_>>(text) else { return };
-        match (&record.event, &record.run) {
-            (Some(_), Some(run)) => {
-                let Ok(call) = serde_json::from_str::<RawCall<'_>>(text) else { return };
-                self.sent(run, &record, &call);
-            }
-            _ => self.ended(record),
+        match std::str::from_utf8(line).ok().and_then(Line::read) {
+            Some(Line::Sent(run, begun, call)) => self.sent(&run, &begun, &call),
+            Some(Line::Ended(record)) => self.ended(&record),
+            None => return,
         }
         if self.open.len() > OPEN || self.open_bytes > limits::CONSOLE_INDEX.max / 2 {
             self.open.clear();
@@ -176,11 +167,11 @@ impl Index {
         }
     }
 
-    fn sent(&mut self, run: &str, record: &Record<'_>, call: &RawCall<'_>) {
+    fn sent(&mut self, run: &str, record: &Record, call: &CallRecord) {
         if self.known.contains(run) {
             return;
         }
-        let call = Call { outcome: self.word("running"), ..self.call(call) };
+        let call = Call { outcome: Outcome::Running, ..self.call(call) };
         if let Some(begun) = self.open.get_mut(run) {
             if begun.calls.len() < CALLS {
                 begun.calls.push(call);
@@ -188,19 +179,21 @@ impl Index {
             }
             return;
         }
-        let mut entry = self.entry(run, record);
-        entry.outcome = self.word(UNFINISHED);
+        let entry = Entry { outcome: Outcome::Unfinished, ..self.entry(run, record) };
         let begun = Begun { entry, calls: vec![call] };
         self.open_bytes += begun.bytes();
         self.open.insert(Arc::clone(&begun.entry.id), begun);
     }
 
-    fn ended(&mut self, record: Record<'_>) {
-        let Some(id) = record.id.as_deref().filter(|id| !self.known.contains(*id)) else { return };
+    fn ended(&mut self, record: &Record) {
+        let id = record.id.as_str();
+        if id.is_empty() || self.known.contains(id) {
+            return;
+        }
         let begun = self.open.remove(id);
         self.open_bytes = self.open_bytes.saturating_sub(begun.as_ref().map_or(0, Begun::bytes));
         let calls = record.calls.iter().take(CALLS).map(|call| self.call(call)).collect();
-        let mut entry = Entry { calls, ..self.entry(id, &record) };
+        let mut entry = Entry { calls, ..self.entry(id, record) };
         // The name of a request is in each record, the begin of a run in its first line.
         if let Some(begun) = begun.filter(|_| entry.at_ms == 0) {
             entry.at_ms = begun.entry.at_ms;
@@ -211,34 +204,35 @@ impl Index {
         self.ended.push_back(entry);
     }
 
-    fn entry(&mut self, id: &str, record: &Record<'_>) -> Entry {
+    fn entry(&mut self, id: &str, record: &Record) -> Entry {
+        let run = &record.run;
         Entry {
             id: head(id, NAME).into(),
             at_ms: millis(&record.time),
-            client: self.word(record.principal.as_deref().unwrap_or(base::principal::LOCAL)),
-            client_name: record.client.as_deref().map(|name| self.word(name)),
-            session: self.word(&record.session),
-            language: record.language.as_deref().map(|word| self.word(word)),
-            request: record.request.as_deref().map(|word| self.word(word)),
-            outcome: self.word(record.outcome.as_deref().unwrap_or(UNFINISHED)),
+            client: self.word(run.principal.as_deref().unwrap_or(base::principal::LOCAL)),
+            client_name: run.client.as_deref().map(|name| self.word(name)),
+            session: self.word(&run.session),
+            language: run.language.as_deref().map(|word| self.word(word)),
+            request: run.request.as_deref().map(|word| self.word(word)),
+            outcome: record.outcome,
             error: record.error.as_deref().map(|error| head(error, MESSAGE).into()),
             ms: record.ms,
-            cost: record.cost.unwrap_or_default(),
-            code: head(record.code.as_deref().unwrap_or_default(), CODE).into(),
-            dry_run: record.dry_run,
+            cost: record.cost,
+            code: head(run.code.as_deref().unwrap_or_default(), CODE).into(),
+            dry_run: run.dry_run,
             calls: Box::default(),
         }
     }
 
-    fn call(&mut self, call: &RawCall<'_>) -> Call {
+    fn call(&mut self, call: &CallRecord) -> Call {
         let labels: Vec<Arc<str>> = call.labels.iter().take(LABELS).map(|label| self.word(label)).collect();
         Call {
-            at_ms: millis(&call.time),
+            at_ms: unix_ms(call.began),
             server: self.word(&call.server),
             tool: self.word(&call.tool),
-            outcome: self.word(&call.outcome),
-            is_refused: is_refused(&call.verdict),
-            ms: call.ms,
+            outcome: call.outcome,
+            is_refused: call.verdict.is_refusal(),
+            ms: call.ms.unwrap_or_default(),
             cost: call.cost,
             labels: labels.into(),
         }
@@ -256,62 +250,8 @@ impl Index {
     }
 }
 
-/// A line of the log: what lists show of it. The line of a call that was sent is a [`RawCall`] too.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Record<'a> {
-    #[serde(borrow)]
-    event: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    run: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    time: Cow<'a, str>,
-    #[serde(borrow)]
-    session: Cow<'a, str>,
-    #[serde(borrow)]
-    client: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    principal: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    language: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    request: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    outcome: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    error: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    code: Option<Cow<'a, str>>,
-    dry_run: bool,
-    ms: Option<f64>,
-    cost: Option<f64>,
-    #[serde(borrow)]
-    calls: Vec<RawCall<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawCall<'a> {
-    #[serde(borrow)]
-    time: Cow<'a, str>,
-    #[serde(borrow)]
-    server: Cow<'a, str>,
-    #[serde(borrow)]
-    tool: Cow<'a, str>,
-    #[serde(borrow)]
-    verdict: Cow<'a, str>,
-    #[serde(borrow)]
-    outcome: Cow<'a, str>,
-    ms: f64,
-    cost: f64,
-    #[serde(borrow)]
-    labels: Vec<Cow<'a, str>>,
-}
-
 /// A time of the log in Unix milliseconds; 0 for what is none.
-pub(super) fn millis(time: &str) -> u64 {
+fn millis(time: &str) -> u64 {
     humantime::parse_rfc3339_weak(time).map_or(0, unix_ms)
 }
 
@@ -344,7 +284,7 @@ mod tests {
             assert!(kept(&index) <= most, "{} bytes", kept(&index));
         }
         assert!(index.open.len() < runs, "all were kept");
-        index.take(br#"{"event":"call","run":"abcdefabcdef","server":"s","tool":"t","verdict":"allowed"}"#);
+        index.take(br#"{"event":"sent","run":"abcdefabcdef","server":"s","tool":"t","verdict":"allowed"}"#);
         assert_eq!(index.open_bytes, kept(&index));
         index.take(br#"{"id":"abcdefabcdef","session":"s","outcome":"ok"}"#);
         assert_eq!((index.open_bytes, index.ended.len()), (kept(&index), 1));

@@ -17,7 +17,8 @@ use super::reply::{self, Refusal, Reply};
 use super::{Asked, Console};
 use base::task::Task;
 use run::approvals::Standing;
-use run::broker::{CallRecord, RunSnapshot};
+use run::broker::RunSnapshot;
+use state::audit::CallRecord;
 use state::journal::unix_ms;
 
 /// Interval at which the stream looks.
@@ -187,7 +188,7 @@ fn call(call: &CallRecord) -> Value {
         "tool": call.tool,
         "args": call.args,
         "began_ms": unix_ms(call.began),
-        "ms": (call.ms > 0.0).then_some(call.ms),
+        "ms": call.ms.filter(|ms| *ms > 0.0),
         "outcome": call.outcome.to_string(),
         "verdict": call.verdict.to_string(),
         "error": call.error,

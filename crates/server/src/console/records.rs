@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Console;
 use super::access::Person;
 use base::error::{Error, ErrorCode, Result};
+use base::outcome::Outcome;
 use base::task;
 use run::execution::{Called, Script, stall};
 use run::replay::{Matching, Player, Tape};
@@ -61,8 +62,9 @@ impl Console {
             return Err(wrong(format!("`{}` is no name of a script", base::text::brief(&wanted.name)), hint));
         }
         let recorded = self.whole(id).await?;
-        let outcome = recorded.end.as_ref().map_or("died", |end| end.outcome.as_str());
-        if outcome != "ok" {
+        let outcome = recorded.end.as_ref().map(|end| end.outcome);
+        if outcome != Some(Outcome::Ok) {
+            let outcome = outcome.map_or("died".into(), Outcome::name);
             let what = format!("run {} ended with {outcome}", recorded.head.run);
             return Err(wrong(what, "save a run that succeeded"));
         }

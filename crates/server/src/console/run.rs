@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use wire::{Language, Op, Outcome};
 
 use super::access::Person;
-use super::index::{is_refused, millis};
 use super::runs::{brief, log};
 use super::{Console, records};
-use base::error::{Error, ErrorCode, Result, code_name};
+use base::error::{Error, ErrorCode, Result};
+use base::outcome::Outcome as Ended;
 use base::task;
 use base::text::{BYTES_PER_TOKEN, brief as cut};
 use catalog::people;
 use run::replay::Asked as Request;
-use state::audit;
-use state::journal::{NESTED, Operation, Recorded, Run};
+use state::audit::{self, CallRecord};
+use state::journal::{NESTED, Operation, Recorded, Run, unix_ms};
 
 /// Most bytes of one answer, and of one value: the page stays usable.
 const VALUE: usize = 2 << 20;
@@ -56,7 +56,7 @@ impl Console {
     }
 
     /// The record of the audit log, if there is one.
-    pub(super) async fn record(&self, id: &str) -> Result<Option<Value>> {
+    pub(super) async fn record(&self, id: &str) -> Result<Option<audit::Record>> {
         let Ok(path) = log(&self.gateway.config()) else { return Ok(None) };
         let id = id.to_owned();
         let found = task::apart(move || match audit::record(&path, &id) {
@@ -84,7 +84,7 @@ impl Console {
     async fn outline(
         self: &Arc<Self>,
         id: &str,
-        record: Option<&Value>,
+        record: Option<&audit::Record>,
         recorded: Option<&(Run, Recorded)>,
     ) -> Result<Map<String, Value>> {
         let is_running = self.gateway.board().look(0).iter().any(|run| run.id == id);
@@ -95,17 +95,18 @@ impl Console {
         let brief = match (listed, recorded) {
             (Some(entry), _) => brief(&entry, is_running),
             (None, Some((run, recorded))) => of_journal(run, recorded, is_running),
-            (None, None) => json!({ "id": id, "outcome": audit::UNFINISHED }),
+            (None, None) => json!({ "id": id, "outcome": Ended::Unfinished }),
         };
         let Value::Object(mut object) = brief else { return Ok(Map::new()) };
-        let of = |key: &str| record.and_then(|record| record.get(key)).cloned().unwrap_or_default();
-        for key in ["profile", "engine", "trace", "warm"] {
-            object.insert(key.to_owned(), of(key));
-        }
-        for key in ["confined", "unconfined"] {
-            let list = of(key);
-            object.insert(key.to_owned(), if list.is_null() { json!([]) } else { list });
-        }
+        let layers = |of: fn(&audit::Record) -> &Vec<String>| json!(record.map(of).cloned().unwrap_or_default());
+        object.extend([
+            ("profile".to_owned(), json!(record.and_then(|record| record.run.profile.as_deref()))),
+            ("engine".to_owned(), json!(record.and_then(|record| record.engine.as_ref()))),
+            ("trace".to_owned(), json!(record.and_then(|record| record.run.trace.as_ref()))),
+            ("warm".to_owned(), json!(record.and_then(|record| record.warm))),
+            ("confined".to_owned(), layers(|record| &record.confined)),
+            ("unconfined".to_owned(), layers(|record| &record.unconfined)),
+        ]);
         let definitions = self.gateway.catalog().definition_bytes() / BYTES_PER_TOKEN;
         object.insert("tokens".to_owned(), json!({ "plain_list": definitions, "four_tools": self.shown_tokens }));
         Ok(object)
@@ -119,9 +120,9 @@ impl Console {
         };
         let next = recorded.and_then(|(run, _)| run.file.next.clone());
         let has_ended = recorded.is_some_and(|(run, _)| !run.file.is_running);
-        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome.as_str());
-        let can_resume = has_ended && next.is_none() && outcome != Some("ok");
-        let is_saved = has_ended && outcome == Some("ok") && self.gateway.config().scripts.path.is_some();
+        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome);
+        let can_resume = has_ended && next.is_none() && outcome != Some(Ended::Ok);
+        let is_saved = has_ended && outcome == Some(Ended::Ok) && self.gateway.config().scripts.path.is_some();
         let object = json!({
             "journal": journal,
             "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
@@ -138,13 +139,13 @@ impl Console {
     }
 
     /// The stubs that the agent had read before, with the tokens of their texts.
-    async fn read_before(&self, record: Option<Value>) -> Result<Map<String, Value>> {
+    async fn read_before(&self, record: Option<audit::Record>) -> Result<Map<String, Value>> {
         let (Some(record), Ok(path)) = (record, log(&self.gateway.config())) else {
             return Ok(Map::from_iter([("read".to_owned(), json!([])), ("read_missing".to_owned(), 0.into())]));
         };
         let (read, missing) = task::apart(move || Ok(audit::had_read(&path, &record))).await?;
         let listed: Vec<Value> =
-            read.iter().map(|(path, seen)| json!({ "path": path, "digest": seen["digest"] })).collect();
+            read.iter().map(|(path, seen)| json!({ "path": path, "digest": seen.digest })).collect();
         Ok(Map::from_iter([("read".to_owned(), listed.into()), ("read_missing".to_owned(), missing.into())]))
     }
 
@@ -159,7 +160,7 @@ impl Console {
         let (path, wanted_path) = (log(&self.gateway.config())?, wanted.to_owned());
         let text = task::apart(move || {
             let (read, _) = audit::had_read(&path, &record);
-            let object = || Some(PathBuf::from(read.get(&wanted_path)?.get("object")?.as_str()?));
+            let object = || Some(PathBuf::from(&read.get(&wanted_path)?.object));
             let name = object().and_then(|object| Some(object.file_name()?.to_string_lossy().into_owned()));
             let kept = name.map(|name| audit::kept(&path, &name)).transpose();
             kept.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
@@ -196,9 +197,9 @@ fn script(recorded: Option<&Recorded>) -> Option<(Language, String)> {
 fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
     let end = recorded.end.as_ref();
     let outcome = match end {
-        _ if is_running || run.file.is_running => "running",
-        Some(end) => &end.outcome,
-        None => audit::UNFINISHED,
+        _ if is_running || run.file.is_running => Ended::Running,
+        Some(end) => end.outcome,
+        None => Ended::Unfinished,
     };
     let labels = end.map(|end| &end.labels);
     json!({
@@ -238,13 +239,11 @@ fn ended(recorded: Option<&Recorded>) -> Map<String, Value> {
 }
 
 /// Every operation of a run: those of its journal with what the audit log says of them, then calls that only the log has.
-fn operations(record: Option<&Value>, recorded: Option<&Recorded>, is_running: bool) -> Vec<Value> {
-    let calls = record.and_then(|record| record.get("calls")).and_then(Value::as_array);
-    let mut logged: BTreeMap<u64, &Value> = BTreeMap::new();
-    for (position, call) in (1..).zip(calls.into_iter().flatten()) {
+fn operations(record: Option<&audit::Record>, recorded: Option<&Recorded>, is_running: bool) -> Vec<Value> {
+    let mut logged: BTreeMap<u64, &CallRecord> = BTreeMap::new();
+    for (position, call) in (1..).zip(record.into_iter().flat_map(|record| &record.calls)) {
         // Records of older versions have no number; theirs is their place.
-        let number = call.get("call").and_then(Value::as_u64).unwrap_or(position);
-        logged.insert(number, call);
+        logged.insert(if call.call == 0 { position } else { call.call }, call);
     }
     let mut all = Vec::new();
     let journaled = recorded.into_iter().flat_map(|recorded| recorded.operations.iter().chain(&recorded.nested));
@@ -256,12 +255,10 @@ fn operations(record: Option<&Value>, recorded: Option<&Recorded>, is_running: b
     all
 }
 
-fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&Value>, is_running: bool) -> Value {
+fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&CallRecord>, is_running: bool) -> Value {
     let asked = operation.and_then(|operation| operation.op.as_ref()).and_then(|op| Request::of(op).ok());
     let given = operation.and_then(|operation| operation.given.as_ref());
     let sent = operation.and_then(|operation| operation.sent.as_ref());
-    let of = |key: &str| call.and_then(|call| call.get(key)).cloned().unwrap_or_default();
-    let text = |key: &str| call.and_then(|call| call.get(key)).and_then(Value::as_str);
     let (server, tool) = named(operation.and_then(|operation| operation.op.as_ref()), call);
     let label = match (&server, &tool) {
         (Some(server), Some(tool)) => format!("{server}.{tool}"),
@@ -270,22 +267,19 @@ fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&Value>
     let (answer, left_out, error) = match given.map(|given| (&given.outcome, given.left_out)) {
         Some((Some(Outcome::Ok(value)), _)) if value.get().len() > VALUE => (None, Some(value.get().len()), None),
         Some((Some(Outcome::Ok(value)), _)) => (serde_json::from_str::<Value>(value.get()).ok(), None, None),
-        Some((Some(Outcome::Err(error)), _)) => {
-            (None, None, Some(json!({ "code": code_name(error.code), "message": error.message })))
-        }
+        Some((Some(Outcome::Err(error)), _)) => (None, None, Some((Ended::Failed(error.code), error.message.as_str()))),
         Some((None, bytes)) => (None, bytes, None),
         None => (None, None, None),
     };
-    let error = error.or_else(|| text("error").map(|error| json!({ "code": of("outcome"), "message": error })));
-    let verdict = text("verdict");
-    let outcome = match (text("outcome"), &error, given) {
-        (Some(outcome), _, _) => outcome.to_owned(),
-        (None, Some(error), _) => error["code"].as_str().unwrap_or("failed").to_owned(),
-        (None, None, Some(_)) => "ok".to_owned(),
-        (None, None, None) => "running".to_owned(),
+    let error = error.or_else(|| call.and_then(|call| Some((call.outcome, call.error.as_deref()?))));
+    let outcome = match (call, error, given) {
+        (Some(call), _, _) => call.outcome,
+        (None, Some((outcome, _)), _) => outcome,
+        (None, None, Some(_)) => Ended::Ok,
+        (None, None, None) => Ended::Running,
     };
-    let at_ms = text("time").map(millis).filter(|at| *at > 0).or_else(|| sent.map(|sent| sent.at_ms));
-    let ms = call.and_then(|call| call.get("ms")).and_then(Value::as_f64);
+    let at_ms = call.map(|call| unix_ms(call.began)).filter(|at| *at > 0).or_else(|| sent.map(|sent| sent.at_ms));
+    let ms = call.and_then(|call| call.ms);
     let ms = ms.or_else(|| Some(given?.now_ms.saturating_sub(sent?.at_ms) as f64));
     let args = asked.as_ref().map(|asked| asked.fields.get("args").unwrap_or(&asked.fields).clone());
     json!({
@@ -294,39 +288,33 @@ fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&Value>
         "server": server,
         "tool": tool,
         "nested": number >= NESTED,
-        "from": of("from"),
+        "from": call.and_then(|call| call.from.as_ref()),
         "at_ms": at_ms,
         "ms": ms,
         "args": args,
-        "args_text": text("args"),
+        "args_text": call.map(|call| &call.args),
         "answer": answer,
         "left_out_bytes": left_out,
-        "error": error,
+        "error": error.map(|(code, message)| json!({ "code": code, "message": message })),
         "outcome": outcome,
-        "verdict": verdict,
-        "refused": verdict.is_some_and(is_refused),
-        "cost": call.and_then(|call| call.get("cost")).map_or_else(|| "0".to_owned(), Value::to_string),
-        "labels": of("labels").as_array().cloned().unwrap_or_default(),
-        "approval": verdict.and_then(approval_of),
+        "verdict": call.map(|call| &call.verdict),
+        "refused": call.is_some_and(|call| call.verdict.is_refusal()),
+        "cost": call.map(|call| call.cost).unwrap_or_default().to_string(),
+        "labels": call.map(|call| call.labels.clone()).unwrap_or_default(),
+        "approval": call.and_then(|call| call.verdict.approval()),
         "inherited": given.and_then(|given| given.from.as_ref()).map(|from| json!({ "run": from.run, "op": from.op })),
         "unknown": sent.is_some() && given.is_none() && !is_running,
     })
 }
 
 /// Server and tool, as the log has them, else as the script wrote them.
-fn named(op: Option<&Op>, call: Option<&Value>) -> (Option<String>, Option<String>) {
-    let text = |key: &str| call.and_then(|call| call.get(key)).and_then(Value::as_str).map(str::to_owned);
-    match (text("server"), op) {
-        (Some(server), _) => (Some(server), text("tool")),
-        (None, Some(Op::Tool { server, tool, .. })) => (Some(server.clone()), Some(tool.clone())),
-        (None, Some(Op::ReadResource { server, uri })) => (Some(server.clone()), Some(uri.clone())),
-        (None, Some(Op::Prompt { server, name, .. })) => (Some(server.clone()), Some(name.clone())),
-        _ => (None, None),
-    }
-}
-
-/// The approval that a verdict names.
-fn approval_of(verdict: &str) -> Option<&str> {
-    let (_, id) = verdict.rsplit_once("approval ")?;
-    Some(id).filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+fn named(op: Option<&Op>, call: Option<&CallRecord>) -> (Option<String>, Option<String>) {
+    let (server, tool) = match (call, op) {
+        (Some(call), _) => (&call.server, &call.tool),
+        (None, Some(Op::Tool { server, tool, .. })) => (server, tool),
+        (None, Some(Op::ReadResource { server, uri })) => (server, uri),
+        (None, Some(Op::Prompt { server, name, .. })) => (server, name),
+        _ => return (None, None),
+    };
+    (Some(server.clone()), Some(tool.clone()))
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::index::{CODE, Entry};
 use super::{Asked, Console};
 use base::error::{Error, ErrorCode, Result};
+use base::outcome::Outcome;
 use base::task;
 use base::text::head;
 use config::{AuditTo, Config};
-use state::audit::UNFINISHED;
 
 /// Runs of a page, by default and at most.
 const PAGE: usize = 100;
@@ -56,9 +56,9 @@ impl Filter {
     fn fits(&self, entry: &Entry) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let outcome = match self.outcome.as_str() {
-            "failed" => !matches!(&*entry.outcome, "ok" | "running" | UNFINISHED),
+            "failed" => !matches!(entry.outcome, Outcome::Ok | Outcome::Running | Outcome::Unfinished),
             "refused" => entry.refused() > 0,
-            wanted => is(wanted, &entry.outcome),
+            wanted => is(wanted, &entry.outcome.name()),
         };
         let called = |call: &super::index::Call| is(&self.server, &call.server) && is(&self.tool, &call.tool);
         let is_called = (self.server.is_empty() && self.tool.is_empty()) || entry.calls.iter().any(called);
@@ -176,7 +176,7 @@ fn page(
         "indexed": all.len(),
         "facets": {
             "clients": facet(all.iter().map(|entry| &*entry.client)),
-            "outcomes": facet(all.iter().map(|entry| &*entry.outcome)),
+            "outcomes": facet(all.iter().map(|entry| entry.outcome.name())),
             "servers": facet(all.iter().flat_map(|entry| entry.calls.iter().map(|call| &*call.server))),
             "labels": facet(all.iter().flat_map(|entry| entry.labels())),
         },
@@ -184,7 +184,7 @@ fn page(
     })
 }
 
-fn facet<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn facet<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = BTreeSet::new();
     for value in values {
         if found.len() < FACET {
@@ -206,7 +206,7 @@ pub(super) fn brief(entry: &Entry, is_running: bool) -> Value {
         "kind": if entry.language.is_some() { "script" } else { "request" },
         "language": entry.language,
         "request": entry.request,
-        "outcome": if is_running { "running" } else { &*entry.outcome },
+        "outcome": if is_running { Outcome::Running } else { entry.outcome },
         "error": entry.error,
         "ms": entry.ms,
         "calls": entry.calls.len(),

@@ -1,5 +1,6 @@
 //! Sums over time: runs, calls, failures, costs and latencies of the runs of the audit log.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::index::{Call, Entry, quantile};
 use super::{Asked, Console};
 use base::error::{Error, ErrorCode, Result};
+use base::outcome::Outcome;
 use base::task;
 use state::journal::unix_ms;
 
@@ -96,29 +98,29 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
         }
         _ => None,
     };
-    let (mut sums, mut errors) = (HashMap::<String, Sum>::new(), BTreeMap::<&str, u64>::new());
+    let (mut sums, mut errors) = (HashMap::<String, Sum>::new(), BTreeMap::<Cow<'_, str>, u64>::new());
     let (mut runs, mut refused) = (vec![0_u64; STEPS], vec![0_u64; STEPS]);
     for entry in all {
         let Some(of_run) = step(entry.at_ms) else { continue };
         if entry.language.is_some() {
             runs[of_run] += 1;
         }
-        if !matches!(&*entry.outcome, "ok" | state::audit::UNFINISHED) {
-            *errors.entry(&entry.outcome).or_default() += 1;
+        if !matches!(entry.outcome, Outcome::Ok | Outcome::Unfinished) {
+            *errors.entry(entry.outcome.name()).or_default() += 1;
         }
         for call in &entry.calls {
             let at = step(call.at_ms).unwrap_or(of_run);
             if call.is_refused {
                 refused[at] += 1;
             }
-            let is_made = !call.is_refused && &*call.outcome != "planned";
+            let is_made = !call.is_refused && call.outcome != Outcome::Planned;
             if !is_made {
                 continue;
             }
             let sum = sums.entry(by.key(entry, call)).or_insert_with(Sum::new);
             sum.calls[at] += 1;
-            sum.failed[at] += u64::from(!matches!(&*call.outcome, "ok" | "running"));
-            sum.cost[at] += call.cost;
+            sum.failed[at] += u64::from(!matches!(call.outcome, Outcome::Ok | Outcome::Running));
+            sum.cost[at] += call.cost.number();
             sum.took.push(call.ms);
         }
     }

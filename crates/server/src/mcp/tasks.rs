@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use super::caller::{Asked, ClientCaller, is_stateless};
 use super::resources::rpc_error;
 use super::{ForgeServer, tools};
-use base::error::{Error, ErrorCode, Result, code_name};
+use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
+use base::outcome::Outcome;
 use base::panics;
 use base::task::Task;
 use run::execution::Started;
@@ -130,7 +131,10 @@ impl ForgeServer {
             },
             RunState::Cancelled => TaskPayload::Cancelled,
             RunState::Died => TaskPayload::Failed { error: self.failure(&run).await },
-            RunState::Failed(code) if is_protocols(code) => TaskPayload::Failed { error: self.failure(&run).await },
+            // An error of a protocol, a server's or the gateway's, is no result of the script.
+            RunState::Failed(Outcome::Failed(ErrorCode::UpstreamError | ErrorCode::Internal)) => {
+                TaskPayload::Failed { error: self.failure(&run).await }
+            }
             RunState::Ok | RunState::Failed(_) => {
                 let content = vec![ContentBlock::text(self.text(&run).await)];
                 let is_ok = run.state == RunState::Ok;
@@ -184,11 +188,6 @@ impl ForgeServer {
             None => task,
         }
     }
-}
-
-/// True for a run that ended by an error of a protocol, a server's or the gateway's: it is no result of the script.
-fn is_protocols(code: &str) -> bool {
-    [ErrorCode::UpstreamError, ErrorCode::Internal].into_iter().any(|own| code_name(own) == code)
 }
 
 /// The error of a request for a task.

@@ -7,6 +7,8 @@
 mod file;
 mod follow;
 mod history;
+mod record;
+mod verdict;
 
 use file::Lines;
 use std::io;
@@ -14,7 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use follow::Follower;
-pub use history::{UNFINISHED, had_read, record, records};
+pub use history::{had_read, record, records};
+pub use record::{Begun, CallRecord, Description, Line, Read, Reads, Record, StashUse, line, sent};
+pub use verdict::Verdict;
 
 /// The audit log of a gateway.
 #[derive(Debug)]

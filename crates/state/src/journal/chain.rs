@@ -103,7 +103,7 @@ impl Journals {
     /// True if a run ended with a value.
     async fn is_done(&self, run: &Run) -> Result<bool> {
         let last = self.state.journal_end(&self.of(&run.head.client), &run.file.id, ENDING).await?;
-        Ok(outcome_of(&last) == Some(&*outcome::Outcome::Ok.name()))
+        Ok(outcome_of(&last) == Some(outcome::Outcome::Ok))
     }
 }
 

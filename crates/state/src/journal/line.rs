@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Json, Language, Limits, Server};
 
 use base::labels::Labels;
+use base::outcome::Outcome;
 
 /// Version of the format. A journal of another version is refused.
 pub const VERSION: u32 = 2;
@@ -188,8 +189,8 @@ pub struct Answered<A = wire::Outcome> {
 pub struct End {
     /// Time, in Unix milliseconds.
     pub at_ms: u64,
-    /// Name of its outcome.
-    pub outcome: String,
+    /// Its outcome.
+    pub outcome: Outcome,
     /// Engine that ran it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
@@ -210,13 +211,13 @@ pub struct End {
     pub labels: Labels,
 }
 
-/// Name of the outcome in the last line of a journal, of which `line` is the begin; `None` if the run has no end.
-pub(super) fn outcome_of(line: &[u8]) -> Option<&str> {
+/// Outcome in the last line of a journal, of which `line` is the begin; `None` if the run has no end.
+pub(super) fn outcome_of(line: &[u8]) -> Option<Outcome> {
     // As `End` is written: its time, then its outcome.
     let line = line.strip_prefix(br#"{"ended":{"at_ms":"#)?;
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let outcome = line.get(digits..)?.strip_prefix(br#","outcome":""#)?;
-    std::str::from_utf8(outcome.split(|byte| *byte == b'"').next()?).ok()
+    std::str::from_utf8(outcome.split(|byte| *byte == b'"').next()?).ok().map(Outcome::named)
 }
 
 #[cfg(test)]
@@ -225,9 +226,9 @@ mod tests {
 
     #[test]
     fn the_begin_of_an_end_has_its_outcome_and_no_other_line_has_one() {
-        let end = |outcome: &str| End {
+        let end = |outcome: Outcome| End {
             at_ms: 1_800_000_000_000,
-            outcome: outcome.to_owned(),
+            outcome,
             engine: None,
             value: None,
             error: None,
@@ -235,7 +236,7 @@ mod tests {
             output: "x".repeat(1000),
             labels: Labels::new(),
         };
-        for outcome in ["ok", "SCRIPT_ERROR"] {
+        for outcome in [Outcome::Ok, Outcome::Failed(base::error::ErrorCode::ScriptError)] {
             let line = serde_json::to_string(&Line::<wire::Outcome>::Ended(Box::new(end(outcome)))).expect("JSON");
             assert_eq!(outcome_of(&line.as_bytes()[..256]), Some(outcome));
         }

@@ -8,6 +8,7 @@ use super::Reader;
 use super::line::{Answered, End, Head, Line, NESTED, RunOp, Sent};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
+use base::outcome;
 
 /// A run with all that its journal has of it.
 #[derive(Debug)]
@@ -99,8 +100,9 @@ impl Recorded {
     /// True if the run was stopped from outside, or died: its journal ends somewhere in the middle of its script.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        let stopped = ["TIMEOUT", "CANCELLED"];
-        self.end.as_ref().is_none_or(|end| stopped.contains(&end.outcome.as_str()))
+        let is_stopped =
+            |end: &End| matches!(end.outcome, outcome::Outcome::Failed(ErrorCode::Timeout | ErrorCode::Cancelled));
+        self.end.as_ref().is_none_or(is_stopped)
     }
 }
 

@@ -1,0 +1,410 @@
+//! Lines of the log: the record of a run, and each of its calls on record before it was sent.
+//!
+//! One type is written and read. Reading is lenient: a line of another version lacks fields, or has others.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use base::labels::Labels;
+use base::outcome::Outcome;
+use config::Amount;
+
+use super::verdict::Verdict;
+
+/// Record of a run: one line, written at its end.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// Identifier for `forgefs audit`.
+    pub id: String,
+    /// Start, UTC (RFC 3339).
+    pub time: String,
+    /// The run, as it is known from its begin.
+    #[serde(flatten)]
+    pub run: Description,
+    /// Outcome.
+    pub outcome: Outcome,
+    /// Message of the error that ended it, redacted and cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Duration in milliseconds; absent without an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ms: Option<f64>,
+    /// Engine and version; absent if no script ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// True if its worker was ready when it came, false if it was started for it; absent if no script ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm: Option<bool>,
+    /// Sandbox layers in force.
+    pub confined: Vec<String>,
+    /// Sandbox layers not in force.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unconfined: Vec<String>,
+    /// Cost of its calls.
+    #[serde(deserialize_with = "amount")]
+    pub cost: Amount,
+    /// Every call, in order.
+    pub calls: Vec<CallRecord>,
+    /// Operations of the stash, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stash: Vec<StashUse>,
+    /// Stubs that the session has read since its last record, by path.
+    pub read: BTreeMap<String, Read>,
+    /// Number of the session's last record with reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_part: Option<u64>,
+    /// Number of all reads of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_count: Option<u64>,
+}
+
+/// A run as it is known from its begin. Words and flags alone: serde reads no numbers in a flattened struct.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Description {
+    /// Session id.
+    pub session: String,
+    /// Trace id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// Client name, as the client gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Client whose token it came with; absent for this machine's user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// Its profile, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Arc<str>>,
+    /// `javascript` or `starlark`; absent for a request other than a script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Digest of the script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_hash: Option<String>,
+    /// Beginning of the script, redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// True for a dry run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Method or tool of a request, such as `cat` or `prompts/get`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+}
+
+/// One call of a script.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallRecord {
+    /// Call number of the script; 0 in records of older versions.
+    pub call: u64,
+    /// Start of the call, UTC (RFC 3339).
+    #[serde(rename = "time", serialize_with = "as_rfc3339", deserialize_with = "time")]
+    pub began: SystemTime,
+    /// True once it was sent.
+    #[serde(skip)]
+    pub sent: bool,
+    /// True if the tool is not annotated as read-only.
+    #[serde(skip)]
+    pub is_write: bool,
+    /// Id of its span.
+    #[serde(skip)]
+    pub span: Option<[u8; 8]>,
+    /// MCP method; `None` for an invalid call.
+    #[serde(skip)]
+    pub method: Option<&'static str>,
+    /// The server's identifier.
+    pub server: String,
+    /// The tool's identifier, or the operation for resources and prompts.
+    pub tool: String,
+    /// Sharing scope of the server's instance, unless it is the first one: `session`, `client` or `environment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Cow<'static, str>>,
+    /// The script that made it, if it is one that was called itself: `scripts.name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Arguments, redacted and cut.
+    pub args: String,
+    /// Full digest of the arguments in canonical form, or of their text if invalid.
+    pub args_hash: String,
+    /// Bytes of the arguments as JSON.
+    pub args_bytes: usize,
+    /// Bytes of text and binary content in the answer.
+    pub answer_bytes: usize,
+    /// Cost.
+    #[serde(deserialize_with = "amount")]
+    pub cost: Amount,
+    /// The servers whose data the execution held when the call was made, sorted.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Servers whose data a script declared clean was made of, which its value does not count as.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub cleaned: Labels,
+    /// Verdict.
+    pub verdict: Verdict,
+    /// Outcome.
+    pub outcome: Outcome,
+    /// Message of its error, redacted and cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Time from dispatch to answer, or to the end of the script, in milliseconds; `None` where only its dispatch is on
+    /// record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ms: Option<f64>,
+}
+
+impl Default for CallRecord {
+    fn default() -> Self {
+        Self {
+            call: 0,
+            began: UNIX_EPOCH,
+            sent: false,
+            is_write: false,
+            span: None,
+            method: None,
+            server: String::new(),
+            tool: String::new(),
+            instance: None,
+            from: None,
+            args: String::new(),
+            args_hash: String::new(),
+            args_bytes: 0,
+            answer_bytes: 0,
+            cost: Amount::ZERO,
+            labels: Labels::new(),
+            cleaned: Labels::new(),
+            verdict: Verdict::Undecided,
+            outcome: Outcome::Unknown,
+            error: None,
+            ms: None,
+        }
+    }
+}
+
+impl CallRecord {
+    /// True if an earlier run answered it.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        matches!(self.verdict, Verdict::Inherited(_))
+    }
+
+    /// True if a resumed run need not make it again.
+    #[must_use]
+    pub fn is_evidence(&self) -> bool {
+        self.sent || self.is_inherited()
+    }
+}
+
+/// One operation of the stash.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StashUse {
+    /// `put`, `get` or `delete`.
+    pub op: String,
+    /// The key, redacted and cut.
+    pub key: String,
+    /// Bytes of the value that was put or found.
+    pub bytes: usize,
+}
+
+/// A stub that was read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Read {
+    /// Full digest of the tool's definition.
+    pub digest: String,
+    /// Digest of the text: its key in the store.
+    pub object: String,
+    /// The text.
+    #[serde(skip)]
+    pub text: Arc<str>,
+}
+
+/// Reads of a session: the stubs that no record has yet, and where the others are.
+#[derive(Debug, Default, Serialize)]
+pub struct Reads {
+    /// Stubs by path.
+    pub read: BTreeMap<String, Read>,
+    /// Number of the session's last record with reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_part: Option<u64>,
+    /// Number of all reads of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_count: Option<u64>,
+}
+
+/// Description of a run with its first call.
+#[derive(Debug, Serialize)]
+pub struct Begun {
+    /// The run.
+    #[serde(flatten)]
+    pub run: Description,
+    /// New reads of its session.
+    #[serde(flatten)]
+    pub reads: Reads,
+}
+
+/// The line of a call that is about to be sent, of the run with this id; its first one describes the run too.
+#[must_use]
+pub fn sent(run: &str, call: &CallRecord, begun: Option<&Begun>) -> String {
+    let CallRecord { call: number, server, tool, from, args, args_hash, args_bytes, verdict, .. } = call;
+    line(&Sent {
+        event: "sent",
+        run,
+        call: *number,
+        at: SystemTime::now(),
+        server,
+        tool,
+        from: from.as_deref(),
+        args,
+        args_hash,
+        args_bytes: *args_bytes,
+        verdict,
+        begun,
+    })
+}
+
+#[derive(Serialize)]
+struct Sent<'a> {
+    event: &'static str,
+    run: &'a str,
+    call: u64,
+    #[serde(rename = "time", serialize_with = "as_rfc3339")]
+    at: SystemTime,
+    server: &'a str,
+    tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
+    args: &'a str,
+    args_hash: &'a str,
+    args_bytes: usize,
+    verdict: &'a Verdict,
+    #[serde(flatten)]
+    begun: Option<&'a Begun>,
+}
+
+/// Serialises an object as a line of the log.
+#[must_use]
+pub fn line(object: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(object).unwrap_or_else(|error| {
+        tracing::error!(%error, "an audit record has no JSON form");
+        "{}".to_owned()
+    });
+    line.push('\n');
+    line
+}
+
+/// A line of the log, as it is read.
+#[derive(Debug)]
+pub enum Line {
+    /// A call that was sent, of the run with this id, and what its line says of the run.
+    Sent(String, Box<Record>, Box<CallRecord>),
+    /// The record of a run.
+    Ended(Box<Record>),
+}
+
+impl Line {
+    /// The record of a run that has ended.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Record> {
+        match self {
+            Self::Sent(..) => None,
+            Self::Ended(record) => Some(record),
+        }
+    }
+
+    /// All that the line says of its run.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        let (Self::Sent(_, record, _) | Self::Ended(record)) = self;
+        record
+    }
+
+    /// Reads a line; `None` for what is no record, as half a record of a full disk is.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Event {
+            run: String,
+        }
+        if !text.starts_with("{\"event\":") {
+            return serde_json::from_str(text).ok().map(Self::Ended);
+        }
+        let Event { run } = serde_json::from_str(text).ok()?;
+        Some(Self::Sent(run, serde_json::from_str(text).ok()?, serde_json::from_str(text).ok()?))
+    }
+}
+
+fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+}
+
+/// A time of the log; the Unix epoch for what is none.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+    let text = Cow::<str>::deserialize(deserializer)?;
+    Ok(humantime::parse_rfc3339_weak(&text).unwrap_or(UNIX_EPOCH))
+}
+
+fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
+    let number = f64::deserialize(deserializer)?.max(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an amount that was written")]
+    Ok(Amount::from_micros((number * 1e6).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use base::error::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_one_of_another_version_as_far_as_it_goes() {
+        let call = CallRecord {
+            call: 2,
+            began: UNIX_EPOCH + std::time::Duration::from_millis(1_800_000_000_123),
+            server: "mail".to_owned(),
+            cost: Amount::from_micros(250_000),
+            ms: Some(12.5),
+            ..CallRecord::default()
+        };
+        let run = Description { language: Some("starlark".to_owned()), dry_run: true, ..Description::default() };
+        let record = Record {
+            id: "ab".to_owned(),
+            run,
+            outcome: Outcome::Failed(ErrorCode::Timeout),
+            ms: Some(0.25),
+            cost: Amount::ONE,
+            calls: vec![call],
+            read_part: Some(3),
+            ..Record::default()
+        };
+        let written = line(&record);
+        let Some(Line::Ended(read)) = Line::read(&written) else { panic!("{written}") };
+        assert_eq!(line(&read), written);
+        let older = r#"{"id":"ab","outcome":"GONE_CODE","calls":[{"server":"s","new_key":1}],"more":{"x":[1.5]}}"#;
+        let Some(Line::Ended(read)) = Line::read(older) else { panic!("{older}") };
+        assert_eq!((read.outcome, read.calls[0].server.as_str()), (Outcome::Unknown, "s"));
+    }
+
+    #[test]
+    fn the_line_of_a_sent_call_is_one_of_its_run() {
+        let begun = Begun {
+            run: Description { session: "s1".to_owned(), code: Some("x = 1".to_owned()), ..Description::default() },
+            reads: Reads { read_count: Some(2), ..Reads::default() },
+        };
+        let call = CallRecord { call: 7, tool: "send".to_owned(), verdict: Verdict::Allowed, ..CallRecord::default() };
+        let written = sent("ab", &call, Some(&begun));
+        let Some(Line::Sent(run, record, read)) = Line::read(&written) else { panic!("{written}") };
+        assert_eq!((run.as_str(), record.run.session.as_str(), record.read_count), ("ab", "s1", Some(2)));
+        assert_eq!((read.call, read.tool.as_str(), &read.verdict, read.ms), (7, "send", &Verdict::Allowed, None));
+        for broken in ["", "{", r#"{"event":"sent"}"#, "\"id\""] {
+            assert!(Line::read(broken).is_none(), "{broken}");
+        }
+    }
+}
