@@ -38,6 +38,7 @@ mod faults;
 mod faulty;
 mod findings;
 mod floods;
+mod formats;
 mod forms;
 mod generated;
 mod hostile_files;
