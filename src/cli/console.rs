@@ -99,7 +99,7 @@ async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Resu
         return Ok(ended);
     }
     let gateway = Arc::new(serve::started(global, config)?);
-    let open = opening.open(&gateway).await.map_err(|error| Failure { exit: 2, ..Failure::from(error) })?;
+    let open = opening.open(&gateway).await.map_err(Failure::of_usage)?;
     ui.note(
         "note: no daemon runs, so this gateway has servers of its own; it lists the runs of all, and what runs here",
     );

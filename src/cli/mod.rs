@@ -49,7 +49,7 @@ mod tokens;
 mod ui;
 mod workflow;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -427,7 +427,7 @@ impl Global {
     fn start(&self, config: Config, catalogs: Vec<PathBuf>) -> Result<Gateway, Failure> {
         let started =
             Gateway::start(Options { config, catalogs, worker: own_executable()?, worker_args: self.worker_args() });
-        started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
+        started.map_err(Failure::of_usage)
     }
 
     /// A gateway on `config` that starts every server: what is shown and written is what they list now, not what they
@@ -523,8 +523,18 @@ impl Failure {
         }
     }
 
+    /// An error of what the user typed or configured.
+    fn of_usage(error: Error) -> Self {
+        Self { exit: 2, ..error.into() }
+    }
+
     fn internal(message: String) -> Self {
         Self { exit: 4, message, hint: None }
+    }
+
+    /// A file or folder of the user's that cannot be read or written.
+    fn of_path(path: &Path, error: impl std::fmt::Display) -> Self {
+        Self::usage(format!("{}: {error}", path.display()))
     }
 
     fn hint(mut self, hint: &str) -> Self {

@@ -193,7 +193,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
 /// Writes a file of a person's.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     files::write_itself(path, text.as_bytes(), false)
-        .map_err(|error| Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) })
+        .map_err(|error| Failure::internal(format!("{}: {error}", path.display())))
 }
 
 /// Writes the script beside its cassette, unless one is there.

@@ -180,7 +180,7 @@ impl Report {
         }
         if let Some(path) = &args.summary {
             let written = files::write_itself(path, self.summary().as_bytes(), true);
-            written.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+            written.map_err(|error| Failure::of_path(path, error))?;
         }
         Ok(())
     }
@@ -188,8 +188,7 @@ impl Report {
     /// Writes the SARIF file, and tells of it.
     pub(super) fn write_sarif(&self, path: &Path, ui: Ui) -> Result<(), Failure> {
         let text = format!("{}\n", self.sarif());
-        files::write_itself(path, text.as_bytes(), false)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        files::write_itself(path, text.as_bytes(), false).map_err(|error| Failure::of_path(path, error))?;
         ui.note(&format!("{} findings are in {}", self.problems.len(), path.display()));
         Ok(())
     }

@@ -100,7 +100,7 @@ pub(super) fn language(given: Option<Lang>, file: &Path) -> Result<Language, Fai
 }
 
 pub(super) fn read(file: &Path) -> Result<String, Failure> {
-    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
+    let wrong = |error: std::io::Error| Failure::of_path(file, error);
     let mut bytes = Vec::new();
     if file == Path::new("-") {
         std::io::stdin().lock().take(MAX_READ).read_to_end(&mut bytes).map_err(wrong)?;

@@ -70,7 +70,7 @@ impl ServeArgs {
         let fault = |fault| Failure::usage(format!("--http: {fault}")).hint(LISTEN_FORM);
         let address = address.as_deref().map(parse_listen).transpose().map_err(fault)?;
         let listener = HttpListener::bind(config, address).await;
-        listener.map(Some).map_err(|error| Failure { exit: 2, ..Failure::from(error) })
+        listener.map(Some).map_err(Failure::of_usage)
     }
 }
 

@@ -186,7 +186,7 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
 
 /// Adds the cassettes that a path names.
 fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
-    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let wrong = |error: std::io::Error| Failure::of_path(path, error);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = fs::metadata(path).map_err(wrong)?;
     if kind.is_dir() {
@@ -294,8 +294,7 @@ pub(super) async fn differences(
 }
 
 async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, update: bool) -> Result<Outcome, Failure> {
-    let text = files::read_text(path, limits::CASSETTE.max as u64)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let text = files::read_text(path, limits::CASSETTE.max as u64).map_err(|error| Failure::of_path(path, error))?;
     let mut cassette = Cassette::parse(&text)?;
     let file = script_of(path)?;
     let language = language(None, &file)?;

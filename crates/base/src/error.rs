@@ -1,6 +1,7 @@
 //! The gateway's error type, and the table of each code's behaviour.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 pub use wire::ErrorCode;
@@ -10,6 +11,9 @@ use crate::text::head;
 
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Cause of an error: an error of a library or the system, or a text.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A failure, worded for its reader. The hint is separate from the message, so that a terminal, an agent and a log can
 /// each place it well.
@@ -29,6 +33,8 @@ pub struct Error {
     pub is_doubtful: bool,
     /// True if the server failed and may recover (HTTP 5xx): a fault, and the same call may succeed later.
     pub is_transient: bool,
+    /// Cause, which the message ends with.
+    cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -37,11 +43,44 @@ impl Error {
 
     /// An error without hint or data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        if message.len() > Self::MAX_MESSAGE {
-            message = format!("{}… ({} bytes in all)", head(&message, Self::MAX_MESSAGE), message.len());
+        let (message, effect) = (Self::bounded(message.into()), Effect::Unknown);
+        Self { code, message, hint: None, data: None, effect, is_doubtful: false, is_transient: false, cause: None }
+    }
+
+    fn bounded(message: String) -> String {
+        match message.len() {
+            0..=Self::MAX_MESSAGE => message,
+            bytes => format!("{}… ({bytes} bytes in all)", head(&message, Self::MAX_MESSAGE)),
         }
-        Self { code, message, hint: None, data: None, effect: Effect::Unknown, is_doubtful: false, is_transient: false }
+    }
+
+    /// Adds the cause, whose words follow the message: `message: cause`. One too long for a message is not kept.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Cause>) -> Self {
+        let cause = cause.into();
+        let message = format!("{}: {cause}", self.message);
+        self.cause = (message.len() <= Self::MAX_MESSAGE).then(|| cause.into());
+        self.message = Self::bounded(message);
+        self
+    }
+
+    /// Adds before the message where it happened: `place: message`.
+    #[must_use]
+    pub fn context(mut self, place: impl fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// Rewrites message and hint, as redaction does. Drops the cause, whose words stay as they are.
+    #[must_use]
+    pub fn map_texts(self, rewrite: impl Fn(String) -> String) -> Self {
+        Self { message: rewrite(self.message), hint: self.hint.map(rewrite), cause: None, ..self }
+    }
+
+    /// Replaces the code.
+    #[must_use]
+    pub fn with_code(self, code: ErrorCode) -> Self {
+        Self { code, ..self }
     }
 
     /// Adds a hint.
@@ -113,7 +152,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as _)
+    }
+}
 
 /// Behaviour of a code: one row of the error table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,6 +346,46 @@ mod tests {
         let late = names().chain(["zebra_list"]);
         assert_eq!(nearest("zebra_lits", late), ["zebra_list"]);
         assert_eq!(nearest("ebra_list", ["tree", "zebra_list"]), ["zebra_list"], "a first letter that is missing");
+    }
+
+    #[test]
+    fn a_cause_follows_the_message_and_is_the_source() {
+        use std::error::Error as _;
+        use std::io;
+
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let inner = Error::new(ErrorCode::Busy, "wait");
+        let long = "x".repeat(1_000_000);
+        let cut = format!("log: {}… (1000005 bytes in all)", &long[..Error::MAX_MESSAGE - 5]);
+        let rows: [(Cause, &str, bool); 5] = [
+            (denied().into(), "log: permission denied", true),
+            ("no disk".into(), "log: no disk", true),
+            (inner.into(), "log: BUSY: wait", true),
+            (long.clone().into(), &cut, false),
+            (io::Error::other(long).into(), &cut, false),
+        ];
+        for (cause, message, is_kept) in rows {
+            let words = cause.to_string();
+            let error = Error::new(ErrorCode::Internal, "log").caused_by(cause).hint("look");
+            assert_eq!(error.message, message);
+            assert_eq!(error.to_string(), format!("INTERNAL: {message}"));
+            for error in [error.clone(), error.clone().context("disk").with_code(ErrorCode::Busy)] {
+                assert_eq!(error.source().map(ToString::to_string), is_kept.then(|| words.clone()), "{message}");
+                assert_eq!(chain(&error), error.to_string(), "the cause stands there once");
+            }
+            let clean = error.map_texts(|text| text.replace("log", "file"));
+            assert!(clean.source().is_none(), "a redacted error has no cause that is not");
+            assert_eq!((clean.message, clean.hint), (message.replace("log", "file"), Some("look".to_owned())));
+        }
+        let error = Error::new(ErrorCode::Internal, "log").caused_by(denied());
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(
+            source.map(io::Error::kind),
+            Some(io::ErrorKind::PermissionDenied),
+            "the error itself, not its words"
+        );
+        let error = Error::new(ErrorCode::Internal, "x: y").context("place");
+        assert_eq!((error.message.as_str(), error.source().is_none()), ("place: x: y", true));
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl fmt::Display for Unfit {
     }
 }
 
+impl std::error::Error for Unfit {}
+
 /// Parses a text whose values take at most `limit` bytes of memory.
 ///
 /// # Errors

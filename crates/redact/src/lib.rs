@@ -178,12 +178,9 @@ pub fn credentials(text: &str) -> Vec<scan::Found> {
 #[must_use]
 pub fn error<'w>(redaction: impl Into<Redaction<'w>>, error: Error) -> Error {
     let redaction = redaction.into();
-    Error {
-        message: owned(redaction, error.message),
-        hint: error.hint.map(|hint| owned(redaction, hint)),
-        data: error.data.map(|data| Box::new(json(redaction, *data))),
-        ..error
-    }
+    let mut error = error.map_texts(|text| owned(redaction, text));
+    error.data = error.data.map(|data| Box::new(json(redaction, *data)));
+    error
 }
 
 /// An answer to a request.

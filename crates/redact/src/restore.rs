@@ -207,7 +207,7 @@ impl Restored {
             }
             clean + &text[end..]
         };
-        let error = Error { message: hidden(error.message), hint: error.hint.map(hidden), ..error };
+        let error = error.map_texts(hidden);
         // A value cut for display is not found as a whole.
         let head = |value| -> &str { str::char_indices(value).nth(4).map_or(value, |(end, _)| &value[..end]) };
         let heads = Finder::new(values.iter().copied().map(head));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replay::Cassette;
 use crate::scripts::is_script_name;
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::{json, limits};
 
@@ -142,12 +142,12 @@ impl Proposals {
     /// changes the folder, `INTERNAL` when it cannot be written.
     pub fn keep(&self, proposal: &Proposal) -> Result<String> {
         let text =
-            serde_json::to_string_pretty(proposal).map_err(|error| failed("a proposal", "has no JSON", &error))?;
+            serde_json::to_string_pretty(proposal).map_err(|error| failed("a proposal", "has no JSON", error))?;
         limits::PROPOSAL.check(text.len())?;
         let _alone = self.alone()?;
         let file = self.place(&proposal.name, &proposal.client)?;
         let written = files::replace(&self.folder.join(&file), text.as_bytes(), Keep::Synced);
-        written.map_err(|error| failed(&file, "cannot be written", &error))?;
+        written.map_err(|error| failed(&file, "cannot be written", error))?;
         Ok(file)
     }
 
@@ -183,7 +183,7 @@ impl Proposals {
         if !self.files()?.iter().any(|known| known == file) {
             return Ok(false);
         }
-        fs::remove_file(self.folder.join(file)).map_err(|error| failed(file, "cannot be removed", &error))?;
+        fs::remove_file(self.folder.join(file)).map_err(|error| failed(file, "cannot be removed", error))?;
         Ok(true)
     }
 
@@ -192,7 +192,7 @@ impl Proposals {
     /// # Errors
     /// `BUSY` when one takes too long, `INTERNAL` when the folder cannot be used.
     pub fn alone(&self) -> Result<Alone> {
-        let unfit = |error: io::Error| failed("the folder of proposals", "cannot be used", &error);
+        let unfit = |error: io::Error| failed("the folder of proposals", "cannot be used", error);
         self.refuse_link().map_err(unfit)?;
         let lock = files::open_lock(&self.folder.join(LOCK)).map_err(unfit)?;
         match files::lock(&lock, PATIENCE) {
@@ -242,7 +242,7 @@ impl Proposals {
 
     /// Names of the files of proposals, sorted.
     fn files(&self) -> Result<Vec<String>> {
-        let unfit = |error: io::Error| failed("the folder of proposals", "cannot be read", &error);
+        let unfit = |error: io::Error| failed("the folder of proposals", "cannot be read", error);
         self.refuse_link().map_err(unfit)?;
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -317,8 +317,9 @@ fn of(file: &str) -> Option<(&str, &str)> {
 }
 
 /// The error of a file, by its name: its path is for the log.
-fn failed(file: &str, what: &str, error: &dyn std::fmt::Display) -> Error {
+fn failed(file: &str, what: &str, error: impl Into<Cause> + std::fmt::Display) -> Error {
     tracing::error!(file, %error, "a proposal {what}");
-    Error::new(ErrorCode::Internal, format!("{file} {what}: {error}"))
+    Error::new(ErrorCode::Internal, format!("{file} {what}"))
+        .caused_by(error)
         .hint("a person has to see to the folder and the disk")
 }

@@ -39,7 +39,7 @@ use serde_json::json;
 use tokio::io::AsyncWrite;
 
 use crate::gateway::Gateway;
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::panics;
 use base::principal::Principal;
 use base::turns;
@@ -99,14 +99,13 @@ pub async fn serve_lines(
 ) -> Result<()> {
     let admission = Admission::default();
     let service = ForgeServer::new(SessionHandler { gateway, session, asked }, &admission);
-    let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
-    let transport =
-        LineTransport::open(input, output, closing, admission).map_err(|error| broken(error.to_string()))?;
+    let broken = |error: Cause| Error::new(ErrorCode::Internal, "the MCP connection failed").caused_by(error);
+    let transport = LineTransport::open(input, output, closing, admission).map_err(|error| broken(error.into()))?;
     match Box::pin(service.serve(transport)).await {
-        Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
+        Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.into())),
         // A client that leaves before the handshake needs no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(broken(error.to_string())),
+        Err(error) => Err(broken(error.into())),
     }
 }
 

@@ -26,14 +26,14 @@ pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<V
     match files::read_private(&path, LARGEST) {
         Ok(approval) => Ok(Some(approval)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&path, kind, "is not used", &error)),
+        Err(error) => Err(failed(&path, kind, "is not used", error)),
     }
 }
 
 /// Ids of the approvals in a folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
     let found = folders::files(folder, APPROVAL)
-        .map_err(|error| failed(folder, RecordKind::Approval, "cannot be read", &error))?;
+        .map_err(|error| failed(folder, RecordKind::Approval, "cannot be read", error))?;
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
@@ -46,7 +46,7 @@ pub(super) fn keep(
     after: Option<&[u8]>,
 ) -> Result<bool> {
     let path = folder.join(id).with_extension(APPROVAL);
-    let written = |error: io::Error| failed(&path, kind, "cannot be written", &error);
+    let written = |error: io::Error| failed(&path, kind, "cannot be written", error);
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
     }
@@ -65,13 +65,14 @@ pub(super) fn keep(
 }
 
 /// The error of a record, by its id: its path is for the log.
-fn failed(file: &Path, kind: RecordKind, what: &str, error: &io::Error) -> Error {
+fn failed(file: &Path, kind: RecordKind, what: &str, error: io::Error) -> Error {
     let record = match kind {
         RecordKind::Approval => "approval",
         RecordKind::FirstUse => "first list",
     };
     tracing::error!(path = %file.display(), %error, "the {record} {what}");
     let id = file.file_stem().unwrap_or_default().display();
-    Error::new(ErrorCode::Internal, format!("the {record} {id} {what}: {error}"))
+    Error::new(ErrorCode::Internal, format!("the {record} {id} {what}"))
+        .caused_by(error)
         .hint("see to the file and the disk; the log has its path")
 }

@@ -107,7 +107,7 @@ impl Journal for JournalWriter {
 /// Begins a journal, see [`super::State::begin_journal`].
 pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
     let path = begin.folder.join(&begin.id).with_extension(JOURNAL);
-    let failed = |error: io::Error| internal(&path, "cannot be begun", &error);
+    let failed = |error: io::Error| internal(&path, "cannot be begun", error);
     files::make_own_folder(&begin.folder).map_err(failed)?;
     // It is new: there is nothing to follow or to check.
     let mut file = files::private().create_new(true).append(true).read(true).open(&path).map_err(failed)?;
@@ -144,7 +144,7 @@ fn sync_folders(_: &Path) -> io::Result<()> {
 /// Marks `after` as continued by this run, unless another one continues it.
 fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
     let path = journal_path(&begin.folder, after)?;
-    let failed = |error: io::Error| internal(&path, "cannot be continued", &error);
+    let failed = |error: io::Error| internal(&path, "cannot be continued", error);
     if is_running(&path).map_err(failed)? {
         return Err(running(after));
     }
@@ -192,7 +192,7 @@ pub(super) fn subfolders(folder: &Path) -> Result<Vec<String>> {
         names.sort_unstable();
         Ok(names)
     };
-    read().map_err(|error| internal(folder, "cannot be read", &error))
+    read().map_err(|error| internal(folder, "cannot be read", error))
 }
 
 /// Bytes that a file takes on disk.
@@ -224,7 +224,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<(SystemTime, String, u64)>> {
         found.sort_unstable();
         Ok(found)
     };
-    read().map_err(|error| internal(folder, "cannot be read", &error))
+    read().map_err(|error| internal(folder, "cannot be read", error))
 }
 
 /// Key of the journals below a folder, see [`super::State::journal_key`].
@@ -246,8 +246,8 @@ pub(super) fn key(folder: &Path) -> Result<String> {
     };
     match key {
         Ok(key) if key.len() as u64 == KEY => Ok(key),
-        Ok(_) => Err(internal(&path, "is no key", &io::Error::from(ErrorKind::InvalidData))),
-        Err(error) => Err(internal(&path, "cannot be used", &error)),
+        Ok(_) => Err(internal(&path, "is no key", ErrorKind::InvalidData.into())),
+        Err(error) => Err(internal(&path, "cannot be used", error)),
     }
 }
 
@@ -256,7 +256,7 @@ pub(super) fn find(folder: &Path, id: &str) -> Result<Option<JournalFile>> {
     if !is_id(id) {
         return Ok(None);
     }
-    look(folder, id).map_err(|error| internal(&folder.join(id), "cannot be read", &error))
+    look(folder, id).map_err(|error| internal(&folder.join(id), "cannot be read", error))
 }
 
 fn look(folder: &Path, id: &str) -> io::Result<Option<JournalFile>> {
@@ -286,7 +286,7 @@ pub(super) fn lines(folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
         file.take(max as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let mut bytes = read().map_err(|error| internal(&path, "cannot be read", &error))?;
+    let mut bytes = read().map_err(|error| internal(&path, "cannot be read", error))?;
     if bytes.len() > max {
         let what = format!("the journal of run {id} has over {} MiB, too many to be read at once", max >> 20);
         return Err(Error::new(ErrorCode::BudgetExceeded, what).hint("run the script anew"));
@@ -310,7 +310,7 @@ pub(super) fn end(folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
         }
         Ok(line)
     };
-    read().map_err(|error| internal(&path, "cannot be read", &error))
+    read().map_err(|error| internal(&path, "cannot be read", error))
 }
 
 /// Position of the last line end before `position`.
@@ -332,7 +332,7 @@ fn line_end_before(file: &mut File, mut position: u64) -> io::Result<Option<u64>
 /// Removes a journal.
 pub(super) fn remove(folder: &Path, id: &str) -> Result<bool> {
     let path = journal_path(folder, id)?;
-    let failed = |error: io::Error| internal(&path, "cannot be removed", &error);
+    let failed = |error: io::Error| internal(&path, "cannot be removed", error);
     match is_running(&path) {
         Ok(true) => return Err(running(id)),
         Ok(false) => {}
@@ -389,9 +389,10 @@ fn running(id: &str) -> Error {
     Error::new(ErrorCode::Busy, format!("run {id} is still running")).hint("wait for its end, or cancel it first")
 }
 
-fn internal(path: &Path, what: &str, error: &io::Error) -> Error {
+fn internal(path: &Path, what: &str, error: io::Error) -> Error {
     tracing::error!(path = %path.display(), %error, "a journal {what}");
     let id = path.file_stem().unwrap_or_default().display();
-    Error::new(ErrorCode::Internal, format!("the journal {id} {what}: {error}"))
+    Error::new(ErrorCode::Internal, format!("the journal {id} {what}"))
+        .caused_by(error)
         .hint("see to the disk; `on = false` in [journal] runs scripts without one")
 }

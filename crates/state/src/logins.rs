@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::limits;
 use base::random;
@@ -26,11 +26,11 @@ const LARGEST: u64 = limits::LOGIN_FILE.max as u64;
 pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>> {
     match files::read_private(file, LARGEST) {
         Ok(login) if login.starts_with(IN_KEYRING) => {
-            keyring::login(&name(file)).map_err(|why| failed(file, "is not used", &io::Error::other(why)))
+            keyring::login(&name(file)).map_err(|why| failed(file, "is not used", why))
         }
         Ok(login) => Ok(Some(login)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(file, "is not used", &error)),
+        Err(error) => Err(failed(file, "is not used", error)),
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn keep(file: &Path, login: Option<&[u8]>) -> Result<()> {
             let kept = keyring::keep_login(&name(file), login);
             let marker = [IN_KEYRING, random::id().as_bytes()].concat();
             let login = if kept { &marker } else { login };
-            files::replace(file, login, Keep::Synced).map_err(|error| failed(file, "cannot be written", &error))
+            files::replace(file, login, Keep::Synced).map_err(|error| failed(file, "cannot be written", error))
         }
         None => {
             let is_marker = |text: Vec<u8>| text.starts_with(IN_KEYRING);
@@ -57,7 +57,7 @@ pub(super) fn keep(file: &Path, login: Option<&[u8]>) -> Result<()> {
 
 fn remove(file: &Path) -> Result<()> {
     match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(file, "cannot be removed", &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(file, "cannot be removed", error)),
         _ => Ok(()),
     }
 }
@@ -69,7 +69,7 @@ fn name(file: &Path) -> String {
 
 /// Locks a login against changes by other processes, and other sessions of this one, until dropped.
 pub(super) async fn lock(file: &Path) -> Result<File> {
-    let unlocked = |error: io::Error| failed(file, "cannot be locked", &error);
+    let unlocked = |error: io::Error| failed(file, "cannot be locked", error);
     let lock = files::open_lock(&file.with_extension("lock")).map_err(unlocked)?;
     let deadline = Instant::now() + LOCK_LIMIT;
     while !files::try_lock(&lock).map_err(unlocked)? {
@@ -81,6 +81,6 @@ pub(super) async fn lock(file: &Path) -> Result<File> {
     Ok(lock)
 }
 
-fn failed(file: &Path, what: &str, error: &io::Error) -> Error {
-    Error::new(ErrorCode::Internal, format!("{} {what}: {error}", file.display()))
+fn failed(file: &Path, what: &str, error: impl Into<Cause>) -> Error {
+    Error::new(ErrorCode::Internal, format!("{} {what}", file.display())).caused_by(error)
 }

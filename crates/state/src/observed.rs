@@ -30,7 +30,7 @@ pub(super) async fn observe(file: &Path, more: Shapes) -> Result<Shapes> {
     let path = file.to_owned();
     let merged = tokio::task::spawn_blocking(move || merge(&path, more)).await;
     merged.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
-        Error::new(ErrorCode::Internal, format!("{}: observed shapes cannot be kept: {error}", file.display()))
+        Error::new(ErrorCode::Internal, format!("{}: observed shapes cannot be kept", file.display())).caused_by(error)
     })
 }
 

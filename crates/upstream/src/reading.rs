@@ -64,7 +64,7 @@ impl Reading {
         // Thousands of definitions take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || (Listed::of(&listing), listing)).await;
         let (listed, listing) =
-            made.map_err(|error| Error::new(ErrorCode::Internal, format!("its lists could not be read: {error}")))?;
+            made.map_err(|error| Error::new(ErrorCode::Internal, "its lists could not be read").caused_by(error))?;
         Ok((Arc::new(Self { number, listed, changes, is_partial, until }), listing))
     }
 

@@ -31,7 +31,7 @@ pub(super) struct SearchArgs {
 }
 
 pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    limits::QUERY.check(args.query.len()).map_err(|error| Failure { exit: 2, ..error.into() })?;
+    limits::QUERY.check(args.query.len()).map_err(Failure::of_usage)?;
     let registry = args.place.open(global)?;
     let found = registry.search(&args.query, usize::from(args.limit)).await.map_err(failed)?;
     if let Some((why, age)) = &found.away {

@@ -61,7 +61,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     let folder = &desk.place.path;
     put(folder, &kept, (&script, &test), args.replace).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => taken(folder, &script),
-        _ => Failure { exit: 4, ..Failure::usage(format!("{}: {error}", folder.display())) },
+        _ => Failure::internal(format!("{}: {error}", folder.display())),
     })?;
     desk.proposals.remove(&kept.file, &alone)?;
     let shown = |file: &str| Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string();

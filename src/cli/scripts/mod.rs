@@ -7,7 +7,7 @@ mod rights;
 mod save;
 mod told;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -21,7 +21,7 @@ use base::text::counted;
 use catalog::people;
 use config::Config;
 use examine::Examined;
-use run::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
+use run::scripts::{self, FILE, Folder, Listed, Lock, differences};
 
 #[derive(Args)]
 pub(super) struct ScriptsArgs {
@@ -56,18 +56,6 @@ enum Command {
     },
 }
 
-impl From<FolderError> for Failure {
-    fn from(error: FolderError) -> Self {
-        Self::usage(error.message).hint(&error.hint)
-    }
-}
-
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
-        Self::usage(error.message).hint(&error.hint)
-    }
-}
-
 fn no_folder() -> Failure {
     Failure::usage("there is no folder of scripts".to_owned())
         .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`")
@@ -87,14 +75,18 @@ impl Place {
             return Err(no_folder());
         };
         let path = path.clone();
-        let folder = Folder::read(&path, config.sandbox.limits.code_bytes)?.whole()?;
+        let folder = folder(&path, &config)?;
         Ok(Self { config, folder, path })
     }
 
     /// The lock, as it was read.
-    fn lock(&self) -> Result<Option<Lock>, LockError> {
-        Lock::load(&self.config.scripts.lock)
+    fn lock(&self) -> Result<Option<Lock>, Failure> {
+        Lock::load(&self.config.scripts.lock).map_err(Failure::of_usage)
     }
+}
+
+fn folder(path: &Path, config: &Config) -> Result<Folder, Failure> {
+    Folder::read(path, config.sandbox.limits.code_bytes).and_then(Folder::whole).map_err(Failure::of_usage)
 }
 
 pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -141,7 +133,7 @@ fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Fail
 
 async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     let before = place.lock().unwrap_or_else(|error| {
-        ui.note(&format!("{error}; it is written anew"));
+        ui.note(&format!("{}; it is written anew", error.message));
         None
     });
     let examined = examine::all(global, &place, ui).await?;
@@ -151,8 +143,7 @@ async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<E
     let is_written = refused == 0 && before.as_ref() != Some(&now);
     if is_written {
         let path = &place.config.scripts.lock;
-        now.write(path)
-            .map_err(|error| Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) })?;
+        now.write(path).map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
     }
     if format.json {
         let scripts = told::as_json(&place.path, &examined, &changed);

@@ -51,7 +51,7 @@ impl Desk {
         let proposals = Proposals::new(proposed);
         // The first script may be a proposed one.
         let folder = match path.exists() {
-            true => Folder::read(&path, config.sandbox.limits.code_bytes)?.whole()?,
+            true => super::folder(&path, &config)?,
             false => Folder::default(),
         };
         Ok(Self { place: Place { config, folder, path }, proposals })

@@ -67,9 +67,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     let context = ExecutionContext { limits, redaction: config.redaction, ..context };
     let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
         error.hint.get_or_insert_with(|| "give --keep, or write the function by hand".to_owned());
-        let is_usage = error.code == ErrorCode::InvalidArgs;
-        let failure = Failure::from(error);
-        if is_usage { Failure { exit: 2, ..failure } } else { failure }
+        if error.code == ErrorCode::InvalidArgs { Failure::of_usage(error) } else { error.into() }
     })?;
     let [script, beside] = scripts::write(folder, &args.name, &saved, &cassette.text()).map_err(|error| {
         let exit = if error.code == ErrorCode::InvalidArgs { 2 } else { 4 };

@@ -40,8 +40,8 @@ pub(super) struct Change {
 /// Writes `files` below `dir` and removes files of an earlier tree; returns the number of changed files. Refuses a
 /// folder with other contents. Replaces a link in place of a file, and refuses one in place of a folder.
 pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
-    let tree = Tree::make(dir).map_err(|error| failed(dir, &error))?;
-    let old = tree.entries().map_err(|error| failed(dir, &error))?;
+    let tree = Tree::make(dir).map_err(|error| Failure::of_path(dir, error))?;
+    let old = tree.entries().map_err(|error| Failure::of_path(dir, error))?;
     if !old.is_empty() && old.get(LOCK) != Some(&Kind::File) {
         return Err(Failure::usage(format!("{} is not empty and has no {LOCK}: it is no stub tree", dir.display()))
             .hint("choose an empty folder"));
@@ -52,11 +52,11 @@ pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
         if old.get(path).is_some_and(is_same) {
             continue;
         }
-        tree.write(path, content.as_bytes()).map_err(|error| failed(&dir.join(path), &error))?;
+        tree.write(path, content.as_bytes()).map_err(|error| Failure::of_path(&dir.join(path), error))?;
         changed += 1;
     }
     for gone in old.keys().filter(|path| !files.contains_key(*path)) {
-        tree.remove(gone).map_err(|error| failed(&dir.join(gone), &error))?;
+        tree.remove(gone).map_err(|error| Failure::of_path(&dir.join(gone), error))?;
         changed += 1;
     }
     Ok(changed)
@@ -84,7 +84,7 @@ fn kept<T: DeserializeOwned + Default>(dir: &Path, name: &str, hint: &str) -> Re
         Ok(text) => text,
         // A folder that is no tree is told later.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((T::default(), None)),
-        Err(error) => return Err(failed(&path, &error)),
+        Err(error) => return Err(Failure::of_path(&path, error)),
     };
     let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display())).hint(hint);
     let value = json::parse(&text, MAX_TREE).map_err(|error| wrong(error.to_string()))?;
@@ -94,8 +94,8 @@ fn kept<T: DeserializeOwned + Default>(dir: &Path, name: &str, hint: &str) -> Re
 /// Writes the accepted findings of `dir`.
 pub(super) fn accept(dir: &Path, accepted: &Accepted) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(accepted).map_err(|error| Failure::internal(error.to_string()))?;
-    let tree = Tree::open(dir).map_err(|error| failed(dir, &error))?;
-    tree.write(ACCEPTED, format!("{text}\n").as_bytes()).map_err(|error| failed(&dir.join(ACCEPTED), &error))
+    let tree = Tree::open(dir).map_err(|error| Failure::of_path(dir, error))?;
+    tree.write(ACCEPTED, format!("{text}\n").as_bytes()).map_err(|error| Failure::of_path(&dir.join(ACCEPTED), error))
 }
 
 /// Differences between `dir` and `files`, by path.
@@ -106,11 +106,11 @@ pub(super) fn compare(dir: &Path, files: &Files) -> Result<Vec<Change>, Failure>
     };
     let (tree, old) = match Tree::open(dir) {
         Ok(tree) => {
-            let old = tree.entries().map_err(|error| failed(dir, &error))?;
+            let old = tree.entries().map_err(|error| Failure::of_path(dir, error))?;
             (tree, old)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_tree("is not there")),
-        Err(error) => return Err(failed(dir, &error)),
+        Err(error) => return Err(Failure::of_path(dir, error)),
     };
     if old.get(LOCK) != Some(&Kind::File) {
         return Err(no_tree(&format!("has no {LOCK}")));
@@ -122,7 +122,7 @@ pub(super) fn compare(dir: &Path, files: &Files) -> Result<Vec<Change>, Failure>
         let before = match old.get(path) {
             Some(Kind::File) => {
                 let target = dir.join(path);
-                let content = tree.read(path, PIN_FILE.max as u64).map_err(|error| failed(&target, &error))?;
+                let content = tree.read(path, PIN_FILE.max as u64).map_err(|error| Failure::of_path(&target, error))?;
                 Some(String::from_utf8(content).unwrap_or_else(|_| "(not text)\n".to_owned()))
             }
             // Its target is outside the tree, and not for a log.
@@ -144,10 +144,6 @@ impl Change {
         let diff = diff.unified_diff().header(&format!("a/{shown}"), &format!("b/{shown}")).to_string();
         Self { path, before, after, diff }
     }
-}
-
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use self::segment::Segment;
 use self::segments::Placed;
 use crate::manifest::ServerEntry;
 use crate::skills::Skills;
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::meter::{Halt, Meter, Stopped};
 
 /// Least words of a question of one sentence whose clauses are searched on their own, and of a sentence among others:
@@ -241,8 +241,8 @@ impl Index {
     }
 }
 
-fn broken(error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorCode::Internal, format!("the search index failed: {error}"))
+fn broken(error: impl Into<Cause>) -> Error {
+    Error::new(ErrorCode::Internal, "the search index failed").caused_by(error)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "names have few words")]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::files;
 use base::json;
 use base::limits;
@@ -21,15 +21,15 @@ const MAX_TREE: usize = 4 << 30;
 /// # Errors
 /// `INVALID_ARGS` when the file cannot be read or has none of these shapes.
 pub fn load(path: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
-    let wrong = |what: String| {
-        Error::new(ErrorCode::InvalidArgs, format!("{}: {what}", path.display())).hint(
+    let wrong = |what: Cause| {
+        Error::new(ErrorCode::InvalidArgs, path.display().to_string()).caused_by(what).hint(
             "expected the result of `tools/list` ({\"tools\": […]}), an array of tools, or {\"<server>\": {\"tools\": […]}}",
         )
     };
-    let text = files::read_regular(path, MAX_FILE).map_err(|error| wrong(error.to_string()))?;
-    let document: Value = json::parse(&text, MAX_TREE).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    let text = files::read_regular(path, MAX_FILE).map_err(|error| wrong(error.into()))?;
+    let document: Value = json::parse(&text, MAX_TREE).map_err(|error| wrong(format!("not JSON: {error}").into()))?;
     let stem = path.file_stem().map_or_else(|| "catalog".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    servers(document, stem).ok_or_else(|| wrong("has no tool list".to_owned()))
+    servers(document, stem).ok_or_else(|| wrong("has no tool list".into()))
 }
 
 fn servers(document: Value, stem: String) -> Option<BTreeMap<String, Vec<Value>>> {

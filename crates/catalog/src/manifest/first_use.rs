@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::pin::{Digests, Reviewed, ReviewedOffers};
 use super::{Offer, Pin, ServerEntry};
 use crate::findings::Item;
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
 use config::Config;
@@ -181,16 +181,17 @@ impl Record {
                 instructions: instructions.map(|text| Digests::of(&Item::Instructions, &text)),
             }
         });
-        made.await.map_err(|error| Error::new(ErrorCode::Internal, format!("{}: {error}", entry.name)))
+        made.await.map_err(|error| Error::new(ErrorCode::Internal, &*entry.name).caused_by(error))
     }
 
     fn parse(text: &[u8]) -> Result<Self> {
-        let unknown = |what: String| {
-            Error::new(ErrorCode::Internal, format!("the record cannot be read: {what}"))
+        let unknown = |what: Cause| {
+            Error::new(ErrorCode::Internal, "the record cannot be read")
+                .caused_by(what)
                 .hint("`forgefs stubs accept` makes a new one")
         };
-        let record: Self = json::parse(text, MAX_TREE).map_err(|error| unknown(error.to_string()))?;
-        if record.format == FORMAT { Ok(record) } else { Err(unknown(format!("format {}", record.format))) }
+        let record: Self = json::parse(text, MAX_TREE).map_err(|error| unknown(error.into()))?;
+        if record.format == FORMAT { Ok(record) } else { Err(unknown(format!("format {}", record.format).into())) }
     }
 
     /// Its text, without the definitions if they are too long.

@@ -119,7 +119,7 @@ impl Pin {
             Error::new(ErrorCode::InvalidArgs, format!("`manifest.pin`: {}: {what}", place.display()))
                 .hint("review the tools, then write the tree with `forgefs stubs generate --out DIR`")
         };
-        let no_tree = |error: std::io::Error| wrong(LOCK, format!("no stub tree is here: {error}"));
+        let no_tree = |error: std::io::Error| wrong(LOCK, "no stub tree is here".to_owned()).caused_by(error);
         let tree = Tree::open(folder).map_err(no_tree)?;
         let lock = tree.read(LOCK, limits::PIN_TREE.max as u64).map_err(no_tree)?;
         let lock = String::from_utf8(lock).map_err(|_| wrong(LOCK, "it is not text".to_owned()))?;

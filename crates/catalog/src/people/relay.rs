@@ -164,7 +164,7 @@ fn by_url(server: &str, params: &mut Map<String, Value>) -> Result<()> {
 
 /// Address of a page, and a warning about its host.
 fn web_page(address: &str) -> Result<(Url, String)> {
-    let url = Url::parse(address).map_err(|error| refused(format!("its address is not valid: {error}")))?;
+    let url = Url::parse(address).map_err(|error| refused("its address is not valid").caused_by(error))?;
     let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address == Ipv4Addr::LOCALHOST,

@@ -123,7 +123,7 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
         Ok(_) => {
             Err(Error::new(ErrorCode::InvalidArgs, "the arguments must be one object with a key for each parameter"))
         }
-        Err(error) => Err(Error::new(ErrorCode::InvalidArgs, format!("the arguments are not valid JSON: {error}"))),
+        Err(error) => Err(Error::new(ErrorCode::InvalidArgs, "the arguments are not valid JSON").caused_by(error)),
     }
 }
 

@@ -279,8 +279,7 @@ impl Broker {
             return Ok(Approval::Plan);
         }
         let fields = people::fields(&arguments(asked)).map_err(|error| {
-            let name = asked.label();
-            Error { message: format!("{name} needs approval, and cannot be shown whole: {}", error.message), ..error }
+            error.context(format_args!("{} needs approval, and cannot be shown whole", asked.label()))
         })?;
         let parked = self.parked(call, asked, reasons).await?;
         if let Some(decided) = parked.as_ref().and_then(Parked::decided) {
@@ -359,8 +358,9 @@ impl Broker {
                 self.consents.refuse(wanted, &why);
                 Settled::Refused(denied(why))
             }
-            Decision::Unable(error) => {
-                Settled::Unable(Error { message: format!("{needs}, and {}", error.message), ..error })
+            Decision::Unable(mut error) => {
+                error.message = format!("{needs}, and {}", error.message);
+                Settled::Unable(error)
             }
         }
     }
@@ -387,7 +387,7 @@ impl Broker {
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) => return Decision::Unable(Error { code: ErrorCode::ApprovalDenied, ..error }),
+            Err(error) => return Decision::Unable(error.with_code(ErrorCode::ApprovalDenied)),
         };
         let action = answer.get("action").and_then(Value::as_str);
         let accepted = action == Some("accept");

@@ -80,7 +80,7 @@ impl Broker {
         call.received(text.get().len());
         let parse = || serde_json::from_str::<Value>(text.get());
         task::work_on(text.get().len(), parse)
-            .map_err(|error| ended(&script, ErrorCode::Internal, format!("its value is no JSON: {error}")))
+            .map_err(|error| ended(&script, ErrorCode::Internal, "its value is no JSON".to_owned()).caused_by(error))
     }
 
     /// The script that a call names, as it is in force now.
@@ -119,7 +119,7 @@ impl Broker {
     fn frame_of(&self, script: &Callable, asked: &PendingCall<'_>, args_hash: &str) -> Result<Run> {
         let args = asked.operation.arguments();
         let args = serde_json::value::RawValue::from_string(args)
-            .map_err(|error| Error::new(ErrorCode::Internal, format!("arguments that are no JSON: {error}")))?;
+            .map_err(|error| Error::new(ErrorCode::Internal, "arguments that are no JSON").caused_by(error))?;
         let limits = self.context.run_limits(0);
         let seed = self.nesting.seed(&script.source.name, args_hash);
         Ok(Run {
@@ -185,12 +185,10 @@ fn failed(script: &Callable, failure: Failure) -> Error {
                 )
             };
             let call_fix = if code == ErrorCode::MaybeDone { Some(again()) } else { call_fix };
-            let failed = Error::new(code, message);
-            let failed = match call_fix.or(fix) {
-                Some(fix) => failed.hint(fix),
-                None => failed.hint("its author has to look at it; other arguments may do"),
-            };
-            Error { data: data.and_then(|data| serde_json::from_str(data.get()).ok()), ..failed }
+            let by_author = || "its author has to look at it; other arguments may do".to_owned();
+            let mut failed = Error::new(code, message).hint(call_fix.or(fix).unwrap_or_else(by_author));
+            failed.data = data.and_then(|data| serde_json::from_str(data.get()).ok());
+            failed
         }
         Failure::NotRun(error) => error,
         Failure::Timeout(limit) => ended(script, ErrorCode::Timeout, format!("it was stopped after {limit:?}")),

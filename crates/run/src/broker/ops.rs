@@ -136,7 +136,7 @@ impl Broker {
             Op::StashPut { key, value, ttl_secs } => {
                 limits::STASH_KEY.check(key.len())?;
                 json::measure(value.get().as_bytes()).map_err(|unfit| {
-                    Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
+                    Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept")).caused_by(unfit)
                 })?;
                 let most = self.context.limits.stash_value_bytes;
                 if value.get().len() > most {
@@ -304,5 +304,5 @@ fn json_text<T: serde::Serialize + ?Sized>(value: &T) -> Result<Json> {
 }
 
 fn not_json(error: serde_json::Error) -> Error {
-    Error::new(ErrorCode::Internal, format!("a value has no JSON form: {error}"))
+    Error::new(ErrorCode::Internal, "a value has no JSON form").caused_by(error)
 }

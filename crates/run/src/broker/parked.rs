@@ -75,7 +75,10 @@ impl Broker {
         };
         let approval = match kept {
             Ok(approval) => approval,
-            Err(refused) => return Error { message: format!("{}; {}", error.message, refused.message), ..refused },
+            Err(mut refused) => {
+                refused.message = format!("{}; {}", error.message, refused.message);
+                return refused;
+            }
         };
         let (id, until_ms) = (approval.id, approval.until_ms);
         let waits =

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::policy::{self, Rules};
-use base::error::{Error, Result};
+use base::error::Result;
 use base::labels::{Held, Labels};
 
 /// Taint of one execution.
@@ -59,8 +59,7 @@ impl Taint {
         let mut held = self.held.lock();
         let mut group = held.group.clone();
         for server in labels {
-            policy::admit(&self.rules, &mut group, server)
-                .map_err(|error| Error { message: format!("{what}: {}", error.message), ..error })?;
+            policy::admit(&self.rules, &mut group, server).map_err(|error| error.context(what))?;
         }
         held.group = group;
         held.labels.extend(labels.iter().cloned());

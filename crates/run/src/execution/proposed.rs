@@ -62,9 +62,10 @@ impl ExecutionContext {
         let recorded = Recorded::read(journals.read(&found).await?)?;
         let tools = Called::of(journals, &recorded).await?.tools;
         let wanted = Wanted { doc: format!("Proposed from run {run}."), ..Wanted::default() };
-        let (saved, cassette) = self.saved(recorded, tools, wanted).await.map_err(|error| {
+        let (saved, cassette) = self.saved(recorded, tools, wanted).await.map_err(|mut error| {
             let by_person = || format!("a person can try `forgefs scripts save {run} --as {name} --keep`");
-            Error { hint: Some(error.hint.unwrap_or_else(by_person)), ..error }
+            error.hint.get_or_insert_with(by_person);
+            error
         })?;
         let Some(extension) = Extension::of(saved.extension) else {
             return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
@@ -83,5 +84,5 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T> {
     let proposals = proposals.clone();
     let done = tokio::task::spawn_blocking(move || work(&proposals)).await;
-    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, format!("the proposal was given up: {error}"))))
+    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, "the proposal was given up").caused_by(error)))
 }

@@ -8,7 +8,7 @@ use wire::{CallError, Json, Language, Limits, Outcome, Server};
 
 use super::tape::TapedAnswer;
 use super::{Asked, Player, Tape, Taped};
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::{json, limits};
 use redact::{Outgoing as _, Results, Surface};
 use state::journal::unix_ms;
@@ -150,21 +150,23 @@ impl Cassette {
     /// # Errors
     /// `INVALID_ARGS` when it is none of this version.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: String| {
-            Error::new(ErrorCode::InvalidArgs, format!("the cassette cannot be read: {why}"))
+        let wrong = |why: Cause| {
+            Error::new(ErrorCode::InvalidArgs, "the cassette cannot be read")
+                .caused_by(why)
                 .hint("`forgefs journal export RUN` writes one")
         };
         limits::CASSETTE.check(text.len())?;
         let room = limits::CASSETTE.max.saturating_mul(TREE);
-        let cassette: Self = json::parse(text.as_bytes(), room).map_err(|unfit| wrong(unfit.to_string()))?;
+        let cassette: Self = json::parse(text.as_bytes(), room).map_err(|unfit| wrong(unfit.into()))?;
         if cassette.cassette != VERSION {
-            return Err(wrong(format!("it has version {}, and this ForgeFS reads {VERSION}", cassette.cassette)));
+            let what = format!("it has version {}, and this ForgeFS reads {VERSION}", cassette.cassette);
+            return Err(wrong(what.into()));
         }
         if cassette.args.as_ref().is_some_and(|args| !args.get().trim_start().starts_with('{')) {
-            return Err(wrong("`args` is no object".to_owned()));
+            return Err(wrong("`args` is no object".into()));
         }
         match cassette.operations.iter().find(|entry| entry.answer.is_some() && entry.error.is_some()) {
-            Some(entry) => Err(wrong(format!("operation {} has both `answer` and `error`", entry.op))),
+            Some(entry) => Err(wrong(format!("operation {} has both `answer` and `error`", entry.op).into())),
             None => Ok(cassette),
         }
     }
@@ -182,8 +184,8 @@ impl Cassette {
     /// `INVALID_ARGS` when it is no time.
     pub fn now_ms(&self) -> Result<u64> {
         humantime::parse_rfc3339(&self.clock).map(unix_ms).map_err(|error| {
-            let what = format!("the clock of the cassette, {:?}, is no time: {error}", self.clock);
-            Error::new(ErrorCode::InvalidArgs, what).hint("write it like 2026-01-31T12:00:00.000Z")
+            let what = format!("the clock of the cassette, {:?}, is no time", self.clock);
+            Error::new(ErrorCode::InvalidArgs, what).caused_by(error).hint("write it like 2026-01-31T12:00:00.000Z")
         })
     }
 

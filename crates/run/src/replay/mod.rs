@@ -11,7 +11,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 use wire::{Json, Op};
 
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::text::head;
 use base::{json, limits};
 use catalog::people;
@@ -40,13 +40,13 @@ impl Asked {
     /// # Errors
     /// `INVALID_ARGS` when it has too many values.
     pub fn of(op: &Op) -> Result<Self> {
-        let unfit = |why: &dyn fmt::Display| Error::new(ErrorCode::InvalidArgs, format!("a request is none: {why}"));
-        let text = serde_json::to_string(op).map_err(|error| unfit(&error))?;
-        let value = json::parse(text.as_bytes(), limits::JOURNAL_READ.max).map_err(|error| unfit(&error))?;
+        let unfit = |why: Cause| Error::new(ErrorCode::InvalidArgs, "a request is none").caused_by(why);
+        let text = serde_json::to_string(op).map_err(|error| unfit(error.into()))?;
+        let value = json::parse(text.as_bytes(), limits::JOURNAL_READ.max).map_err(|error| unfit(error.into()))?;
         let (kind, mut fields) = match value {
             Value::Object(object) => object.into_iter().next().unwrap_or_default(),
             Value::String(kind) => (kind, Value::Null),
-            other => return Err(unfit(&other)),
+            other => return Err(unfit(other.to_string().into())),
         };
         if let Value::Object(fields) = &mut fields {
             fields.retain(|_, value| !value.is_null());

@@ -80,7 +80,7 @@ impl Worker {
         let mut wrapped = CommandWrap::from(command);
         wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
         let started = spawner::spawn(move || wrapped.spawn()).await;
-        let mut child = started.map_err(|error| broken(format!("does not start: {error}")))?;
+        let mut child = started.map_err(|error| broken("does not start".to_owned()).caused_by(error))?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use wire::Language;
 
+use base::error::{Cause, Error, ErrorCode};
 use base::files;
 use base::limits;
 
@@ -49,23 +50,12 @@ pub struct Refused {
     /// Wire name that its script would have; `None` when its name is the mistake, or that of another refused file.
     pub name: Option<String>,
     /// The mistake.
-    pub error: FolderError,
+    pub error: Error,
 }
 
-/// A folder or file that cannot be taken, with the path of the mistake.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub struct FolderError {
-    /// Message with the path.
-    pub message: String,
-    /// Suggested fix.
-    pub hint: String,
-}
-
-impl FolderError {
-    fn new(path: &Path, what: impl std::fmt::Display, hint: impl Into<String>) -> Self {
-        Self { message: format!("{}: {what}", path.display()), hint: hint.into() }
-    }
+/// A folder or file that cannot be taken.
+fn refused(path: &Path, cause: impl Into<Cause>, hint: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InvalidArgs, path.display().to_string()).caused_by(cause).hint(hint)
 }
 
 impl Folder {
@@ -75,12 +65,12 @@ impl Folder {
     ///
     /// # Errors
     /// A mistake of the folder: it is missing or unreadable, has too many files, or is too deep.
-    pub fn read(folder: &Path, code_bytes: usize) -> Result<Self, FolderError> {
+    pub fn read(folder: &Path, code_bytes: usize) -> Result<Self, Error> {
         let root = fs::canonicalize(folder).map_err(|error| {
-            FolderError::new(folder, error, "create the folder, or take `scripts.path` out of the configuration")
+            refused(folder, error, "create the folder, or take `scripts.path` out of the configuration")
         })?;
         if !root.is_dir() {
-            return Err(FolderError::new(folder, "it is not a folder", "`scripts.path` names the folder of scripts"));
+            return Err(refused(folder, "it is not a folder", "`scripts.path` names the folder of scripts"));
         }
         let mut reader = Reader {
             folder,
@@ -102,10 +92,12 @@ impl Folder {
     ///
     /// # Errors
     /// All mistakes of its files.
-    pub fn whole(self) -> Result<Self, FolderError> {
+    pub fn whole(self) -> Result<Self, Error> {
         let Some(first) = self.refused.first() else { return Ok(self) };
         let messages: Vec<&str> = self.refused.iter().map(|refused| refused.error.message.as_str()).collect();
-        Err(FolderError { message: messages.join("\n"), hint: first.error.hint.clone() })
+        let mut error = first.error.clone();
+        error.message = messages.join("\n");
+        Err(error)
     }
 
     /// The script with a wire name.
@@ -143,18 +135,18 @@ struct Reader<'f> {
 
 impl Reader<'_> {
     /// Reads the scripts of one folder; `within` are the names of the folders above.
-    fn enter(&mut self, folder: &Path, within: &mut Vec<String>) -> Result<(), FolderError> {
+    fn enter(&mut self, folder: &Path, within: &mut Vec<String>) -> Result<(), Error> {
         if within.len() > limits::SCRIPT_FOLDERS.max {
             let what = format!("over {} folders below each other", limits::SCRIPT_FOLDERS.max);
-            return Err(FolderError::new(&self.shown(folder), what, "move the scripts up"));
+            return Err(refused(&self.shown(folder), what, "move the scripts up"));
         }
-        let failed = |error: std::io::Error| FolderError::new(folder, error, "make the folder readable");
+        let failed = |error: std::io::Error| refused(folder, error, "make the folder readable");
         let mut entries: Vec<DirEntry> = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed)? {
             self.seen += 1;
             if self.seen > limits::SCRIPT_FILES.max {
                 let what = format!("over {} files, the limit of a folder of scripts", limits::SCRIPT_FILES.max);
-                return Err(FolderError::new(self.folder, what, "have only scripts and their tests there"));
+                return Err(refused(self.folder, what, "have only scripts and their tests there"));
             }
             entries.push(entry.map_err(failed)?);
         }
@@ -174,12 +166,12 @@ impl Reader<'_> {
     fn entry(&mut self, entry: &DirEntry, within: &mut Vec<String>) -> Result<(), Mistake> {
         let path = entry.path();
         let Ok(name) = entry.file_name().into_string() else {
-            return Err(FolderError::new(&self.shown(&path), "its name is not UTF-8", "rename it").into());
+            return Err(refused(&self.shown(&path), "its name is not UTF-8", "rename it").into());
         };
         if name.starts_with('.') || name == PACKAGES {
             return Ok(());
         }
-        let failed = |error: std::io::Error| FolderError::new(&self.shown(&path), error, "remove it, or mend it");
+        let failed = |error: std::io::Error| refused(&self.shown(&path), error, "remove it, or mend it");
         let mut kind = entry.file_type().map_err(failed)?;
         if kind.is_symlink() {
             if !is_script(&name) && !fs::metadata(&path).is_ok_and(|target| target.is_dir()) {
@@ -188,13 +180,13 @@ impl Reader<'_> {
             let target = fs::canonicalize(&path).map_err(failed)?;
             if !target.starts_with(self.root) {
                 let what = "the link leads out of the folder of scripts";
-                return Err(FolderError::new(&self.shown(&path), what, "put the file itself there").into());
+                return Err(refused(&self.shown(&path), what, "put the file itself there").into());
             }
             kind = fs::symlink_metadata(&target).map_err(failed)?.file_type();
             if kind.is_dir() {
                 let what = "it is a link to a folder";
                 let hint = "link to single scripts, or move the folder";
-                return Err(FolderError::new(&self.shown(&path), what, hint).into());
+                return Err(refused(&self.shown(&path), what, hint).into());
             }
             return self.file(&path, &target, &name, within);
         }
@@ -213,7 +205,7 @@ impl Reader<'_> {
         let Some((stem, extension)) = name.rsplit_once('.') else { return Ok(()) };
         if let Some((_, right)) = MISTAKEN.iter().find(|(wrong, _)| *wrong == extension) {
             let hint = format!("rename it to {stem}.{right}, or move it out of the folder");
-            return Err(FolderError::new(&shown, format!("a script does not end in .{extension}"), hint).into());
+            return Err(refused(&shown, format!("a script does not end in .{extension}"), hint).into());
         }
         let Some((_, language)) = EXTENSIONS.iter().find(|(known, _)| *known == extension) else { return Ok(()) };
         if stem.ends_with(".d") {
@@ -223,7 +215,7 @@ impl Reader<'_> {
             if !stubgen::is_tool_ident(part) {
                 let what = format!("{part:?} is no identifier of Python and JavaScript, or a reserved word there");
                 let hint = "write letters, digits and `_`, the first one a letter: a script is called by its name";
-                return Err(FolderError::new(&shown, what, hint).into());
+                return Err(refused(&shown, what, hint).into());
             }
         }
         let name = within.iter().map(String::as_str).chain([stem]).collect::<Vec<_>>().join("/");
@@ -233,7 +225,7 @@ impl Reader<'_> {
                 true => format!("all scripts together have {} bytes at most", limits::SCRIPTS_BYTES.max),
                 false => "`sandbox.limits.code` bounds a script".to_owned(),
             };
-            FolderError::new(&shown, error, hint)
+            refused(&shown, error, hint)
         })?;
         self.left = self.left.saturating_sub(text.len());
         let code: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(&text).into();
@@ -249,17 +241,17 @@ impl Reader<'_> {
             let other_shown = self.shown(&other.path);
             let what = format!("its tool has the same name as that of {}", shown.display());
             let name = Some(other.name);
-            self.refused.push(Refused { name, error: FolderError::new(&other_shown, what, hint) });
+            self.refused.push(Refused { name, error: refused(&other_shown, what, hint) });
             self.clashing.insert(ident);
             let what = format!("its tool has the same name as that of {}", other_shown.display());
-            return Err(FolderError::new(shown, what, hint).into());
+            return Err(refused(shown, what, hint).into());
         }
         if self.clashing.contains(&ident) {
-            return Err(FolderError::new(shown, "its tool has the same name as those of others", hint).into());
+            return Err(refused(shown, "its tool has the same name as those of others", hint).into());
         }
         if self.found.len() >= limits::SCRIPTS.max {
             let what = format!("over {} scripts", limits::SCRIPTS.max);
-            let error = FolderError::new(self.folder, what, "move those that are no tools elsewhere");
+            let error = refused(self.folder, what, "move those that are no tools elsewhere");
             return Err(Mistake::Folder(error));
         }
         self.found.insert(ident, source);
@@ -275,12 +267,12 @@ impl Reader<'_> {
 
 /// A mistake of one file, or of the folder.
 enum Mistake {
-    File(FolderError),
-    Folder(FolderError),
+    File(Error),
+    Folder(Error),
 }
 
-impl From<FolderError> for Mistake {
-    fn from(error: FolderError) -> Self {
+impl From<Error> for Mistake {
+    fn from(error: Error) -> Self {
         Self::File(error)
     }
 }

@@ -20,14 +20,9 @@ impl Scripts {
     pub async fn read(config: &config::Scripts, max_bytes: usize) -> Result<Self> {
         let Some(path) = config.path.clone() else { return Ok(Self::default()) };
         let lock = config.lock.clone();
-        let wrong = |message: String, hint: String| Error::new(ErrorCode::InvalidArgs, message).hint(hint);
-        let read = move || {
-            let folder = Folder::read(&path, max_bytes).map_err(|error| wrong(error.message, error.hint))?;
-            let lock = Lock::load(&lock).map_err(|error| wrong(error.message, error.hint))?;
-            Ok(Self { folder, lock })
-        };
+        let read = move || Ok(Self { folder: Folder::read(&path, max_bytes)?, lock: Lock::load(&lock)? });
         let read = tokio::task::spawn_blocking(read).await;
-        read.map_err(|error| Error::new(ErrorCode::Internal, format!("the scripts could not be read: {error}")))?
+        read.map_err(|error| Error::new(ErrorCode::Internal, "the scripts could not be read").caused_by(error))?
     }
 
     /// The reason why a script is not what was reviewed. `listed` gives tools by the wire names of server and tool.
@@ -59,7 +54,7 @@ impl Scripts {
                 Some(name) if scripts.held().all(|(held, _)| ident(held) != ident(name)) => {
                     scripts.hold(name.clone(), refused.error.message.clone());
                 }
-                _ => tracing::warn!(error = %refused.error, "a file in the folder of scripts is no script"),
+                _ => tracing::warn!(error = %refused.error.message, "a file in the folder of scripts is no script"),
             }
         }
         let idents = idents(&self.folder.scripts);

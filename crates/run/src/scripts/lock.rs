@@ -7,7 +7,6 @@ use std::path::Path;
 
 mod parse;
 
-pub use parse::LockError;
 /// Part of the script API that a script uses, with servers by wire name. A locked script has no other.
 pub use wire::Used as Use;
 

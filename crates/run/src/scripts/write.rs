@@ -1,7 +1,7 @@
 //! Writes a saved script and its first test into the folder of scripts, and overwrites nothing.
 
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Saved;
@@ -32,8 +32,7 @@ pub fn write(folder: &Path, name: &str, saved: &Saved, cassette: &str) -> Result
 
 /// The file of a script that is not there yet, in a folder that is within that of scripts.
 fn place(folder: &Path, parts: &[&str], extension: &str) -> Result<PathBuf> {
-    let wrong =
-        |path: &Path, error: std::io::Error| Error::new(ErrorCode::InvalidArgs, format!("{}: {error}", path.display()));
+    let wrong = |path: &Path, error| failed(ErrorCode::InvalidArgs, path, error);
     let [folders @ .., stem] = parts else { return Err(Error::new(ErrorCode::InvalidArgs, "the name is empty")) };
     fs::create_dir_all(folder).map_err(|error| wrong(folder, error))?;
     let root = fs::canonicalize(folder).map_err(|error| wrong(folder, error))?;
@@ -64,10 +63,14 @@ fn taken(path: &Path) -> Error {
         .hint("give another name: a script is never overwritten")
 }
 
+fn failed(code: ErrorCode, path: &Path, error: io::Error) -> Error {
+    Error::new(code, path.display().to_string()).caused_by(error)
+}
+
 fn create(path: &Path, text: &str) -> Result<()> {
-    let failed = |error: std::io::Error| match error.kind() {
+    let failed = |error: io::Error| match error.kind() {
         ErrorKind::AlreadyExists => taken(path),
-        _ => Error::new(ErrorCode::Internal, format!("{}: {error}", path.display())),
+        _ => failed(ErrorCode::Internal, path, error),
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)

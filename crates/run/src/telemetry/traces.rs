@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use base::address;
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use config::Credential;
 use config::secrets::{self, Resolved};
 
@@ -48,13 +48,12 @@ impl Traces {
     /// # Errors
     /// `INTERNAL` when the HTTP client cannot be built.
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
-        let failed =
-            |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
+        let failed = |error: Cause| Error::new(ErrorCode::Internal, "no traces can be sent").caused_by(error);
         let client = base::tls::client().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
         // Proxies are for other machines.
         let is_here = url::Url::parse(&config.traces).is_ok_and(|url| address::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();
-        let client = client.map_err(|error| failed(&error))?;
+        let client = client.map_err(|error| failed(error.into()))?;
         let poster = Post { client, headers: config.headers.clone(), resolved: Mutex::default() };
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
@@ -63,7 +62,7 @@ impl Traces {
             .with_endpoint(config.traces.clone())
             .with_timeout(PATIENCE)
             .build()
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| failed(error.into()))?;
         let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource = Resource::builder_empty().with_service_name("forgefs").with_attribute(version).build();
         exporter.set_resource(&resource);

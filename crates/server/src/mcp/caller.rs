@@ -292,7 +292,7 @@ fn digest(speaker: Speaker<'_>, request: &InputRequest, about: &str) -> String {
 }
 
 fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
-    serde_json::from_value(value).map_err(|error| denied(format!("{what} is not valid: {error}")))
+    serde_json::from_value(value).map_err(|error| denied(format!("{what} is not valid")).caused_by(error))
 }
 
 /// Expected type of an answer.
@@ -334,7 +334,7 @@ async fn by_request(peer: &Peer<RoleServer>, about: &RequestId, request: InputRe
     request.extensions_mut().insert(OriginatingRequestId(about.clone()));
     let failed = |error: ServiceError| match error {
         ServiceError::McpError(data) => denied(format!("the client refused: {}", data.message)),
-        other => denied(format!("the client could not be asked: {other}")),
+        other => denied("the client could not be asked").caused_by(other),
     };
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await.map_err(failed)?;
     let mut open = Open { peer: peer.clone(), id: Some(sent.id.clone()) };
@@ -344,7 +344,7 @@ async fn by_request(peer: &Peer<RoleServer>, about: &RequestId, request: InputRe
     };
     open.id = None;
     let answer: ClientResult = answer.map_err(failed)?;
-    serde_json::to_value(answer).map_err(|error| denied(format!("the client's answer has no JSON form: {error}")))
+    serde_json::to_value(answer).map_err(|error| denied("the client's answer has no JSON form").caused_by(error))
 }
 
 /// Withdraws a question on drop.

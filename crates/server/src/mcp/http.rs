@@ -71,7 +71,7 @@ impl HttpListener {
                 true => "end the program that listens there, or give another address: --http 127.0.0.1:7334",
                 false => "give an address of this machine: --http 127.0.0.1:7333",
             };
-            Error::new(ErrorCode::InvalidArgs, format!("cannot listen at {address}: {error}")).hint(hint)
+            Error::new(ErrorCode::InvalidArgs, format!("cannot listen at {address}")).caused_by(error).hint(hint)
         })?;
         let address = listener.local_addr().unwrap_or(address);
         Ok(Self { listener, address, tls })

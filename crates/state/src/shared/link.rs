@@ -10,7 +10,7 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, FromRedisValue, RedisError, Script, TlsCertificates};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use base::error::{Error, ErrorCode, Result};
+use base::error::{Cause, Error, ErrorCode, Result};
 use base::{files, task};
 use config::Store;
 
@@ -63,13 +63,14 @@ impl Link {
     /// # Errors
     /// `INTERNAL` when the URL or the certificates cannot be used.
     pub(super) fn new(store: &Store) -> Result<Self> {
-        let unusable = |what: String| {
-            Error::new(ErrorCode::Internal, format!("the store of [state] cannot be used: {what}"))
+        let unusable = |what: Cause| {
+            Error::new(ErrorCode::Internal, "the store of [state] cannot be used")
+                .caused_by(what)
                 .hint("see to `url` and `ca` in [state]")
         };
         let client = client(store).map_err(unusable)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("forgefs-state").enable_all().build();
-        let runtime = runtime.map_err(|error| unusable(error.to_string()))?;
+        let runtime = runtime.map_err(|error| unusable(error.into()))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(store.timeout))
             .set_response_timeout(Some(store.timeout))
@@ -77,7 +78,7 @@ impl Link {
             .set_min_delay(Duration::from_millis(20))
             .set_concurrency_limit(AT_ONCE);
         let handle = runtime.handle().clone();
-        let connection = Connection::new(&handle, &client, &config).map_err(|error| unusable(error.to_string()))?;
+        let connection = Connection::new(&handle, &client, &config).map_err(|error| unusable(error.into()))?;
         let (connection, timeout, replicas) = (RwLock::new(connection), store.timeout, store.replicas);
         Ok(Self { runtime: Some(runtime), handle, client, config, connection, timeout, replicas })
     }
@@ -186,7 +187,7 @@ fn in_time<T>(done: Result<Result<T, RedisError>, tokio::time::error::Elapsed>) 
 fn flat<T>(done: Result<Result<T, RedisError>, tokio::task::JoinError>) -> Result<T> {
     match done {
         Ok(done) => done.map_err(|error| away(&error)),
-        Err(error) => Err(Error::new(ErrorCode::Internal, format!("the store was not asked: {error}"))),
+        Err(error) => Err(Error::new(ErrorCode::Internal, "the store was not asked").caused_by(error)),
     }
 }
 
@@ -222,11 +223,11 @@ impl Call {
     }
 }
 
-fn client(store: &Store) -> Result<Client, String> {
+fn client(store: &Store) -> Result<Client, Cause> {
     let url = store.url.expose();
-    let Some(ca) = &store.ca else { return Client::open(url).map_err(|error| error.to_string()) };
+    let Some(ca) = &store.ca else { return Ok(Client::open(url)?) };
     let root_cert = Some(certificates(ca)?);
-    Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert }).map_err(|error| error.to_string())
+    Ok(Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert })?)
 }
 
 fn certificates(path: &Path) -> Result<Vec<u8>, String> {

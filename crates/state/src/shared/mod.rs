@@ -366,7 +366,7 @@ impl State for Shared {
             }
             shapes.merge(more.clone());
             let text = observed::text(&shapes)
-                .map_err(|error| Error::new(ErrorCode::Internal, format!("observed shapes cannot be kept: {error}")))?;
+                .map_err(|error| Error::new(ErrorCode::Internal, "observed shapes cannot be kept").caused_by(error))?;
             let call = Call::of(&collections::CHANGE, vec![key.clone()]).number(version).arg(text).number(forever);
             if self.link.run::<u64>(call.arg("").arg("")).await? == 1 {
                 return Ok(shapes);

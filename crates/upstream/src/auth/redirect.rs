@@ -30,7 +30,8 @@ impl Listener {
         let bound = TcpListener::bind(("127.0.0.1", wanted)).await;
         let listening = bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = listening.map_err(|error| {
-            Error::new(ErrorCode::InvalidArgs, format!("cannot listen on 127.0.0.1:{wanted}: {error}"))
+            Error::new(ErrorCode::InvalidArgs, format!("cannot listen on 127.0.0.1:{wanted}"))
+                .caused_by(error)
                 .hint("set another `redirect_port`, one that the provider knows")
         })?;
         Ok(Self { listener, port })

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::{END, Log, Reason};
+use super::{END, Log, dead};
+use base::error::Error;
 use base::program::{self, Ended, Running};
 
 /// Most bytes that are read of an answer, and of a line.
@@ -16,24 +17,22 @@ const MAX_LINE: u64 = 2_000;
 const MAX_FIRST: usize = 120;
 
 /// Starts a process that confines itself, with pipes.
-pub(super) async fn start(mut command: Command) -> Result<Running, Reason> {
+pub(super) async fn start(mut command: Command) -> Result<Running, Error> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Running::start(command, END).await.map_err(|error| Reason::new(format!("`{program}`: {error}")))
+    Running::start(command, END).await.map_err(|error| dead(format!("`{program}`")).caused_by(error))
 }
 
 /// Runs a process, and returns the first line of its stdout.
-pub(super) async fn ask(command: Command, limit: Duration) -> Result<String, Reason> {
+pub(super) async fn ask(command: Command, limit: Duration) -> Result<String, Error> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     match tokio::time::timeout(limit, program::run(command, None, MAX_ANSWER)).await {
         Ok(Ok(Ended { status, stdout, .. })) if status.success() => {
             Ok(String::from_utf8_lossy(&stdout).lines().next().unwrap_or_default().trim().to_owned())
         }
-        Ok(Ok(Ended { status, words, .. })) => {
-            Err(Reason::new(format!("`{program}` failed ({status}): {}", words.trim())))
-        }
-        Ok(Err(why)) => Err(Reason::new(why)),
-        Err(_) => Err(Reason::new(format!("`{program}` did not answer within {limit:?}"))),
+        Ok(Ok(Ended { status, words, .. })) => Err(dead(format!("`{program}` failed ({status}): {}", words.trim()))),
+        Ok(Err(why)) => Err(dead(why)),
+        Err(_) => Err(dead(format!("`{program}` did not answer within {limit:?}"))),
     }
 }
 

@@ -14,7 +14,8 @@ use tokio::io::AsyncWriteExt as _;
 use super::launcher::{Launcher, Registry, npm_name};
 use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
-use super::{Reason, Server, apply, helper, own_command, system};
+use super::{Server, apply, dead, helper, own_command, system};
+use base::error::Error;
 use base::files;
 use base::random;
 use base::text::head;
@@ -29,9 +30,9 @@ const MAX_PACKAGE: u64 = 1 << 20;
 const DONE: &str = ".installed";
 
 /// Installs the program, unless it is installed, and returns it with its arguments.
-pub(super) async fn install(server: &Server<'_>, launcher: &Launcher) -> Result<(String, Vec<String>), Reason> {
+pub(super) async fn install(server: &Server<'_>, launcher: &Launcher) -> Result<(String, Vec<String>), Error> {
     let folder = folder(server, launcher)?;
-    let unusable = |error: std::io::Error| Reason::new(format!("{}: {error}", folder.display()));
+    let unusable = |error| of_path(&folder, error);
     files::make_private_folder(&folder).map_err(unusable)?;
     let folder = fs::canonicalize(&folder).map_err(unusable)?;
     let installed = async {
@@ -47,27 +48,30 @@ pub(super) async fn install(server: &Server<'_>, launcher: &Launcher) -> Result<
     let program = match tokio::time::timeout(INSTALL, installed).await {
         Ok(program) => program?,
         Err(_) => {
-            return Err(Reason::new(format!("{} was not installed within {INSTALL:?}", launcher.packages.join(" "))));
+            return Err(dead(format!("{} was not installed within {INSTALL:?}", launcher.packages.join(" "))));
         }
     };
     let program = program.into_os_string().into_string();
-    Ok((program.map_err(|path| Reason::new(format!("{} is no valid text", path.display())))?, launcher.args.clone()))
+    Ok((program.map_err(|path| dead(format!("{} is no valid text", path.display())))?, launcher.args.clone()))
+}
+
+fn of_path(path: &Path, error: std::io::Error) -> Error {
+    dead(path.display().to_string()).caused_by(error)
 }
 
 /// The folder of an installation, by what is installed.
-fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Reason> {
+fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Error> {
     let absolute = |name: &str| server.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    let cache =
-        cache.ok_or_else(|| Reason::new("there is no folder to install into").hint("set HOME or XDG_CACHE_HOME"))?;
+    let cache = cache.ok_or_else(|| dead("there is no folder to install into").hint("set HOME or XDG_CACHE_HOME"))?;
     let what = format!("{:?} {:?} {:?} {:?}", launcher.registry, launcher.packages, launcher.program, launcher.python);
     Ok(cache.join("forgefs/servers").join(random::hex(&Sha256::digest(what.as_bytes())[..8])))
 }
 
 /// Waits until no other process installs there.
-async fn lock(folder: &Path) -> Result<fs::File, Reason> {
+async fn lock(folder: &Path) -> Result<fs::File, Error> {
     let path = folder.join(".lock");
-    let unusable = |error: std::io::Error| Reason::new(format!("{}: {error}", path.display()));
+    let unusable = |error| of_path(&path, error);
     let file = files::private().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
     while !files::try_lock(&file).map_err(unusable)? {
         tokio::time::sleep(BUSY).await;
@@ -76,17 +80,15 @@ async fn lock(folder: &Path) -> Result<fs::File, Reason> {
 }
 
 /// Runs the installer, confined to the folder.
-async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<(), Reason> {
+async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<(), Error> {
     let installer = match launcher.registry {
         Registry::Npm => "npm",
         Registry::PyPi => "uv",
     };
-    let missing = |reason: Reason| {
-        Reason::new(format!(
-            "`{}` is installed by `{installer}` when it is confined: {}",
-            launcher.packages[0], reason.what
-        ))
-        .hint(format!("install {installer}, or install the server yourself and name its program as `command`"))
+    let missing = |error: Error| {
+        error
+            .context(format_args!("`{}` is installed by `{installer}` when it is confined", launcher.packages[0]))
+            .hint(format!("install {installer}, or install the server yourself and name its program as `command`"))
     };
     let home = server.env.get("HOME").map(PathBuf::from);
     let in_home = |path: &str| home.as_ref().map(|home| home.join(path));
@@ -149,11 +151,11 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     };
     let mut command = own_command(&found.program, &found.args);
     let temporary = folder.join("tmp");
-    fs::create_dir_all(&temporary).map_err(|error| Reason::new(format!("{}: {error}", temporary.display())))?;
+    fs::create_dir_all(&temporary).map_err(|error| of_path(&temporary, error))?;
     command.env_clear().envs(env).envs(super::TEMPORARY.map(|name| (name, &temporary))).current_dir(folder);
     let mut child = helper::start(command).await?;
     let (Some(mut stdin), Some(mut stdout), Some(stderr)) = child.pipes() else {
-        return Err(Reason::new(format!("{installer} has no pipes")));
+        return Err(dead(format!("{installer} has no pipes")));
     };
     let layers = apply(&mut stdin, &mut stdout, &rules).await?;
     for layer in layers.iter().filter(|layer| !layer.active) {
@@ -166,10 +168,8 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     let _ = fs::remove_dir_all(&temporary);
     match started.and(ended) {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => {
-            Err(Reason::new(format!("{installer} did not install {} ({status}): {said}", packages.join(" "))))
-        }
-        Err(error) => Err(Reason::new(format!("{installer}: {error}"))),
+        Ok(status) => Err(dead(format!("{installer} did not install {} ({status}): {said}", packages.join(" ")))),
+        Err(error) => Err(dead(installer).caused_by(error)),
     }
 }
 
@@ -186,7 +186,7 @@ fn environment(server: &Server<'_>) -> BTreeMap<String, OsString> {
 }
 
 /// The installed program.
-fn program(launcher: &Launcher, folder: &Path) -> Result<PathBuf, Reason> {
+fn program(launcher: &Launcher, folder: &Path) -> Result<PathBuf, Error> {
     let package = &launcher.packages[0];
     let path = match (launcher.registry, &launcher.program) {
         (Registry::PyPi, Some(name)) => folder.join("bin").join(name),
@@ -196,12 +196,12 @@ fn program(launcher: &Launcher, folder: &Path) -> Result<PathBuf, Reason> {
     };
     match path.is_file() {
         true => Ok(path),
-        false => Err(Reason::new(format!("{package} has no program {}", path.display()))),
+        false => Err(dead(format!("{package} has no program {}", path.display()))),
     }
 }
 
 /// Name of the only program of a package, or of the one that has its name.
-fn npm_program(folder: &Path, package: &str) -> Result<String, Reason> {
+fn npm_program(folder: &Path, package: &str) -> Result<String, Error> {
     #[derive(Deserialize)]
     struct Package {
         bin: Option<Programs>,
@@ -216,7 +216,7 @@ fn npm_program(folder: &Path, package: &str) -> Result<String, Reason> {
     let name = npm_name(package);
     let file = folder.join("node_modules").join(name).join("package.json");
     let text = files::read_regular(&file, MAX_PACKAGE);
-    let text = text.map_err(|error| Reason::new(format!("{}: {error}", file.display())))?;
+    let text = text.map_err(|error| of_path(&file, error))?;
     let limit = usize::try_from(MAX_PACKAGE).unwrap_or(usize::MAX);
     let read = base::json::parse::<Package>(&text, limit).ok().and_then(|package| package.bin);
     let own = name.rsplit('/').next().unwrap_or(name);
@@ -228,7 +228,7 @@ fn npm_program(folder: &Path, package: &str) -> Result<String, Reason> {
     };
     let is_plain = |program: &String| !program.contains('/') && !program.starts_with('.');
     found.filter(is_plain).ok_or_else(|| {
-        Reason::new(format!("{package} has not one program that could be meant"))
+        dead(format!("{package} has not one program that could be meant"))
             .hint("name it: `npx --package=PACKAGE PROGRAM`")
     })
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::Reason;
+use super::dead;
+use base::error::Error;
 
 /// A command that installs a program before it starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,17 +67,14 @@ const OTHERS: &[(&[&str], &str)] = &[
 const IGNORED: [&str; 8] = ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--no-progress", "--bun"];
 
 /// The launcher that a command is, if it is one.
-pub(super) fn of(command: &str, args: &[String]) -> Result<Option<Launcher>, Reason> {
+pub(super) fn of(command: &str, args: &[String]) -> Result<Option<Launcher>, Error> {
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let starts = |words: &[&str]| {
         words[0] == name && args.len() + 1 >= words.len() && words[1..].iter().zip(args).all(|(word, arg)| word == arg)
     };
     if let Some((words, instead)) = OTHERS.iter().find(|(words, _)| starts(words)) {
-        return Err(Reason::new(format!(
-            "`{}` starts another program, which cannot be confined through it",
-            words.join(" ")
-        ))
-        .hint(*instead));
+        return Err(dead(format!("`{}` starts another program, which cannot be confined through it", words.join(" ")))
+            .hint(*instead));
     }
     let Some((words, registry)) = LAUNCHERS.iter().find(|(words, _)| starts(words)) else { return Ok(None) };
     let word = words.join(" ");
@@ -86,7 +84,7 @@ pub(super) fn of(command: &str, args: &[String]) -> Result<Option<Launcher>, Rea
             Registry::Npm => ("npm install PACKAGE", "node_modules/.bin/NAME"),
             Registry::PyPi => ("pip install PACKAGE", ".venv/bin/NAME"),
         };
-        Reason::new(format!("`{word}` cannot be confined as it is written: {what}")).hint(format!(
+        dead(format!("`{word}` cannot be confined as it is written: {what}")).hint(format!(
             "install the server (`{install}`), and name the program, such as \"{program}\", as `command`"
         ))
     })
@@ -180,7 +178,7 @@ pub(super) fn npm_name(package: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Option<Launcher>, Reason> {
+    fn read(line: &str) -> Result<Option<Launcher>, Error> {
         let mut words = line.split(' ').map(str::to_owned);
         let command = words.next().unwrap_or_default();
         of(&command, &words.collect::<Vec<_>>())
@@ -225,8 +223,8 @@ mod tests {
             "docker run -i image",
             "npm start",
         ] {
-            let reason = read(line).expect_err(line);
-            assert!(reason.hint.is_some(), "{line}: {}", reason.what);
+            let error = read(line).expect_err(line);
+            assert!(error.hint.is_some(), "{line}: {}", error.message);
         }
     }
 }

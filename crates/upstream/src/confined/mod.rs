@@ -91,15 +91,15 @@ struct Limits {
 /// `TRANSPORT_DEAD` when the program cannot be found or installed, or a path is unusable.
 pub async fn prepare(server: &Server<'_>) -> Result<Prepared> {
     let Confinement { read, write, named, network, memory, processes, require } = server.confinement;
-    let refused = |reason: Reason| reason.of(server.name);
+    let refused = |error: Error| not_started(server.name, error);
     let found = program::find(server).await.map_err(refused)?;
     let folders = paths::Folders { read: read.clone(), write: write.clone(), named: named.clone() };
     let scripts: BTreeSet<PathBuf> = found.scripts.clone();
     let grants = found.grants;
     let granted = tokio::task::spawn_blocking(move || folders.with(grants, &scripts)).await;
-    let granted = granted.unwrap_or_else(|_| Err(Reason::new("its paths could not be checked"))).map_err(refused)?;
-    let temporary = Temporary::new()
-        .map_err(|error| refused(Reason::new(format!("no folder for its temporary files: {error}"))))?;
+    let granted = granted.unwrap_or_else(|_| Err(dead("its paths could not be checked"))).map_err(refused)?;
+    let temporary =
+        Temporary::new().map_err(|error| refused(dead("no folder for its temporary files").caused_by(error)))?;
     let mut rules = Rules {
         read: system::readable(),
         write: granted.write,
@@ -149,7 +149,7 @@ impl Prepared {
             stdin.write_all(&[GO]).await?;
             stdin.flush().await
         };
-        go.await.map_err(|error| Reason::new(format!("its process is gone: {error}")).of(&held.name))?;
+        go.await.map_err(|error| not_started(&held.name, dead("its process is gone").caused_by(error)))?;
         Ok((held, layers))
     }
 
@@ -163,7 +163,7 @@ impl Prepared {
         let Self { name, rules, limits, require, temporary, .. } = self;
         // Its supervisor is in the group before there is a server.
         let (group, more) = held::limit(pid, limits.memory, limits.processes).await;
-        let mut layers = apply(stdin, stdout, &rules).await.map_err(|reason| reason.of(&name))?;
+        let mut layers = apply(stdin, stdout, &rules).await.map_err(|error| not_started(&name, error))?;
         for layer in layers.iter_mut().filter(|layer| layer.name == LayerName::Children && group.is_some()) {
             layer.detail.push_str(", and its control group");
         }
@@ -175,10 +175,9 @@ impl Prepared {
                 Some(layer) => layer.detail.clone(),
                 None => "this platform does not have it".to_owned(),
             };
-            let reason = Reason::new(format!("the sandbox layer `{required}` is required and does not hold: {why}"));
-            return Err(reason
-                .hint("`forgefs doctor` shows every layer; `require` in the server's `sandbox` names this one")
-                .of(&held.name));
+            let error = dead(format!("the sandbox layer `{required}` is required and does not hold: {why}"))
+                .hint("`forgefs doctor` shows every layer; `require` in the server's `sandbox` names this one");
+            return Err(not_started(&held.name, error));
         }
         Ok((held, layers))
     }
@@ -191,10 +190,10 @@ impl Prepared {
         let Rules { write, .. } = &self.rules;
         let (program, write) = (self.program.clone(), write.clone());
         let command = self.command(std::iter::empty());
-        let mut child = helper::start(command).await.map_err(|reason| reason.of(&self.name))?;
+        let mut child = helper::start(command).await.map_err(|error| not_started(&self.name, error))?;
         let pid = child.id();
         let (Some(mut stdin), Some(mut stdout), _) = child.pipes() else {
-            return Err(Reason::new("its process has no pipes").of(&self.name));
+            return Err(not_started(&self.name, dead("its process has no pipes")));
         };
         let (held, layers) = self.confine(pid, &mut stdin, &mut stdout).await?;
         drop((stdin, child));
@@ -232,11 +231,7 @@ fn own_command(program: &Path, args: &[String]) -> Command {
 }
 
 /// Sends a process its rules, and reads its report.
-async fn apply(
-    stdin: &mut ChildStdin,
-    stdout: &mut (impl AsyncRead + Unpin),
-    rules: &Rules,
-) -> std::result::Result<Vec<Layer>, Reason> {
+async fn apply(stdin: &mut ChildStdin, stdout: &mut (impl AsyncRead + Unpin), rules: &Rules) -> Result<Vec<Layer>> {
     let exchange = async {
         stdin.write_all(&encode(rules)?).await?;
         stdin.flush().await?;
@@ -250,34 +245,17 @@ async fn apply(
     };
     match tokio::time::timeout(READY, exchange).await {
         Ok(Ok(Report::Layers(layers))) => Ok(layers),
-        Ok(Ok(Report::Failed(reason))) => Err(Reason::new(format!("its sandbox cannot be applied: {reason}"))),
-        Ok(Err(error)) => Err(Reason::new(format!("its process did not confine itself: {error}"))),
-        Err(_) => Err(Reason::new(format!("its process did not confine itself within {READY:?}"))),
+        Ok(Ok(Report::Failed(reason))) => Err(dead(format!("its sandbox cannot be applied: {reason}"))),
+        Ok(Err(error)) => Err(dead("its process did not confine itself").caused_by(error)),
+        Err(_) => Err(dead(format!("its process did not confine itself within {READY:?}"))),
     }
 }
 
-/// Why a server does not start, and what to do.
-#[derive(Debug)]
-struct Reason {
-    what: String,
-    hint: Option<String>,
+/// An error of a server that does not start.
+fn dead(what: impl Into<String>) -> Error {
+    Error::new(ErrorCode::TransportDead, what)
 }
 
-impl Reason {
-    fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None }
-    }
-
-    fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    fn of(self, server: &str) -> Error {
-        let error = Error::new(ErrorCode::TransportDead, format!("{server} did not start: {}", self.what));
-        match self.hint {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
+fn not_started(server: &str, error: Error) -> Error {
+    error.context(format_args!("{server} did not start"))
 }

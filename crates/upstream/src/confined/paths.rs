@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Reason, system};
+use super::{dead, system};
+use base::error::Error;
 
 /// Most links on the way to a file, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -83,7 +84,7 @@ pub(super) struct Granted {
 
 impl Folders {
     /// Adds what the program needs. Its `scripts` are not for writing, although its arguments name them.
-    pub(super) fn with(self, grants: Vec<Grant>, scripts: &BTreeSet<PathBuf>) -> Result<Granted, Reason> {
+    pub(super) fn with(self, grants: Vec<Grant>, scripts: &BTreeSet<PathBuf>) -> Result<Granted, Error> {
         let read = real(&self.read, "read")?;
         let write = real(&self.write, "write")?;
         let named = self.named.iter().filter_map(|path| Some((path, resolve(path).ok()?)));
@@ -93,13 +94,13 @@ impl Folders {
         let could_write = |path: &Path| written.iter().find(|root| is_below(path, root));
         for (path, real) in read.iter().chain(&write).chain(&named) {
             if let Some((link, root)) = real.links.iter().find_map(|link| Some((link, could_write(link)?))) {
-                let reason = Reason::new(format!(
+                let error = dead(format!(
                     "`{}` leads through the link {}, which the server could change, since it may write {}",
                     path.display(),
                     link.display(),
                     root.display()
                 ));
-                return Err(reason.hint(format!("name {} itself in its `sandbox`", real.path.display())));
+                return Err(error.hint(format!("name {} itself in its `sandbox`", real.path.display())));
             }
         }
         let mut readable: Vec<PathBuf> = read.into_iter().map(|(_, real)| real.path).collect();
@@ -109,14 +110,15 @@ impl Folders {
             match doubt {
                 Some(_) if known.iter().any(|known| path.starts_with(known)) => {}
                 Some((source, root)) => {
-                    let reason = Reason::new(format!(
+                    let error = dead(format!(
                         "{} leads its program to {}, and the server could change it, since it may write {}",
                         source.display(),
                         path.display(),
                         root.display()
                     ));
-                    return Err(reason
-                        .hint(format!("name {} in `read` of its `sandbox`, or let it write less", path.display())));
+                    return Err(
+                        error.hint(format!("name {} in `read` of its `sandbox`, or let it write less", path.display()))
+                    );
                 }
                 None => readable.push(path),
             }
@@ -126,14 +128,15 @@ impl Folders {
 }
 
 /// Real paths of paths that must exist.
-fn real<'p>(paths: &'p BTreeSet<PathBuf>, key: &str) -> Result<Vec<(&'p PathBuf, Real)>, Reason> {
+fn real<'p>(paths: &'p BTreeSet<PathBuf>, key: &str) -> Result<Vec<(&'p PathBuf, Real)>, Error> {
     let real = |path: &'p PathBuf| match std::path::absolute(path).and_then(|path| resolve(&path)) {
         Ok(real) => Ok((path, real)),
         Err(error) => {
-            let reason = Reason::new(format!("`{}` in `{key}` of its `sandbox`: {error}", path.display()));
-            Err(match error.kind() {
-                io::ErrorKind::NotFound => reason.hint("make it, or take it out: what is made later stays closed"),
-                _ => reason,
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            let error = dead(format!("`{}` in `{key}` of its `sandbox`", path.display())).caused_by(error);
+            Err(match is_missing {
+                true => error.hint("make it, or take it out: what is made later stays closed"),
+                false => error,
             })
         }
     };
@@ -154,7 +157,7 @@ mod tests {
     fn refused(folders: Folders, grants: Vec<Grant>) -> String {
         match folders.with(grants, &BTreeSet::new()) {
             Ok(granted) => panic!("{:?} {:?}", granted.read, granted.write),
-            Err(reason) => reason.what,
+            Err(error) => error.message,
         }
     }
 

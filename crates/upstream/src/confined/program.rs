@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::launcher::{self, Launcher};
 use super::paths::{self, Grant};
-use super::{Reason, Server, install, shims, system};
+use super::{Server, dead, install, shims, system};
+use base::error::Error;
 use base::files;
 
 /// Most interpreters and shims on the way to a program.
@@ -35,7 +36,7 @@ pub(super) struct Found {
 }
 
 /// Finds the program of a server, and installs it if a launcher would.
-pub(super) async fn find(server: &Server<'_>) -> Result<Found, Reason> {
+pub(super) async fn find(server: &Server<'_>) -> Result<Found, Error> {
     match launcher::of(server.command, server.args)? {
         Some(launcher) => {
             let (program, args) = install::install(server, &launcher).await?;
@@ -46,7 +47,7 @@ pub(super) async fn find(server: &Server<'_>) -> Result<Found, Reason> {
 }
 
 /// Follows a command through shims and the first lines of scripts.
-pub(super) async fn resolve(server: &Server<'_>, mut command: String, mut args: Vec<String>) -> Result<Found, Reason> {
+pub(super) async fn resolve(server: &Server<'_>, mut command: String, mut args: Vec<String>) -> Result<Found, Error> {
     let mut search = Search { home: home(server), grants: Vec::new(), scripts: BTreeSet::new() };
     let mut because = Vec::new();
     for _ in 0..MAX_STEPS {
@@ -68,17 +69,17 @@ pub(super) async fn resolve(server: &Server<'_>, mut command: String, mut args: 
         because.push(real.path.clone());
         search.script(&program, &real.path, &because);
         let script = program.into_os_string().into_string();
-        let script = script.map_err(|path| Reason::new(format!("{} is no valid text", path.display())))?;
+        let script = script.map_err(|path| dead(format!("{} is no valid text", path.display())))?;
         let mut before = line.args;
         before.push(script);
         args.splice(0..0, before);
         command = line.program;
         if let Some(Launcher { word, .. }) = launcher::of(&command, &[]).ok().flatten() {
-            return Err(Reason::new(format!("its script is run by the launcher `{word}`"))
+            return Err(dead(format!("its script is run by the launcher `{word}`"))
                 .hint("install what the script needs, and name its interpreter as `command`"));
         }
     }
-    Err(Reason::new(format!("`{}` leads through more than {MAX_STEPS} scripts", server.command)))
+    Err(dead(format!("`{}` leads through more than {MAX_STEPS} scripts", server.command)))
 }
 
 /// Interpreter in the first line of a script.
@@ -114,9 +115,9 @@ fn interpreter(head: &[u8]) -> Option<Line> {
 }
 
 /// Reads the first bytes of a program, which may be one that only may be executed.
-fn head(path: &Path) -> Result<Vec<u8>, Reason> {
+fn head(path: &Path) -> Result<Vec<u8>, Error> {
     use std::io::Read as _;
-    let failed = |error: std::io::Error| Reason::new(format!("`{}`: {error}", path.display()));
+    let failed = |error: std::io::Error| dead(format!("`{}`", path.display())).caused_by(error);
     let mut options = std::fs::OpenOptions::new();
     let (file, _) = match files::open_regular(path, options.read(true)) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
@@ -128,14 +129,14 @@ fn head(path: &Path) -> Result<Vec<u8>, Reason> {
 }
 
 /// The absolute path of a command: below the working directory if it has a separator, else in `PATH`.
-pub(super) fn look_up(server: &Server<'_>, command: &str) -> Result<PathBuf, Reason> {
+pub(super) fn look_up(server: &Server<'_>, command: &str) -> Result<PathBuf, Error> {
     if command.contains('/') {
         return Ok(folder(server).join(command));
     }
     let path = server.env.get("PATH").cloned().unwrap_or_default();
     let candidates = std::env::split_paths(&path).map(|place| folder(server).join(place).join(command));
     candidates.into_iter().find(|path| is_program(path)).ok_or_else(|| {
-        Reason::new(format!("`{command}` is not in PATH"))
+        dead(format!("`{command}` is not in PATH"))
             .hint(format!("is `{command}` installed and on PATH? An absolute path in `command` works too"))
     })
 }
@@ -187,9 +188,10 @@ struct Search {
 
 impl Search {
     /// Adds a file or folder, and where it really is.
-    fn add(&mut self, path: &Path, because: &[PathBuf]) -> Result<paths::Real, Reason> {
-        let real = paths::resolve(path)
-            .map_err(|error| Reason::new(format!("`{}`: {error}", path.display())).hint("is the program installed?"))?;
+    fn add(&mut self, path: &Path, because: &[PathBuf]) -> Result<paths::Real, Error> {
+        let real = paths::resolve(path).map_err(|error| {
+            dead(format!("`{}`", path.display())).caused_by(error).hint("is the program installed?")
+        })?;
         let because = [because, &real.links].concat();
         self.grants.push(Grant { path: real.path.clone(), because });
         Ok(real)
@@ -297,7 +299,7 @@ impl Search {
     }
 
     /// Adds the scripts among the arguments of an interpreter: the first that is a file, and what options load.
-    fn scripts_of(&mut self, server: &Server<'_>, args: &[String]) -> Result<(), Reason> {
+    fn scripts_of(&mut self, server: &Server<'_>, args: &[String]) -> Result<(), Error> {
         let mut is_loaded = false;
         for arg in args {
             if NO_SCRIPT.contains(&arg.as_str()) {

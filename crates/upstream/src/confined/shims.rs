@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::{Reason, Server, helper};
+use super::{Server, dead, helper};
+use base::error::Error;
 use base::files;
 
 /// Most bytes of a shim.
@@ -55,7 +56,7 @@ pub(super) fn of(path: &Path) -> Option<Shim> {
 
 impl Shim {
     /// The program that the shim would start for this server.
-    pub(super) async fn ask(&self, server: &Server<'_>) -> Result<PathBuf, Reason> {
+    pub(super) async fn ask(&self, server: &Server<'_>) -> Result<PathBuf, Error> {
         let Self { manager, root, beside, name } = self;
         let known = beside.iter().find(|path| path.is_file());
         let manager_path = known.cloned().unwrap_or_else(|| PathBuf::from(manager));
@@ -70,10 +71,10 @@ impl Shim {
             command.current_dir(cwd);
         }
         let hint = || format!("name the program itself in `command`: `{manager} which {name}` prints its path");
-        let answer = helper::ask(command, ANSWER).await.map_err(|reason| reason.hint(hint()))?;
+        let answer = helper::ask(command, ANSWER).await.map_err(|error| error.hint(hint()))?;
         let path = PathBuf::from(&answer);
         if !path.is_absolute() || of(&path).is_some() {
-            return Err(Reason::new(format!("`{manager} which {name}` answered `{answer}`")).hint(hint()));
+            return Err(dead(format!("`{manager} which {name}` answered `{answer}`")).hint(hint()));
         }
         Ok(path)
     }

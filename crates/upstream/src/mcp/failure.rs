@@ -241,7 +241,7 @@ fn refused(what: String) -> Error {
     Error::new(ErrorCode::UpstreamError, what)
 }
 
-pub(super) fn dead(what: String) -> Error {
+pub(super) fn dead(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::TransportDead, what)
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn client_within(url: &str, reach: Reach) -> Result<reqwest::Client> 
         .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
     let is_local = Url::parse(url).is_ok_and(|url| is_loopback(&url));
     let builder = if is_local { builder.no_proxy() } else { builder };
-    builder.build().map_err(|error| dead(format!("no HTTP client: {error}")))
+    builder.build().map_err(|error| dead("no HTTP client").caused_by(error))
 }
 
 /// Follows redirects within one origin only, so that a header for one never reaches another, and only those that repeat

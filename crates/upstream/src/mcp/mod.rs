@@ -249,7 +249,8 @@ impl Connector {
             None => None,
         };
         let what = format!("{} did not start: {}", self.name, of_start(&error));
-        let dead = Error { hint, ..Error::new(ErrorCode::TransportDead, what) };
+        let mut dead = Error::new(ErrorCode::TransportDead, what);
+        dead.hint = hint;
         self.with_last_words(dead).await
     }
 }
@@ -456,7 +457,7 @@ fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<Com
     let mut params = params.clone();
     params.insert("ref".to_owned(), reference);
     serde_json::from_value(Value::Object(params))
-        .map_err(|error| Error::new(ErrorCode::InvalidArgs, format!("the completion request is not valid: {error}")))
+        .map_err(|error| Error::new(ErrorCode::InvalidArgs, "the completion request is not valid").caused_by(error))
 }
 
 /// Removes fields that belong to the protocol between gateway and server, not to the script.

@@ -130,10 +130,7 @@ impl Client {
             _ => return Err(self.upstream("it asked back for something unknown")),
         };
         let params = params.map_err(|error| self.upstream(error))?;
-        let refused = |mut error: Error| {
-            error.message = format!("{} asked for `{}`: {}", self.name(), ask.method(), error.message);
-            error
-        };
+        let refused = |error: Error| error.context(format_args!("{} asked for `{}`", self.name(), ask.method()));
         let (name, about) = (Some(name.to_owned()), progress.about().to_owned());
         let put_off = progress.call().filter(|_| is_first);
         progress.ask(Question { ask, params, name, about, put_off }).await.map_err(refused)

@@ -87,7 +87,7 @@ impl Program<'_> {
         // A confined server's supervisor ends with its stdin, or at a signal.
         command.kill_on_drop(prepared.is_none() || !cfg!(target_os = "linux"));
         let started = spawner::spawn(move || command.spawn()).await;
-        let mut child = started.map_err(|error| self.cannot_start(&error))?;
+        let mut child = started.map_err(|error| self.cannot_start(error))?;
         let (Some(mut stdin), Some(stdout), Some(words)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -144,10 +144,10 @@ impl Program<'_> {
         confined::prepare(&self.confined(sandbox, &Stderr::default())).await?.examine().await
     }
 
-    fn cannot_start(&self, error: &std::io::Error) -> Error {
-        let Self { name, program, .. } = self;
-        let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`: {error}"));
-        match (error.kind(), self.cwd) {
+    fn cannot_start(&self, error: std::io::Error) -> Error {
+        let (Self { name, program, .. }, kind) = (self, error.kind());
+        let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`")).caused_by(error);
+        match (kind, self.cwd) {
             (std::io::ErrorKind::NotFound, Some(cwd)) if !cwd.is_dir() => {
                 dead.hint(format!("its `cwd` {} is not a folder", cwd.display()))
             }

@@ -94,10 +94,7 @@ impl Loader {
             let (url, base, headers, query) = (url.as_ref(), base.as_ref(), &names(headers), &names(query));
             Api::read(&Source { bytes: &bytes, url, folder, base, headers, query, is_shown: &is_shown }, meter)
         });
-        let api = read.await.map_err(|mut error| {
-            error.message = format!("{}: {}", self.name(), error.message);
-            error
-        })?;
+        let api = read.await.map_err(|error| error.context(self.name()))?;
         base::memory::give_back();
         Ok(api)
     }
@@ -112,9 +109,8 @@ impl Loader {
         let most = limits::OPENAPI_DOCUMENT.max;
         let sent = if is_own { exchange.send(&request, most).await } else { exchange.send_bare(&request, most).await };
         let answer = sent.map_err(|error| {
-            let mut error = of_http("the address of the document", &error);
-            error.message = format!("{}: {}", self.name(), error.message);
-            Error { code: ErrorCode::TransportDead, ..error }
+            let error = of_http("the address of the document", &error).context(self.name());
+            error.with_code(ErrorCode::TransportDead)
         })?;
         match answer.status {
             200..=299 => Ok(answer.body),

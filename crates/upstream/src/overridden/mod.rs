@@ -72,7 +72,7 @@ impl<L: Link> Link for OverriddenLink<L> {
                 // Thousands of definitions take a while: off the threads that serve requests.
                 let listing = tokio::task::spawn_blocking(move || overrides.listing(listing)).await;
                 let (listing, taken) = listing.map_err(|error| {
-                    Error::new(ErrorCode::Internal, format!("its tools were not overridden: {error}"))
+                    Error::new(ErrorCode::Internal, "its tools were not overridden").caused_by(error)
                 })?;
                 *self.taken.lock() = taken;
                 Ok(Answer::Listing(listing))

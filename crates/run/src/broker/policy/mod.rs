@@ -305,10 +305,7 @@ pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels
     let mut group = held.group.clone();
     let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
     let decided = groups.and_then(|()| flows::check(rules, server, origins));
-    decided.map(drop).map_err(|error| Error {
-        message: format!("a placeholder is not put back for `{server}`: {}", error.message),
-        ..error
-    })
+    decided.map(drop).map_err(|error| error.context(format_args!("a placeholder is not put back for `{server}`")))
 }
 
 /// The reasons to ask, as one text.

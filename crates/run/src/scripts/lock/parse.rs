@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{FILE, Lock, Locked, LockedCall, VERSION, read};
+use base::error::{Error, ErrorCode};
 use base::files;
 use base::limits;
 use base::text::head;
@@ -16,16 +17,6 @@ use base::text::head;
 const DIGITS: usize = 64;
 /// Most bytes of the parser's message.
 const MAX_TOLD: usize = 200;
-
-/// A lock that cannot be taken, with the line of the mistake.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
-pub struct LockError {
-    /// Message with file and line.
-    pub message: String,
-    /// Suggested fix.
-    pub hint: String,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -66,14 +57,13 @@ impl Lock {
     ///
     /// # Errors
     /// A file that cannot be read, and the first mistake in one.
-    pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
+    pub fn load(path: &Path) -> Result<Option<Self>, Error> {
         match files::read_text(path, limits::SCRIPTS_LOCK.max as u64) {
             Ok(text) => Self::parse(&text).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(LockError {
-                message: format!("{}: {error}", path.display()),
-                hint: "`forgefs scripts lock` writes it anew".to_owned(),
-            }),
+            Err(error) => Err(Error::new(ErrorCode::InvalidArgs, path.display().to_string())
+                .caused_by(error)
+                .hint("`forgefs scripts lock` writes it anew")),
         }
     }
 
@@ -81,7 +71,7 @@ impl Lock {
     ///
     /// # Errors
     /// The first mistake, with its line.
-    pub fn parse(text: &str) -> Result<Self, LockError> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let reader = Reader { text };
         let raw: RawLock = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -112,14 +102,14 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn wrong(&self, offset: usize, what: &str) -> LockError {
+    fn wrong(&self, offset: usize, what: &str) -> Error {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
         let hint = "write the file with `forgefs scripts lock`, and review what changes; it is not edited by hand";
-        LockError { message: format!("{FILE}:{line}: {what}"), hint: hint.to_owned() }
+        Error::new(ErrorCode::InvalidArgs, format!("{FILE}:{line}: {what}")).hint(hint)
     }
 
-    fn locked(&self, raw: RawLocked) -> Result<Locked, LockError> {
+    fn locked(&self, raw: RawLocked) -> Result<Locked, Error> {
         let RawLocked { sha256, most_calls, calls, flows, uses } = raw;
         let sha256 = self.digest(sha256)?;
         let most_calls = match most_calls {
@@ -163,14 +153,14 @@ impl Reader<'_> {
         Ok(Locked { sha256, calls: sorted.into_values().collect(), flows: pairs, uses: used, most_calls })
     }
 
-    fn filled(&self, at: usize, names: &[&String]) -> Result<(), LockError> {
+    fn filled(&self, at: usize, names: &[&String]) -> Result<(), Error> {
         match names.iter().any(|name| name.trim().is_empty() || name.len() > limits::NAME.max) {
             true => Err(self.wrong(at, "a name is empty or too long")),
             false => Ok(()),
         }
     }
 
-    fn digest(&self, text: Spanned<String>) -> Result<String, LockError> {
+    fn digest(&self, text: Spanned<String>) -> Result<String, Error> {
         let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         match text.get_ref().len() == DIGITS && is_hex(text.get_ref()) {
             true => Ok(text.into_inner()),

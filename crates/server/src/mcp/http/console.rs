@@ -62,7 +62,7 @@ impl Opening {
             return Err(wrong(format!("other machines could reach the console at {address}"), hint));
         }
         let listener = TcpListener::bind(address).await.map_err(|error| {
-            wrong(format!("cannot listen at {address}: {error}"), "give another address, such as 127.0.0.1:0")
+            wrong(format!("cannot listen at {address}"), "give another address, such as 127.0.0.1:0").caused_by(error)
         })?;
         let address = listener.local_addr().unwrap_or(address);
         let access = Arc::new(Access::default());

@@ -58,7 +58,7 @@ impl Document {
 /// # Errors
 /// The fault, and where it is.
 pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Reservation)> {
-    limits::OPENAPI_DOCUMENT.check(bytes.len()).map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
+    limits::OPENAPI_DOCUMENT.check(bytes.len()).map_err(|error| error.with_code(ErrorCode::UpstreamError))?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let take = |bytes: usize| {
         let room = &memory::ANSWERS;
@@ -73,7 +73,7 @@ pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Reservation)> {
         let measure = text::measure(bytes).map_err(|error| broken(error.to_string()))?;
         let room = take(measure.tree_bytes)?;
         let value =
-            text::parse(bytes, memory::ANSWERS.size()).map_err(|error| broken(format!("is no JSON: {error}")))?;
+            text::parse(bytes, memory::ANSWERS.size()).map_err(|error| broken("is no JSON").caused_by(error))?;
         return Ok((value, room));
     }
     let yaml_text = std::str::from_utf8(bytes).map_err(|_| broken("is not UTF-8 text"))?;

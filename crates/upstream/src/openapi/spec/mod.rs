@@ -145,7 +145,7 @@ impl Api {
     fn add(&mut self, tool: Value) -> Result<(), Error> {
         limits::OPENAPI_OPERATIONS
             .check(self.tools.len() + 1)
-            .map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
+            .map_err(|error| error.with_code(ErrorCode::UpstreamError))?;
         self.bytes += json::written(&tool);
         if self.bytes > memory::list_bytes() {
             let (most, tools) = (memory::list_bytes(), self.tools.len());
