@@ -10,9 +10,9 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
+use base::time::{now_ms, rfc3339};
 use catalog::people;
-use run::approvals::{Approval, Approvals, Choice, Scope, Standing, rfc3339};
-use state::journal::unix_ms;
+use run::approvals::{Approval, Approvals, Choice, Scope, Standing};
 
 #[derive(Args)]
 pub(super) struct ApprovalsArgs {
@@ -66,7 +66,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
             Failure::usage("approvals need a home folder to be kept in".to_owned()).hint("set HOME, or XDG_STATE_HOME")
         );
     };
-    let now = unix_ms(SystemTime::now());
+    let now = now_ms();
     let (which, approval) = match args.command {
         Command::List { all, format } => {
             let mut listed = approvals.list().await?;
@@ -93,7 +93,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
             (which, approval)
         }
     };
-    let now = unix_ms(SystemTime::now());
+    let now = now_ms();
     match which.format.json {
         true => shapes::print(json!({ "approval": approval.shape(now) }), ui),
         false => ui.out(&show(&approval, now)),
@@ -102,7 +102,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
 }
 
 fn list(listed: &[Approval], approvals: &Approvals, format: Format, ui: Ui) {
-    let now = unix_ms(SystemTime::now());
+    let now = now_ms();
     if format.json {
         let listed: Vec<Value> = listed.iter().map(|approval| approval.shape(now)).collect();
         return shapes::print(json!({ "approvals": listed }), ui);

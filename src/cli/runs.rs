@@ -13,6 +13,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use base::error::ErrorCode;
 use base::text::counted;
+use base::time::rfc3339_millis;
 use catalog::people;
 use redact::{Outgoing as _, Surface};
 use run::replay::{Asked, shown};
@@ -145,14 +146,10 @@ fn is_unknown(run: &Run, operation: &Operation) -> bool {
     operation.sent.is_some() && operation.given.is_none() && !run.file.is_running
 }
 
-fn time(ms: u64) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms.min(253_402_300_799_000))).to_string()
-}
-
 /// One run in a line.
 fn line(run: &Run, recorded: Result<&Recorded, &base::error::Error>) -> String {
     let (id, head) = (&run.file.id, &run.head);
-    let begin = format!("{id}  {}  {}  {}", time(head.at_ms), head.client, head.language.as_str());
+    let begin = format!("{id}  {}  {}  {}", rfc3339_millis(head.at_ms), head.client, head.language.as_str());
     let recorded = match recorded {
         Ok(recorded) => recorded,
         Err(error) => return format!("{begin}  {}", error.message),
@@ -174,7 +171,7 @@ fn brief(run: &Run, recorded: Option<&Recorded>) -> Value {
     let (calls, unknown) = recorded.map_or((0, 0), |recorded| self::calls(run, recorded));
     json!({
         "run": run.file.id,
-        "time": time(run.head.at_ms),
+        "time": rfc3339_millis(run.head.at_ms),
         "client": run.head.client,
         "session": run.head.session,
         "language": run.head.language,
@@ -234,7 +231,7 @@ fn show(run: &Run, recorded: &Recorded) -> String {
     };
     let (head, end) = (&recorded.head, recorded.end.as_ref());
     put("run", &run.file.id);
-    put("time", &time(head.at_ms));
+    put("time", &rfc3339_millis(head.at_ms));
     put("client", &head.client);
     put("session", &head.session);
     put("language", head.language.as_str());
@@ -270,7 +267,7 @@ fn answer(run: &Run, operation: &Operation) -> String {
     let Some(given) = &operation.given else {
         return match &operation.sent {
             Some(sent) if is_unknown(run, operation) => {
-                format!("UNKNOWN: sent at {}, and no answer came: it may be done or not", time(sent.at_ms))
+                format!("UNKNOWN: sent at {}, and no answer came: it may be done or not", rfc3339_millis(sent.at_ms))
             }
             _ => "not answered yet".to_owned(),
         };

@@ -18,15 +18,24 @@ pub struct Ready {
     pub confinement: Vec<Layer>,
 }
 
-/// A layer of the process sandbox, as the worker applied it to itself.
+/// A layer of a sandbox, as the process applied it to itself: a worker's, or by other names a server's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layer {
+pub struct Layer<N = LayerName> {
     /// Name.
-    pub name: LayerName,
+    pub name: N,
     /// True if it is in force.
     pub active: bool,
     /// Its effect here, or the reason why it is not in force.
     pub detail: String,
+}
+
+impl<N> Layer<N> {
+    /// The state of a layer: its effect, or the reason why it is not in force.
+    #[must_use]
+    pub fn of(name: N, outcome: Result<String, String>) -> Self {
+        let active = outcome.is_ok();
+        Self { name, active, detail: outcome.unwrap_or_else(|reason| reason) }
+    }
 }
 
 /// Layers of the process sandbox, as `sandbox.require` names them.

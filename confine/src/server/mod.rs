@@ -52,15 +52,7 @@ pub struct Rules {
 }
 
 /// A layer of a server's sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layer {
-    /// Name.
-    pub name: LayerName,
-    /// True if it is in force.
-    pub active: bool,
-    /// Its effect here, or the reason why it is not in force.
-    pub detail: String,
-}
+pub type Layer = wire::Layer<LayerName>;
 
 /// Layers of a server's sandbox, as `require` names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -119,15 +111,6 @@ impl LayerName {
 impl fmt::Display for LayerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl Layer {
-    /// The state of a layer: its effect, or the reason why it is not in force.
-    #[must_use]
-    pub fn of(name: LayerName, outcome: Result<String, String>) -> Self {
-        let active = outcome.is_ok();
-        Self { name, active, detail: outcome.unwrap_or_else(|reason| reason) }
     }
 }
 

@@ -8,7 +8,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use wire::{Layer, LayerName};
 
-use super::{layer, syscalls};
+use super::syscalls;
 
 /// Newest landlock ABI requested; an older kernel applies what it supports.
 const LANDLOCK: ABI = ABI::V6;
@@ -44,7 +44,7 @@ pub fn apply(name: LayerName) -> Layer {
         LayerName::Processes => processes(),
         LayerName::Seccomp => syscalls::filter(),
     };
-    layer(name, outcome)
+    Layer::of(name, outcome)
 }
 
 fn did<E: Display>(outcome: Result<(), E>, what: &str) -> Result<String, String> {

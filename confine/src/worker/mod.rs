@@ -11,6 +11,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod syscalls;
 
+#[cfg(not(target_os = "linux"))]
 use wire::{Layer, LayerName};
 
 #[cfg(target_os = "linux")]
@@ -19,12 +20,6 @@ pub use linux::{after_threads, apply, before_threads};
 pub use memory::{DataLimit, OVERHEAD, data_bytes};
 #[cfg(target_os = "linux")]
 pub use syscalls::{filter_by_allow_list, filter_by_deny_list};
-
-/// The state of a layer.
-fn layer(name: LayerName, outcome: Result<String, String>) -> Layer {
-    let active = outcome.is_ok();
-    Layer { name, active, detail: outcome.unwrap_or_else(|reason| reason) }
-}
 
 /// Layers that must be applied before the process has other threads.
 #[cfg(not(target_os = "linux"))]
@@ -35,7 +30,7 @@ pub fn before_threads() -> Vec<Layer> {
 /// Applies one layer.
 #[cfg(not(target_os = "linux"))]
 pub fn apply(name: LayerName) -> Layer {
-    layer(
+    Layer::of(
         name,
         Err("this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone".to_owned()),
     )

@@ -31,6 +31,7 @@ pub mod random;
 pub mod spawner;
 pub mod task;
 pub mod text;
+pub mod time;
 pub mod tls;
 pub mod tree;
 pub mod turns;

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use base::error::{Error, ErrorCode, Result};
 use base::files;
+use base::time::{rfc3339, unix_ms};
 use config::{Amount, Config};
 
 /// Bytes of the line: the day, a space, twenty digits of millionths, the end.
@@ -168,15 +169,13 @@ fn parse(line: &str) -> Option<Kept> {
 
 /// UTC date of a time.
 fn date(now: SystemTime) -> String {
-    let time = humantime::format_rfc3339_seconds(now).to_string();
-    time.split('T').next().unwrap_or_default().to_owned()
+    rfc3339(unix_ms(now)).split('T').next().unwrap_or_default().to_owned()
 }
 
 /// The midnight after a time.
 fn renewal(now: SystemTime) -> String {
-    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let next = Duration::from_secs((seconds / DAY.as_secs() + 1) * DAY.as_secs());
-    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + next).to_string()
+    let day_ms = DAY.as_secs() * 1000;
+    rfc3339((unix_ms(now) / day_ms + 1) * day_ms)
 }
 
 #[cfg(test)]

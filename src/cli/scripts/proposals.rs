@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::time::rfc3339;
 use clap::Args;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -15,8 +16,7 @@ use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, test};
 use base::text::counted;
-use catalog::people;
-use run::approvals::rfc3339;
+use base::time::rfc3339;
 use run::proposals::{Extension, Kept, Proposals};
 use run::replay::Difference;
 use run::scripts::{Folder, Source, in_file};

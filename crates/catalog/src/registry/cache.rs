@@ -2,12 +2,13 @@
 //! writable by others is not read.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use base::files::{self, Keep};
+use base::time::now_secs;
 use base::{json, limits};
 
 /// Changes with the format of the files.
@@ -36,7 +37,7 @@ pub(super) struct Kept {
 impl Kept {
     /// Time since it was fetched or confirmed.
     pub(super) fn age(&self) -> Duration {
-        Duration::from_secs(now().saturating_sub(self.at))
+        Duration::from_secs(now_secs().saturating_sub(self.at))
     }
 
     /// True if it needs no request.
@@ -54,7 +55,7 @@ impl Cache {
     pub(super) fn load(&self, url: &Url) -> Option<Kept> {
         let text = files::read_private(&self.path(url)?, MAX_BYTES).ok()?;
         let kept: Kept = json::parse(&text, 4 * text.len() + 4096).ok()?;
-        let is_right = kept.format == FORMAT && kept.url == url.as_str() && kept.at <= now();
+        let is_right = kept.format == FORMAT && kept.url == url.as_str() && kept.at <= now_secs();
         (is_right && kept.age() < KEPT).then_some(kept)
     }
 
@@ -62,7 +63,7 @@ impl Cache {
     pub(super) fn store(&self, url: &Url, body: &[u8], tag: Option<String>) {
         let (Some(folder), Some(path)) = (&self.0, self.path(url)) else { return };
         let Ok(body) = str::from_utf8(body) else { return };
-        let kept = Kept { format: FORMAT, url: url.to_string(), at: now(), tag, body: body.to_owned() };
+        let kept = Kept { format: FORMAT, url: url.to_string(), at: now_secs(), tag, body: body.to_owned() };
         let Ok(text) = serde_json::to_string(&kept) else { return };
         let written =
             files::make_own_folder(folder).and_then(|()| files::replace(&path, text.as_bytes(), Keep::Cached));
@@ -89,8 +90,4 @@ fn forget_oldest(folder: &Path) {
     for (_, path) in files.into_iter().take(many) {
         let _ = std::fs::remove_file(path);
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

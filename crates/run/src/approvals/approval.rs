@@ -1,11 +1,10 @@
 //! An approval as it is kept: the call that waits, the question about it, and what became of it.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use base::labels::Labels;
+use base::time::rfc3339;
 
 /// Version of the format. An approval of another version is not used.
 pub const VERSION: u32 = 1;
@@ -233,13 +232,4 @@ impl Approval {
             "used": used.as_ref().map(|used| json!({ "at": rfc3339(used.at_ms), "run": used.run, "op": used.op })),
         })
     }
-}
-
-/// A time as people and programs read it, in UTC.
-#[must_use]
-pub fn rfc3339(ms: u64) -> String {
-    // Later than any time that humantime writes.
-    const LAST: u64 = 253_402_300_799_000;
-    let time = std::time::UNIX_EPOCH + Duration::from_millis(ms.min(LAST));
-    humantime::format_rfc3339_seconds(time).to_string()
 }

@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Approval, Approvals, Call, Choice, Decision, Scope, Standing, VERSION, id, now};
+use super::{Approval, Approvals, Call, Choice, Decision, Scope, Standing, VERSION, id};
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
+use base::time::now_ms;
 
 /// A call that a decision covers, with any arguments.
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ impl Approvals {
         let choice = Choice { is_allowed: true, by, reason: None };
         for other in self.list().await? {
             let is_covered = other.is_like(&further.call)
-                && other.standing(now()) == Standing::Waits
+                && other.standing(now_ms()) == Standing::Waits
                 && other.reasons.iter().all(|reason| further.reasons.contains(reason));
             if is_covered {
                 self.decide(&other.id, choice).await?;
@@ -86,7 +87,7 @@ impl Approvals {
         let listed = self.list().await?;
         // A place in the text is spent by this call, by one that was allowed or made, and by an earlier decision.
         let is_spent = |other: &&Approval| {
-            other.id == first.id || matches!(other.standing(now()), Standing::Allowed | Standing::Used)
+            other.id == first.id || matches!(other.standing(now_ms()), Standing::Allowed | Standing::Used)
         };
         let mut spent: Vec<&Approval> = listed.iter().filter(is_spent).collect();
         for further in calls {
@@ -103,9 +104,9 @@ impl Approvals {
 
     /// Decides about the call that a decision for more is made for: once, while it waits.
     async fn settle(&self, id: &str, scope: Scope, by: &str) -> Result<Approval> {
-        self.change(id, |approval| match approval.standing(now()) {
+        self.change(id, |approval| match approval.standing(now_ms()) {
             Standing::Waits => {
-                let (at_ms, by) = (now(), by.to_owned());
+                let (at_ms, by) = (now_ms(), by.to_owned());
                 approval.decision = Some(Decision { is_allowed: true, at_ms, by, scope, reason: None });
                 Ok(())
             }
@@ -127,8 +128,8 @@ impl Approvals {
                 continue;
             }
             self.change(&other.id, |approval| {
-                if approval.standing(now()) == Standing::Allowed {
-                    let (at_ms, by, scope) = (now(), by.to_owned(), Scope::Once);
+                if approval.standing(now_ms()) == Standing::Allowed {
+                    let (at_ms, by, scope) = (now_ms(), by.to_owned(), Scope::Once);
                     approval.decision = Some(Decision { is_allowed: false, at_ms, by, scope, reason: None });
                 }
                 Ok(())
@@ -149,7 +150,7 @@ impl Approvals {
         let Further { call, label, reasons, repeats } = further;
         let words = if repeats { "any number of calls in this run" } else { "one more call in this run" };
         let scope = if repeats { Scope::Run } else { scope };
-        let at_ms = now();
+        let at_ms = now_ms();
         let decision = Decision { is_allowed: true, at_ms, by: by.to_owned(), scope, reason: None };
         for number in 0..=limits::APPROVALS_KEPT.max {
             let approval = Approval {
@@ -186,7 +187,7 @@ impl Approvals {
             let is_same = approval.call == any
                 && approval.script.as_ref().is_none_or(|known| known == script)
                 && reasons.iter().all(|reason| approval.reasons.contains(reason));
-            if is_same && approval.standing(now()) == Standing::Allowed {
+            if is_same && approval.standing(now_ms()) == Standing::Allowed {
                 return Ok(Some(approval));
             }
         }

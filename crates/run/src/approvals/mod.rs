@@ -12,17 +12,17 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
+use base::time::now_ms;
 use config::Config;
-use state::journal::unix_ms;
 use state::{RecordKind, State, kept_folder};
 
-pub use approval::{Approval, Asker, Call, Decision, Scope, Standing, Told, Used, VERSION, rfc3339};
+pub use approval::{Approval, Asker, Call, Decision, Scope, Standing, Told, Used, VERSION};
 pub use further::Further;
 
 /// Digits of an id.
@@ -102,7 +102,7 @@ impl Approvals {
 
     /// The approval of this one call.
     async fn known_alone(&self, call: &Call, reasons: &[String]) -> Result<Known> {
-        let now = now();
+        let now = now_ms();
         for number in 0..=limits::APPROVALS_KEPT.max {
             let id = id(call, number);
             let Some(approval) = self.find(&id).await? else { return Ok(Known::Nothing(id)) };
@@ -134,7 +134,7 @@ impl Approvals {
             return Ok(self.tell(approval).await);
         }
         match self.find(&approval.id).await? {
-            Some(other) if other.call == approval.call && other.standing(now()) == Standing::Waits => Ok(other),
+            Some(other) if other.call == approval.call && other.standing(now_ms()) == Standing::Waits => Ok(other),
             _ => Err(Error::new(ErrorCode::ApprovalDenied, "another call like this one was decided meanwhile")
                 .hint("make the call again")),
         }
@@ -159,7 +159,7 @@ impl Approvals {
             self.revoke_further(&self.get(id).await?, by).await?;
         }
         self.change(id, |approval| {
-            let now = now();
+            let now = now_ms();
             let is_late = now > approval.until_ms;
             let over = match approval.standing(now) {
                 Standing::Used => Some("is used up: its call was made"),
@@ -186,10 +186,10 @@ impl Approvals {
     /// # Errors
     /// `APPROVAL_DENIED` when it does not allow the call any more.
     pub async fn use_up(&self, id: &str, run: &str, op: u64) -> Result<()> {
-        let used = self.change(id, |approval| match approval.standing(now()) {
+        let used = self.change(id, |approval| match approval.standing(now_ms()) {
             Standing::Allowed if approval.is_for_all() => Ok(()),
             Standing::Allowed => {
-                approval.used = Some(Used { at_ms: now(), run: run.to_owned(), op });
+                approval.used = Some(Used { at_ms: now_ms(), run: run.to_owned(), op });
                 Ok(())
             }
             standing => {
@@ -274,7 +274,7 @@ impl Approvals {
 
     /// Removes what is over, and checks that one more of a client may wait.
     async fn make_room(&self, client: &str) -> Result<()> {
-        let now = now();
+        let now = now_ms();
         let facts = |approval: Approval| {
             let (standing, is_own) = (approval.standing(now), approval.call.client == client);
             (approval.at_ms, approval.ends_ms(), approval.id, standing, is_own)
@@ -307,13 +307,13 @@ impl Approvals {
         if self.notify.is_empty() {
             return approval;
         }
-        let mut news = approval.shape(now());
+        let mut news = approval.shape(now_ms());
         news["allow"] = json!(format!("forgefs approvals allow {}", approval.id));
         let error = hook::tell(&self.notify, &news.to_string()).await.err();
         if let Some(error) = &error {
             tracing::warn!(error, approval = approval.id, "the notification of an approval that waits failed");
         }
-        let told = Told { at_ms: now(), error };
+        let told = Told { at_ms: now_ms(), error };
         let kept = self.change(&approval.id, |approval| {
             approval.told = Some(told.clone());
             Ok(())
@@ -347,8 +347,4 @@ fn unknown(id: &str) -> Error {
     let id = base::text::brief(id);
     Error::new(ErrorCode::InvalidArgs, format!("there is no approval `{id}`"))
         .hint("`forgefs approvals list` lists those of this configuration")
-}
-
-fn now() -> u64 {
-    unix_ms(SystemTime::now())
 }

@@ -48,8 +48,8 @@ async fn asked(approvals: &Approvals, call: Call) -> Approval {
         labels: Default::default(),
         arguments: json!({"n": 1.50, "big": 12_345_678_901_234_567_890_u64}),
         question: "may it?".to_owned(),
-        at_ms: now(),
-        until_ms: now() + 60_000,
+        at_ms: now_ms(),
+        until_ms: now_ms() + 60_000,
         holds_ms: 60_000,
         told: None,
         decision: None,
@@ -76,7 +76,7 @@ async fn of_many_that_use_an_approval_at_once_one_does() {
     let op = used.iter().position(|used| *used).expect("one") as u64;
     // An approval that another call used is not given back.
     here.give_back(&id, RUN, op + 1).await;
-    assert_eq!(here.get(&id).await.expect("there").standing(now()), Standing::Used);
+    assert_eq!(here.get(&id).await.expect("there").standing(now_ms()), Standing::Used);
     here.give_back(&id, RUN, op).await;
     here.use_up(&id, RUN, 30).await.expect("it was given back");
     assert!(here.decide(&id, choice(false)).await.is_err(), "it is used up");
@@ -159,7 +159,7 @@ async fn a_decision_for_a_plan_covers_as_many_calls_as_it_shows_of_one_script() 
     assert!(here.allow_plan(&first.id, "another", places(), SCRIPT).await.is_err(), "it is decided once");
     assert!(is_allowed(&here, "a").await && is_allowed(&here, "c").await, "the one that waited, and the other place");
     assert!(!is_allowed(&here, "b").await, "what was denied stays so");
-    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now()), Standing::Waits, "nobody saw it");
+    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Waits, "nobody saw it");
     let edited = here.known(&call("c"), &[], "edited").await;
     assert!(matches!(edited, Ok(Known::Nothing(_))), "another script asks anew");
     let Ok(Known::Allowed(place)) = here.known(&call("c"), &[], SCRIPT).await else { panic!("allowed") };
@@ -177,7 +177,7 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
     let here = store(folder.path());
     let (first, waits) = (asked(&here, call("a")).await, asked(&here, call("b")).await);
     here.allow_run(&first.id, "a person").await.expect("it waits");
-    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now()), Standing::Allowed, "it waited as well");
+    assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Allowed, "it waited as well");
     for args in ["d", "f"] {
         let Ok(Known::Allowed(all)) = here.known(&call(args), &[], SCRIPT).await else { panic!("allowed") };
         here.use_up(&all.id, RUN, 3).await.expect("any number of times");

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::time::{rfc3339_millis, unix_ms};
 use wire::{EngineInfo, Language, Layer};
 
 use super::board::Place;
 use super::record::preview;
-use super::recorder::{new_reads, rfc3339};
+use super::recorder::new_reads;
 use super::{Broker, ExecutionContext, millis};
 use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
@@ -138,7 +139,7 @@ impl Audit {
         }
         let record = Record {
             id: self.broker.recorder.id.clone(),
-            time: rfc3339(self.broker.recorder.begun),
+            time: rfc3339_millis(unix_ms(self.broker.recorder.begun)),
             run: self.broker.recorder.subject.of(&self.broker.context, self.broker.trace.id()),
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),

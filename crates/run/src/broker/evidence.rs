@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
+use base::time::{now_ms, rfc3339};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wire::{Json, Op, Outcome};
@@ -21,7 +21,7 @@ use base::labels::Labels;
 use base::task;
 use redact::Surface;
 use state::audit::Verdict;
-use state::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer, unix_ms};
+use state::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer};
 use upstream::Operation;
 
 /// Key of the run, in the data of the error of a call that does not belong to it.
@@ -106,7 +106,7 @@ impl Evidence {
     pub fn cancelled(&self, labels: Labels) {
         let outcome = base::outcome::Outcome::Failed(ErrorCode::Cancelled);
         let output = self.live.as_ref().map(|live| live.output()).unwrap_or_default();
-        let at_ms = unix_ms(SystemTime::now());
+        let at_ms = now_ms();
         self.ended(End { at_ms, outcome, engine: None, value: None, error: None, explained: None, output, labels });
     }
 
@@ -142,7 +142,7 @@ impl Evidence {
         let (from, then) = self.inherited.lock().remove(&op).unzip();
         let effect = self.effects.lock().remove(&op);
         let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
-        let now_ms = then.or_else(past).unwrap_or_else(|| unix_ms(SystemTime::now()));
+        let now_ms = then.or_else(past).unwrap_or_else(|| now_ms());
         let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
         if let Some(writer) = &self.writer {
             writer.answered(Answered {
@@ -246,7 +246,7 @@ impl Broker {
         let record = call.record();
         let sent = Sent {
             op: record.call,
-            at_ms: unix_ms(SystemTime::now()),
+            at_ms: now_ms(),
             method: asked.operation.method().to_owned(),
             server: asked.entry.name.clone(),
             tool: asked.operation.name().into_owned(),
@@ -364,9 +364,7 @@ pub(super) fn definition<'a>(asked: &PendingCall<'a>) -> &'a str {
 }
 
 fn maybe_done(asked: &PendingCall<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Error {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at_ms);
-    let (label, run) = (asked.label(), &origin.run);
-    let at = humantime::format_rfc3339_seconds(at);
+    let (label, run, at) = (asked.label(), &origin.run, rfc3339(at_ms));
     let message = match doubt {
         Doubt::Unanswered | Doubt::Fresh => format!(
             "{label} was sent with these arguments by run {run} at {at}, and no answer came: it may be done or not"

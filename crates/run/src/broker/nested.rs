@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base::time::now_ms;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wire::{Limits, Run, ScriptError, ScriptErrorKind};
@@ -11,7 +12,7 @@ use super::ledger::Call;
 use super::policy::PendingCall;
 use super::scope::Scope;
 use super::{Admitted, Broker};
-use crate::sandbox::{Failure, now_ms};
+use crate::sandbox::Failure;
 use crate::scripts::{Callable, SERVER};
 use base::error::{Error, ErrorCode, Result};
 use base::json;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base::time::now_ms;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wire::{CallError, Json, Op, Outcome};
@@ -11,7 +12,7 @@ use wire::{CallError, Json, Op, Outcome};
 use super::{Broker, ExecutionContext, normalise};
 use crate::discovery::{Discovery, SEARCH_STEPS, Sight};
 use crate::runs::{self, RunState, Watched};
-use crate::sandbox::{Answer, Host, now_ms};
+use crate::sandbox::{Answer, Host};
 use crate::session;
 use base::error::{Error, ErrorCode, Result};
 use base::json;

@@ -1,8 +1,6 @@
 //! Calls whose approval waits for a person: parked where no user can be asked, made when the run is resumed after a
 //! person has allowed them.
 
-use std::time::SystemTime;
-
 use serde_json::json;
 
 use super::consent::{Approval, arguments, denied};
@@ -10,10 +8,11 @@ use super::evidence::definition;
 use super::ledger::Call;
 use super::policy::{self, PendingCall, Reason};
 use super::{Broker, Evidence};
-use crate::approvals::{self, Approvals, Asker, Choice, Known, VERSION, rfc3339};
+use crate::approvals::{self, Approvals, Asker, Choice, Known, VERSION};
 use base::error::{Error, ErrorCode, Result};
+use base::time::{now_ms, rfc3339};
 use catalog::people;
-use state::journal::{Waits, unix_ms};
+use state::journal::Waits;
 
 /// A call that may wait, and what is known of it.
 pub(super) struct Parked<'b> {
@@ -81,8 +80,7 @@ impl Broker {
             }
         };
         let (id, until_ms) = (approval.id, approval.until_ms);
-        let waits =
-            Waits { op, at_ms: unix_ms(SystemTime::now()), approval: id.clone(), reasons: approval.reasons, until_ms };
+        let waits = Waits { op, at_ms: now_ms(), approval: id.clone(), reasons: approval.reasons, until_ms };
         evidence.waits(waits, asked.label());
         let message = format!("{}: it waits for approval {id}", error.message);
         Error::new(ErrorCode::ApprovalWaits, message).data(json!({ "approval": id }))
@@ -99,7 +97,7 @@ impl Broker {
     ) -> approvals::Approval {
         let session = &self.context.session;
         let wait = self.context.waiting_approvals.as_ref().and_then(|approvals| approvals.wait()).unwrap_or_default();
-        let (at_ms, holds_ms) = (unix_ms(SystemTime::now()), u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let (at_ms, holds_ms) = (now_ms(), u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         approvals::Approval {
             version: VERSION,
             id,

@@ -91,7 +91,3 @@ pub(super) fn no_record() -> Error {
     Error::new(ErrorCode::Internal, "the call is not made: it cannot be put on record")
         .hint("the operator has to look at the log; `required = false` in [audit] makes calls without a record")
 }
-
-pub(super) fn rfc3339(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
-}

@@ -1,19 +1,18 @@
 //! The journal of a run: begun before its script, ended with it, and read when the run is resumed.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
+use base::time::{now_ms, rfc3339};
 use wire::{Json, Language, Outline, Site, Target};
 
 use super::{Failed, Request, Waiting};
-use crate::approvals::rfc3339;
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::sandbox::Report;
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
 use base::random;
 use redact::Mentions;
-use state::journal::{End, Head, Past, VERSION, Which, unix_ms};
+use state::journal::{End, Head, Past, VERSION, Which};
 
 /// A script as a client asks for it.
 #[derive(Debug, Default)]
@@ -136,9 +135,7 @@ impl ExecutionContext {
         let past = request.past.take();
         let seed = match &past {
             Some(past) => Seed { random: past.head.seed.clone(), now_ms: past.head.now_ms },
-            None => {
-                Seed { random: format!("{}{}", random::token(), random::token()), now_ms: unix_ms(SystemTime::now()) }
-            }
+            None => Seed { random: format!("{}{}", random::token(), random::token()), now_ms: now_ms() },
         };
         let principal = self.session.principal();
         let writer = match &self.journals {
@@ -149,7 +146,7 @@ impl ExecutionContext {
                     run: broker.id().to_owned(),
                     after: past.as_ref().map(|past| past.chain.clone()).unwrap_or_default(),
                     suspended: past.as_ref().map(|past| past.suspended.clone()).unwrap_or_default(),
-                    at_ms: unix_ms(SystemTime::now()),
+                    at_ms: now_ms(),
                     client: principal.client.to_string(),
                     session: principal.session.to_string(),
                     language: request.language,
@@ -216,7 +213,7 @@ pub(super) fn end(broker: &Broker, report: Option<&Report>, result: &Result<Json
     let Some(evidence) = broker.evidence() else { return };
     let outcome = result.as_ref().map_or_else(|failed| Outcome::Failed(failed.code), |_| Outcome::Ok);
     evidence.ended(End {
-        at_ms: unix_ms(SystemTime::now()),
+        at_ms: now_ms(),
         outcome,
         engine: report.and_then(|report| report.engine.as_ref()).map(ToString::to_string),
         value: result.as_ref().ok().cloned(),

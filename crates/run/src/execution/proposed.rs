@@ -1,15 +1,15 @@
 //! `execute` with `save_as`: a run that succeeded is proposed as a script.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::Called;
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::proposals::{Extension, Proposal, Proposals};
 use crate::scripts::Wanted;
 use base::error::{Error, ErrorCode, Result};
+use base::time::now_ms;
 use redact::Surface;
-use state::journal::{Recorded, unix_ms};
+use state::journal::Recorded;
 
 impl ExecutionContext {
     /// Checks a proposal before its run.
@@ -70,7 +70,7 @@ impl ExecutionContext {
         let Some(extension) = Extension::of(saved.extension) else {
             return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
         };
-        let at_ms = unix_ms(SystemTime::now());
+        let at_ms = now_ms();
         let script = (extension, saved.code, &cassette);
         let proposal = Proposal::new(name, &client, self.session.client(), run, at_ms, script);
         on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file))).await

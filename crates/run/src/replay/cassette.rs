@@ -1,7 +1,6 @@
 //! A cassette: a recorded run as a file beside its script, for review and for tests without a server.
 
-use std::time::{Duration, UNIX_EPOCH};
-
+use base::time::{rfc3339_millis, unix_ms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wire::{CallError, Json, Language, Limits, Outcome, Server};
@@ -11,7 +10,6 @@ use super::{Asked, Player, Tape, Taped};
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::{json, limits};
 use redact::{Outgoing as _, Results, Surface};
-use state::journal::unix_ms;
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -239,7 +237,7 @@ impl Cassette {
 /// A cassette without operations, of a run that began so.
 #[must_use]
 pub fn blank(language: Language, seed: String, now_ms: u64, results: Results) -> Cassette {
-    let clock = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(now_ms)).to_string();
+    let clock = rfc3339_millis(now_ms);
     let expected = Expected { outcome: String::new(), value: None, error: None, engine: None, output: Vec::new() };
     let limits = Limits { cpu_ms: 0, heap_bytes: 0, output_bytes: 0, result_bytes: 0, calls: 0 };
     Cassette {

@@ -1,8 +1,8 @@
 //! A run in the background.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::SystemTime;
 
+use base::time::now_ms;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use wire::Language;
@@ -10,7 +10,6 @@ use wire::Language;
 use super::run::{Run, RunState};
 use super::since;
 use base::labels::Labels;
-use state::journal::unix_ms;
 
 /// A running script, as its execution knows it.
 pub trait Watched: Send + Sync {
@@ -58,7 +57,7 @@ impl Live {
         Arc::new(Self {
             client,
             language,
-            at_ms: unix_ms(SystemTime::now()),
+            at_ms: now_ms(),
             told: Mutex::default(),
             watched: OnceLock::new(),
             begun: CancellationToken::new(),

@@ -5,8 +5,9 @@ mod run;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use base::time::{now_ms, rfc3339};
 use parking_lot::Mutex;
 use serde::Serialize;
 use wire::Language;
@@ -18,7 +19,7 @@ use base::labels::Labels;
 use base::task;
 use base::text::{brief, counted};
 use redact::{PlaceholderTable, Surface};
-use state::journal::{Journals, unix_ms};
+use state::journal::Journals;
 
 pub use live::{Live, Watched};
 pub use run::{Run, RunState};
@@ -276,10 +277,6 @@ pub fn path(path: &str) -> Option<Option<&str>> {
     }
 }
 
-fn rfc3339(at_ms: u64) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(at_ms)).to_string()
-}
-
 fn since(at_ms: u64) -> u64 {
-    unix_ms(SystemTime::now()).saturating_sub(at_ms)
+    now_ms().saturating_sub(at_ms)
 }

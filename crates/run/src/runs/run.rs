@@ -1,9 +1,10 @@
 //! One run as it can be read: state, output so far, value or error.
 
+use base::time::rfc3339;
 use serde::Serialize;
 use wire::{Json, Language};
 
-use super::{rfc3339, since};
+use super::since;
 use crate::parts::{Part, clean, fit_text, fit_value};
 use base::error::{ErrorCode, Result};
 use base::labels::Labels;

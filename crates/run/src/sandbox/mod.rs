@@ -18,7 +18,7 @@ mod signature;
 mod warm;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats};
@@ -54,15 +54,8 @@ pub trait Host: Send + Sync {
 pub struct Answer {
     /// Value or error.
     pub outcome: Outcome,
-    /// Time for the script's clock: see [`now_ms`].
+    /// Time for the script's clock: see [`base::time::now_ms`].
     pub now_ms: u64,
-}
-
-/// The system's time in milliseconds since 1970, as scripts see it.
-#[must_use]
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Result of a run.

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::time::now_ms;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
@@ -17,7 +18,7 @@ use wire::{
 
 use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, Incoming, Outgoing, last_words};
-use super::{Answer, Failure, Host, Report, now_ms};
+use super::{Answer, Failure, Host, Report};
 use base::error::{Error, ErrorCode, Result};
 use base::{random, spawner};
 use config::RecyclePolicy;

@@ -1,7 +1,6 @@
 //! Calls that wait for approval, and decisions about them.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,8 +9,8 @@ use super::Console;
 use super::access::Person;
 use base::error::{Error, ErrorCode, Result};
 use base::principal::Principal;
+use base::time::now_ms;
 use run::approvals::{Approval, Approvals, Call, Choice, Further, Scope, Standing};
-use state::journal::unix_ms;
 
 /// Most decided approvals of a list.
 const DECIDED: usize = 50;
@@ -53,7 +52,7 @@ impl Console {
     /// Approvals that wait, and the last decisions.
     pub(super) async fn approvals(self: &Arc<Self>) -> Result<Value> {
         let approvals = self.inbox()?;
-        let now = unix_ms(SystemTime::now());
+        let now = now_ms();
         let all = approvals.list().await?;
         let (waiting, decided): (Vec<&Approval>, Vec<&Approval>) =
             all.iter().partition(|approval| approval.standing(now) == Standing::Waits);
@@ -96,7 +95,7 @@ impl Console {
             }
         };
         tracing::info!(target: "forgefs::console", approval = id, by, allowed = decide.allow, "an approval was decided");
-        Ok(object(&decided, unix_ms(SystemTime::now()), None))
+        Ok(object(&decided, now_ms(), None))
     }
 
     /// The plan of the script whose call waits, and the calls of it that need approval; `None` if the journal of its run

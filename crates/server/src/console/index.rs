@@ -10,9 +10,9 @@ use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::outcome::Outcome;
 use base::text::head;
+use base::time::unix_ms;
 use config::Amount;
 use state::audit::{CallRecord, Follower, Line, Record};
-use state::journal::unix_ms;
 
 /// Most bytes of a script and of an error that are kept.
 pub(super) const CODE: usize = 1_000;
@@ -125,7 +125,8 @@ impl Runs {
         let looked = follower.look(|line| index.take(line));
         index.follower = Some(follower);
         looked.map_err(|error| {
-            Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))
+            Error::new(ErrorCode::Internal, "the audit log cannot be read")
+                .caused_by(error)
                 .hint("see to its file, `[audit] path`")
         })?;
         let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();

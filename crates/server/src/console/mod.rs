@@ -33,10 +33,10 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
+use base::time::unix_ms;
 use config::AuditTo;
 use redact::{Outgoing as _, Results, Surface};
 use state::is_id;
-use state::journal::unix_ms;
 
 pub use access::{Access, Rights};
 pub use reply::Reply;
@@ -261,7 +261,8 @@ impl Asked {
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgs, format!("the body is not what this request takes: {error}"))
+        Error::new(ErrorCode::InvalidArgs, "the body is not what this request takes")
+            .caused_by(error)
             .hint("reload the page: it may be of another version")
     })
 }

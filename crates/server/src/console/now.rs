@@ -2,7 +2,7 @@
 //! reader who is slow gets fewer, and no script waits for one.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -16,10 +16,10 @@ use super::index::quantile;
 use super::reply::{self, Refusal, Reply};
 use super::{Asked, Console};
 use base::task::Task;
+use base::time::{now_ms, unix_ms};
 use run::approvals::Standing;
 use run::broker::RunSnapshot;
 use state::audit::CallRecord;
-use state::journal::unix_ms;
 
 /// Interval at which the stream looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -53,7 +53,7 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
             }
             let state = console.state().await;
             if state != last && !state.is_empty() {
-                let at_ms = unix_ms(SystemTime::now());
+                let at_ms = now_ms();
                 let event = format!("event: state\ndata: {{\"at_ms\":{at_ms},{}\n\n", state.get(1..).unwrap_or("}"));
                 if tell.send(event.into()).await.is_err() {
                     return;
@@ -107,7 +107,7 @@ impl Console {
 
     /// Number of approvals that wait.
     async fn waiting(&self) -> usize {
-        let now = unix_ms(SystemTime::now());
+        let now = now_ms();
         let Some(approvals) = self.gateway.waiting_approvals() else { return 0 };
         let all = approvals.list().await.unwrap_or_default();
         all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::time::unix_ms;
 use serde_json::{Map, Value, json};
 use wire::{Language, Op, Outcome};
 
@@ -17,7 +18,7 @@ use base::text::{BYTES_PER_TOKEN, brief as cut};
 use catalog::people;
 use run::replay::Asked as Request;
 use state::audit::{self, CallRecord};
-use state::journal::{NESTED, Operation, Recorded, Run, unix_ms};
+use state::journal::{NESTED, Operation, Recorded, Run};
 
 /// Most bytes of one answer, and of one value: the page stays usable.
 const VALUE: usize = 2 << 20;
@@ -61,7 +62,7 @@ impl Console {
         let id = id.to_owned();
         let found = task::apart(move || match audit::record(&path, &id) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::new(ErrorCode::Internal, format!("the audit log cannot be read: {error}"))),
+            Err(error) => Err(Error::new(ErrorCode::Internal, "the audit log cannot be read").caused_by(error)),
             found => Ok(found.unwrap_or_default()),
         });
         found.await

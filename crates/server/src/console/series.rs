@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use super::{Asked, Console};
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
 use base::task;
-use state::journal::unix_ms;
+use base::time::now_ms;
 
 /// Steps of a series.
 const STEPS: usize = 60;
@@ -85,7 +84,7 @@ impl Console {
     pub(super) async fn series(self: &Arc<Self>, asked: &Asked) -> Result<Value> {
         let hours = asked.number("hours")?.unwrap_or(24).clamp(1, MOST);
         let by = By::named(asked.text("by"))?;
-        let (all, now) = (self.entries().await?, unix_ms(SystemTime::now()));
+        let (all, now) = (self.entries().await?, now_ms());
         task::apart(move || Ok(summed(&all, by, now.saturating_sub(hours * HOUR_MS), now))).await
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use base::labels::Labels;
 use base::outcome::Outcome;
+use base::time::{rfc3339_millis, unix_ms};
 use config::Amount;
 
 use super::verdict::Verdict;
@@ -342,7 +343,7 @@ impl Line {
 }
 
 fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+    serializer.serialize_str(&rfc3339_millis(unix_ms(*time)))
 }
 
 /// A time of the log; the Unix epoch for what is none.

@@ -12,7 +12,7 @@ mod rounds;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -246,7 +246,7 @@ async fn room_for(bytes: u64) -> Result<Option<memory::Reservation>> {
 }
 
 fn not_json(error: serde_json::Error) -> Error {
-    Error::new(ErrorCode::Internal, format!("a journal's line has no JSON form: {error}"))
+    Error::new(ErrorCode::Internal, "a journal's line has no JSON form").caused_by(error)
 }
 
 /// Writes the journal of one run.
@@ -372,10 +372,4 @@ impl Reader {
             Error::new(ErrorCode::Internal, what).hint("what the run did is not known: look at what is done")
         })
     }
-}
-
-/// A time as journals have it.
-#[must_use]
-pub fn unix_ms(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -3,14 +3,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use base::time::now_ms;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use wire::Outcome;
 
 use super::line::{Asks, Heard, Line, OpenQuestion};
-use super::{Journals, Reader, Writer, keyed, unix_ms};
+use super::{Journals, Reader, Writer, keyed};
 use base::error::{Error, ErrorCode, Result};
 use base::{random, task};
 
@@ -65,7 +65,7 @@ impl Writer {
             question: keyed(&self.key, question),
             put_off,
         });
-        let asks = Asks { round: round.clone(), at_ms: unix_ms(SystemTime::now()), questions: open.collect() };
+        let asks = Asks { round: round.clone(), at_ms: now_ms(), questions: open.collect() };
         self.write(&Line::<Outcome>::Asks(asks))?;
         let run = &self.run;
         let seal = seal(&self.key, &self.client, request, run, &round);

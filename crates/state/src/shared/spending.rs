@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Script;
@@ -13,6 +13,7 @@ use super::link::{Call, Link};
 use super::{Keys, Settled, Unsettled, file_name};
 use crate::{Charge, Counter, Spent};
 use base::error::{Error, ErrorCode, Result};
+use base::time::{now_secs, rfc3339};
 use config::{Amount, Rate};
 
 static SPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/spend.lua"));
@@ -150,7 +151,7 @@ impl Spending {
         }
         let mut parts = self.parts.lock();
         if parts.len() > MOST {
-            let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / DAY;
+            let today = now_secs() / DAY;
             parts.retain(|_, part| part.day + 1 >= today);
         }
         for (name, found) in names.iter().zip(rest.chunks_exact(4)) {
@@ -259,8 +260,7 @@ fn key(keys: &Keys, counter: &Counter) -> String {
 }
 
 fn midnight_after(day: u64) -> String {
-    let next = Duration::from_secs((day + 1).saturating_mul(DAY));
-    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + next).to_string()
+    rfc3339((day + 1).saturating_mul(DAY * 1000))
 }
 
 fn nonsense() -> Error {

@@ -21,12 +21,13 @@ use url::Url;
 use super::client::Client;
 use super::discovery::{self, Found, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
-use super::record::{self, Record};
+use super::record::Record;
 use super::store::Store;
 use super::{Account, exposed, hide};
 use base::address::is_private;
 use base::error::{Result, chain};
 use base::text::push_visible;
+use base::time::now_secs;
 
 /// Longest time for a person to enter a code, whatever the server says.
 const PATIENCE: Duration = Duration::from_secs(1_800);
@@ -146,7 +147,7 @@ impl DeviceLogin {
         let granted = response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect());
         self.record.credentials.granted_scopes = granted.unwrap_or(self.scopes);
         self.record.credentials.token_response = Some(response);
-        self.record.credentials.token_received_at = Some(record::now());
+        self.record.credentials.token_received_at = Some(now_secs());
         let failed = |failed: AuthError| error(server, &failed);
         let _lock = self.store.lock().await.map_err(failed)?;
         self.store.save(&self.record).await.map_err(failed)?;

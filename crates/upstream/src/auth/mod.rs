@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use base::error::{Error, ErrorCode, Result};
+use base::time::now_secs;
 use config::secrets;
 use config::{Auth, Credential, OAuth, Transport};
 use redact::secret;
@@ -290,7 +291,7 @@ impl Account {
         manager.validate_client_credentials_metadata(&config)?;
         manager.configure_client_credentials(&config)?;
         let response = manager.exchange_client_credentials(&config).await?;
-        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(record::now()));
+        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(now_secs()));
         record::list_secrets(&credentials);
         let token = record::access(&credentials).map(str::to_owned);
         *held = Some(credentials);

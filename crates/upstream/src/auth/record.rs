@@ -1,6 +1,7 @@
 //! Stored login: tokens, and the data for renewal and revocation.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use base::time::now_secs;
+use std::time::Duration;
 
 use oauth2::TokenResponse as _;
 use rmcp::transport::auth::StoredCredentials;
@@ -102,17 +103,12 @@ pub(super) fn list_secrets(credentials: &StoredCredentials) {
     identity.iter().for_each(|token| super::hide(token));
 }
 
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 fn lifetime(credentials: &StoredCredentials) -> Duration {
     credentials.token_response.as_ref().and_then(|response| response.expires_in()).unwrap_or_default()
 }
 
 fn remaining(credentials: &StoredCredentials) -> Option<Duration> {
     let lifetime = credentials.token_response.as_ref()?.expires_in()?;
-    let age = now().saturating_sub(credentials.token_received_at?);
+    let age = now_secs().saturating_sub(credentials.token_received_at?);
     Some(lifetime.saturating_sub(Duration::from_secs(age)))
 }
