@@ -36,6 +36,7 @@ mod exposure;
 mod file;
 mod http;
 mod journal;
+mod key;
 mod oauth;
 mod openapi;
 mod overrides;
@@ -59,7 +60,7 @@ mod telemetry;
 mod transport;
 mod units;
 mod unmatched;
-mod values;
+mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use base::memory::Memory;
@@ -67,8 +68,8 @@ pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};
 pub use daemon::Daemon;
 pub use diff::Widened;
+use document::Document;
 pub use document::position;
-use document::{Document, KeyPath};
 pub use edit::{Edit, InGroup, NewServer};
 pub use env_files::{variable_line, variables_in};
 pub use error::{ConfigError, Position};
@@ -77,6 +78,7 @@ pub use file::check_text;
 pub use http::{Client, Http, Tls};
 pub use http::{LISTEN_FORM, is_client_name, is_of_token, parse_listen, token_digest};
 pub use journal::Journal;
+use key::Key;
 pub use oauth::{ClaimRow, Claims, ResourceServer};
 pub use overrides::Override;
 pub use patterns::{Matcher, Patterns, PerTool};
@@ -95,7 +97,7 @@ pub use state::Store;
 pub use telemetry::{Metrics, Telemetry};
 pub use units::show_size;
 pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
-use values::Values;
+use words::words;
 
 /// Configuration of one gateway.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -161,7 +163,7 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// State folder of all gateways; `None` for a user without a home.
 #[must_use]
 pub fn state_folder(env: Env<'_>) -> Option<PathBuf> {
-    values::own_folder(env, "XDG_STATE_HOME", ".local/state")
+    key::own_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
 /// Environment of this process, for production. A value that is not Unicode counts as unset.
@@ -326,38 +328,37 @@ impl Config {
         let left_out = secret::left_out();
         let document = Document::parse(path, text)?;
         let raw: Raw = document.read()?;
-        let env_files = env_files::read(Values { document: &document, env: Some(env), base }, raw.env_files)?;
+        let env_files = env_files::read(&Key::root(&document, env, base).key("env_files"), raw.env_files)?;
         let env = |name: &str| env(name).or_else(|| env_files.get(name));
-        let values = Values { document: &document, env: Some(&env), base };
-        let mut servers: BTreeMap<String, Server> = BTreeMap::new();
+        let root = Key::root(&document, &env, base);
+        let key = |name| root.key(name);
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        let mut servers: BTreeMap<String, Server> = BTreeMap::new();
         for (name, raw) in raw.servers {
+            let key = key("servers").key(&name);
             if let Some(other) = seen.insert(name.to_ascii_lowercase(), name.clone()) {
-                let message = format!("differs from `{other}` only in case");
-                return Err(document.at_key(&KeyPath::root("servers").key(&name), message));
+                return Err(key.at_key(format!("differs from `{other}` only in case")));
             }
-            let server = server::server(values, &name, raw)?;
-            servers.insert(name, server);
+            servers.insert(name, server::server(key, raw)?);
         }
-        let sandbox = sandbox::sandbox(values, raw.sandbox)?;
-        let memory = sandbox::memory(values, raw.memory)?;
-        let manifest = sandbox::manifest(values, raw.manifest)?;
-        let skills = skills(values, raw.skills, &servers)?;
-        let audit = sandbox::audit(values, raw.audit)?;
-        let journal = journal::journal(values, raw.journal)?;
-        let approvals = approvals::approvals(values, raw.approvals, &journal)?;
-        let state = state::store(values, raw.state)?;
+        let sandbox = sandbox::sandbox(&key("sandbox"), raw.sandbox)?;
+        let memory = sandbox::memory(&key("memory"), raw.memory)?;
+        let manifest = sandbox::manifest(&key("manifest"), raw.manifest)?;
+        let skills = skills(&root, raw.skills, &servers)?;
+        let audit = sandbox::audit(&key("audit"), raw.audit)?;
+        let journal = journal::journal(&key("journal"), raw.journal)?;
+        let approvals = approvals::approvals(&key("approvals"), raw.approvals, &journal)?;
+        let state = state::store(&key("state"), raw.state)?;
         let answer_findings = raw.redaction.findings.unwrap_or(false);
-        let (redaction, placeholders) = redaction(values, raw.redaction)?;
+        let (redaction, placeholders) = redaction(&key("redaction"), raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
-        let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
+        let policy = policy::policy(&root, &names, raw.groups, raw.flows)?;
         let known = profiles::Known { servers: &servers, groups: &policy.groups };
-        let profiles = profiles::profiles(values, raw.profiles, &known)?;
-        let clients = http::clients(values, raw.clients, &profiles)?;
-        let http = http::http(values, raw.http, &profiles)?;
-        let console = console::console(values, raw.console)?;
+        let profile = |key: &Key<'_>, raw| profiles::profile(key, raw, &known);
+        let profiles = key("profiles").entries(raw.profiles, profile)?;
+        let clients = http::clients(&key("clients"), raw.clients, &profiles)?;
+        let http = http::http(&key("http"), raw.http, &profiles)?;
         let config = Self {
-            servers,
             sandbox,
             memory,
             manifest,
@@ -369,22 +370,23 @@ impl Config {
             redaction,
             placeholders,
             answer_findings,
-            budgets: spending::budgets(values, &KeyPath::root("budgets"), raw.budgets)?,
-            metrics: telemetry::metrics(values, raw.metrics)?,
-            telemetry: telemetry::telemetry(values, raw.telemetry)?,
-            policy,
-            scripts: scripts::scripts(values, raw.scripts)?,
+            console: key("console").entries(raw.console, console::console)?,
+            budgets: spending::budgets(&key("budgets"), raw.budgets)?,
+            metrics: telemetry::metrics(&key("metrics"), raw.metrics)?,
+            telemetry: telemetry::telemetry(&key("telemetry"), raw.telemetry)?,
+            scripts: scripts::scripts(&key("scripts"), raw.scripts)?,
             needs_token: clients.values().any(Client::has_credentials) || http.oauth.is_some(),
             http,
             profiles,
             clients,
-            console,
             references: References::of(text, path, base, &env).with(&env_files),
             env_files: env_files.paths.clone(),
-            daemon: daemon::daemon(values, raw.daemon)?,
+            daemon: daemon::daemon(&key("daemon"), raw.daemon)?,
+            policy,
+            servers,
             path: Some(path.to_owned()),
         };
-        state::check(values, &config)?;
+        state::check(&key("state"), &config)?;
         config.list_places();
         if secret::left_out() > left_out {
             return Err(too_much_to_redact(path));
@@ -404,33 +406,24 @@ fn too_much_to_redact(path: &Path) -> ConfigError {
     error.with_hint("configure fewer credentials and servers, or restart, which forgets those of earlier versions")
 }
 
-/// Values of `redaction.results`.
-const RESULTS: &[(&str, Results)] =
-    &[("off", Results::Off), ("secrets", Results::Secrets), ("secrets+pii", Results::SecretsAndPii)];
+words!(Results: "off" = Off, "secrets" = Secrets, "secrets+pii" = SecretsAndPii);
 
 /// The `[skills]` table.
-fn skills(
-    values: Values<'_>,
-    raw: RawSkills,
-    servers: &BTreeMap<String, Server>,
-) -> Result<Option<PathBuf>, ConfigError> {
+fn skills(root: &Key<'_>, raw: RawSkills, servers: &BTreeMap<String, Server>) -> Result<Option<PathBuf>, ConfigError> {
     let Some(path) = raw.path else { return Ok(None) };
-    let key = KeyPath::root("skills");
     if let Some(server) = servers.keys().find(|name| name.eq_ignore_ascii_case("skills")) {
-        let message = "the folder of skills takes the name of this server";
-        let place = KeyPath::root("servers").key(server);
-        return Err(values.document.at_key(&place, message).with_hint("rename the server, or remove `skills.path`"));
+        let error = root.key("servers").key(server).at_key("the folder of skills takes the name of this server");
+        return Err(error.with_hint("rename the server, or remove `skills.path`"));
     }
-    values.path(&key.key("path"), path).map(Some)
+    root.key("skills").key("path").path(path).map(Some)
 }
 
 /// Redaction of results, and whether placeholders are on.
-fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {
-    let key = KeyPath::root("redaction");
-    let results = values.word(&key.key("results"), raw.results, RESULTS)?.unwrap_or_default();
+fn redaction(key: &Key<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {
+    let results = key.key("results").word(raw.results)?.unwrap_or_default();
     let placeholders = raw.placeholders.unwrap_or(false);
     if placeholders && results == Results::Off {
-        let error = values.document.at_value(&key.key("placeholders"), "there are none where nothing is taken out");
+        let error = key.key("placeholders").at_value("there are none where nothing is taken out");
         return Err(error.with_hint("set `results` to \"secrets\" or \"secrets+pii\""));
     }
     Ok((results, placeholders))
@@ -867,7 +860,7 @@ impl Default for Audit {
 /// Folder for what can be fetched again; `None` without a home folder.
 #[must_use]
 pub fn cache_folder(env: Env<'_>) -> Option<PathBuf> {
-    values::own_folder(env, "XDG_CACHE_HOME", ".cache")
+    key::own_folder(env, "XDG_CACHE_HOME", ".cache")
 }
 
 /// The `[manifest]` table.

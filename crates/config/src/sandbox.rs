@@ -1,143 +1,110 @@
 //! `[sandbox]`, `[memory]`, `[manifest]` and `[audit]`.
 
+use std::collections::BTreeSet;
 use std::slice;
-use std::time::Duration;
 
 use wire::LayerName;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
-use super::values::Values;
-use super::{Audit, AuditTo, Limits, Manifest, Memory, RecyclePolicy, Required, Sandbox};
+use super::units::{GIB, HOUR, KIB, MIB, MILLI, MINUTE, SECOND};
+use super::words::{Words, words};
+use super::{Audit, AuditTo, Limits, Manifest, Memory, RecyclePolicy, Required, Sandbox, cache_folder};
 
-const MILLI: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-
-pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
-    let key = KeyPath::root("sandbox");
-    let limits = limits(values, &key.key("limits"), raw.limits)?;
-    let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
+pub(super) fn sandbox(key: &Key<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
+    let limits = limits(&key.key("limits"), raw.limits)?;
+    let required = key.key("require").word_list(raw.require)?;
+    let require: BTreeSet<LayerName> = required.into_iter().flatten().copied().collect();
+    let usual = Sandbox::default();
     let wear = RecyclePolicy {
-        scripts: values.count(&key.key("worker_scripts"), raw.worker_scripts, 500, 1..=1_000_000)?.into(),
-        age: values.duration(&key.key("worker_age"), raw.worker_age, 30 * MINUTE, SECOND..=24 * HOUR)?,
-        growth: values.size(&key.key("worker_growth"), raw.worker_growth, 128 << 20, MIB..=1024 * MIB)? as u64,
+        scripts: key.key("worker_scripts").count(raw.worker_scripts, 1..=1_000_000)?.unwrap_or(usual.wear.scripts),
+        age: key.key("worker_age").duration(raw.worker_age, SECOND..=24 * HOUR)?.unwrap_or(usual.wear.age),
+        growth: key.key("worker_growth").size(raw.worker_growth, MIB..=GIB)?.unwrap_or(usual.wear.growth),
     };
     let key = key.key("workers");
-    let given = raw.workers.is_some();
-    let mut workers = values.count(&key, raw.workers, 2, 1..=8)? as usize;
-    if workers > limits.runs {
-        if given {
-            let message = format!("more workers than runs at once ({})", limits.runs);
-            return Err(values.document.at_value(&key, message).with_hint("raise sandbox.limits.runs"));
-        }
-        workers = limits.runs;
+    let given = key.count(raw.workers, 1..=8)?;
+    if given.is_some_and(|workers| workers > limits.runs) {
+        let error = key.at_value(format!("more workers than runs at once ({})", limits.runs));
+        return Err(error.with_hint("raise sandbox.limits.runs"));
     }
-    Ok(Sandbox { workers, wear, require, limits })
+    let workers = given.unwrap_or(usual.workers.min(limits.runs));
+    Ok(Sandbox { workers, wear, require: require.into_iter().collect(), limits })
 }
 
-/// Names of layers; `all` stands for every layer.
-fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<LayerName>, ConfigError> {
-    let words = layers();
-    let mut required = Vec::new();
-    for (index, name) in raw.into_iter().enumerate() {
-        required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
+/// Layers by one word: `all` stands for every layer.
+pub(super) type Layers = &'static [LayerName];
+
+impl Words for Layers {
+    fn words() -> Vec<(&'static str, Self)> {
+        let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
+        words.chain([("all", LayerName::ALL.as_slice())]).collect()
     }
-    required.sort_unstable();
-    required.dedup();
-    Ok(required)
 }
 
-/// Values of `require`.
-pub(super) fn layers() -> Vec<(&'static str, &'static [LayerName])> {
-    let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
-    words.chain([("all", LayerName::ALL.as_slice())]).collect()
-}
-
-fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {
-    let default = Limits::default();
+fn limits(table: &Key<'_>, raw: RawLimits) -> Result<Limits, ConfigError> {
+    let usual = Limits::default();
     let key = |name| table.key(name);
-    let count = |name, raw, default: usize, range| {
-        values.count(&key(name), raw, u32::try_from(default).unwrap_or(u32::MAX), range).map(|count| count as usize)
-    };
-    let heap = usize::try_from(default.heap_bytes).unwrap_or(usize::MAX);
     let limits = Limits {
-        cpu: values.duration(&key("cpu"), raw.cpu, default.cpu, 10 * MILLI..=10 * MINUTE)?,
-        wall: values.duration(&key("wall"), raw.wall, default.wall, 100 * MILLI..=HOUR)?,
-        background_wall: values.duration(
-            &key("background_wall"),
-            raw.background_wall,
-            default.background_wall,
-            100 * MILLI..=24 * HOUR,
-        )?,
-        heap_bytes: values.size(&key("heap"), raw.heap, heap, 8 * MIB..=4096 * MIB)? as u64,
-        code_bytes: values.size(&key("code"), raw.code, default.code_bytes, KIB..=MIB)?,
-        output_bytes: values.size(&key("output"), raw.output, default.output_bytes, KIB..=16 * MIB)?,
-        calls: values.count(&key("calls"), raw.calls, default.calls, 1..=10_000)?,
-        concurrency: count("concurrency", raw.concurrency, default.concurrency, 1..=64)?,
-        args_bytes: values.size(&key("args"), raw.args, default.args_bytes, KIB..=16 * MIB)?,
-        answer_bytes: values.size(&key("answer"), raw.answer, default.answer_bytes, KIB..=64 * MIB)?,
-        binary_bytes: values.size(&key("binary"), raw.binary, default.binary_bytes, KIB..=64 * MIB)?,
-        runs: count("runs", raw.runs, default.runs, 1..=64)?,
-        queue: count("queue", raw.queue, default.queue, 0..=1_024)?,
-        result_tokens: count("result_tokens", raw.result_tokens, default.result_tokens, 100..=1_000_000)?,
-        stash_entries: count("stash_entries", raw.stash_entries, default.stash_entries, 1..=100_000)?,
-        stash_bytes: values.size(&key("stash"), raw.stash, default.stash_bytes, KIB..=1024 * MIB)?,
-        stash_value_bytes: values.size(
-            &key("stash_value"),
-            raw.stash_value,
-            default.stash_value_bytes,
-            KIB..=16 * MIB,
-        )?,
+        cpu: key("cpu").duration(raw.cpu, 10 * MILLI..=10 * MINUTE)?.unwrap_or(usual.cpu),
+        wall: key("wall").duration(raw.wall, 100 * MILLI..=HOUR)?.unwrap_or(usual.wall),
+        background_wall: key("background_wall")
+            .duration(raw.background_wall, 100 * MILLI..=24 * HOUR)?
+            .unwrap_or(usual.background_wall),
+        heap_bytes: key("heap").size(raw.heap, 8 * MIB..=4 * GIB)?.unwrap_or(usual.heap_bytes),
+        code_bytes: key("code").size(raw.code, KIB..=MIB)?.unwrap_or(usual.code_bytes),
+        output_bytes: key("output").size(raw.output, KIB..=16 * MIB)?.unwrap_or(usual.output_bytes),
+        calls: key("calls").count(raw.calls, 1..=10_000)?.unwrap_or(usual.calls),
+        concurrency: key("concurrency").count(raw.concurrency, 1..=64)?.unwrap_or(usual.concurrency),
+        args_bytes: key("args").size(raw.args, KIB..=16 * MIB)?.unwrap_or(usual.args_bytes),
+        answer_bytes: key("answer").size(raw.answer, KIB..=64 * MIB)?.unwrap_or(usual.answer_bytes),
+        binary_bytes: key("binary").size(raw.binary, KIB..=64 * MIB)?.unwrap_or(usual.binary_bytes),
+        runs: key("runs").count(raw.runs, 1..=64)?.unwrap_or(usual.runs),
+        queue: key("queue").count(raw.queue, 0..=1_024)?.unwrap_or(usual.queue),
+        result_tokens: key("result_tokens").count(raw.result_tokens, 100..=1_000_000)?.unwrap_or(usual.result_tokens),
+        stash_entries: key("stash_entries").count(raw.stash_entries, 1..=100_000)?.unwrap_or(usual.stash_entries),
+        stash_bytes: key("stash").size(raw.stash, KIB..=GIB)?.unwrap_or(usual.stash_bytes),
+        stash_value_bytes: key("stash_value").size(raw.stash_value, KIB..=16 * MIB)?.unwrap_or(usual.stash_value_bytes),
     };
     if limits.cpu > limits.wall {
         let message = "more CPU time than wall clock (sandbox.limits.wall)";
-        return Err(values.document.at_value(&key("cpu"), message));
+        return Err(key("cpu").at_value(message));
     }
     Ok(limits)
 }
 
-pub(super) fn memory(values: Values<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
-    let (key, default) = (KeyPath::root("memory"), Memory::default());
-    let size = |name, raw, default, range| values.size(&key.key(name), raw, default, range);
+pub(super) fn memory(key: &Key<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
+    let usual = Memory::default();
     let memory = Memory {
-        answers: size("answers", raw.answers, default.answers, 16 * MIB..=65_536 * MIB)?,
-        results: size("results", raw.results, default.results, MIB..=65_536 * MIB)?,
-        lists: size("lists", raw.lists, default.lists, MIB..=4096 * MIB)?,
-        list: size("list", raw.list, default.list.min(default.lists), 64 * KIB..=1024 * MIB)?,
+        answers: key.key("answers").size(raw.answers, 16 * MIB..=64 * GIB)?.unwrap_or(usual.answers),
+        results: key.key("results").size(raw.results, MIB..=64 * GIB)?.unwrap_or(usual.results),
+        lists: key.key("lists").size(raw.lists, MIB..=4 * GIB)?.unwrap_or(usual.lists),
+        list: key.key("list").size(raw.list, 64 * KIB..=GIB)?.unwrap_or(usual.list),
     };
     if memory.list > memory.lists {
         let message = format!("more than the lists of all servers may take ({} bytes)", memory.lists);
-        return Err(values.document.at_value(&key.key("list"), message).with_hint("raise memory.lists"));
+        return Err(key.key("list").at_value(message).with_hint("raise memory.lists"));
     }
     Ok(memory)
 }
 
-/// Values of `audit.to`.
-pub(super) const AUDIT_WORDS: &[(&str, AuditTo)] =
-    &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
+words!(AuditTo: "file" = File, "stderr" = Stderr, "off" = Off);
 
-pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
-    let key = KeyPath::root("audit");
-    let default = Audit::default();
+pub(super) fn audit(key: &Key<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
+    let usual = Audit::default();
     // A configured destination makes records required; by default the log gets records that the file cannot take.
-    let is_wanted = raw.path.is_some() || raw.to.as_deref() == Some("file");
+    let is_wanted = raw.path.is_some() || raw.to.as_ref().is_some_and(|to| to.text == "file");
     let path = match raw.path {
-        Some(path) => Some(values.path(&key.key("path"), path)?),
-        None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
+        Some(path) => Some(key.key("path").path(path)?),
+        None => key.state_folder().map(|folder| folder.join("audit.jsonl")),
     };
-    let usual = if path.is_some() { AuditTo::File } else { default.to };
-    let to = values.word(&key.key("to"), raw.to, AUDIT_WORDS)?.unwrap_or(usual);
+    let to = if path.is_some() { AuditTo::File } else { usual.to };
     Ok(Audit {
-        to,
+        to: key.key("to").word(raw.to)?.unwrap_or(to),
         path,
-        max_bytes: values.size(&key.key("max_size"), raw.max_size, default.max_bytes, 64 * KIB..=4096 * MIB)?,
-        keep: values.count(&key.key("keep"), raw.keep, default.keep, 1..=1000)?,
-        fsync: raw.fsync.unwrap_or(default.fsync),
+        max_bytes: key.key("max_size").size(raw.max_size, 64 * KIB..=4 * GIB)?.unwrap_or(usual.max_bytes),
+        keep: key.key("keep").count(raw.keep, 1..=1000)?.unwrap_or(usual.keep),
+        fsync: raw.fsync.unwrap_or(usual.fsync),
         required: match raw.required.or(is_wanted.then_some(true)) {
             Some(true) => Required::Calls,
             Some(false) => Required::Nothing,
@@ -146,39 +113,42 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
     })
 }
 
-/// Values of `pin_accept`.
-pub(super) const PIN_ACCEPT: &[(&str, ())] = &[("text", ())];
+/// A change that a pin accepts, as `pin_accept` has it.
+#[derive(Clone, Copy)]
+pub(super) enum PinAccept {
+    Text,
+}
 
-pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
-    let key = KeyPath::root("manifest");
-    let refresh = raw
-        .refresh
-        .map(|given| values.duration(&key.key("refresh"), Some(given), MINUTE, SECOND..=24 * HOUR))
-        .transpose()?;
-    let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
-    let pin_first_use = raw.pin_first_use.unwrap_or_default();
+words!(PinAccept: "text" = Text);
+
+pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
+    let usual = Manifest::default();
+    let refresh = key.key("refresh").duration(raw.refresh, SECOND..=24 * HOUR)?;
+    let pin = raw.pin.map(|pin| key.key("pin").path(pin)).transpose()?;
+    let pin_first_use = raw.pin_first_use.unwrap_or(usual.pin_first_use);
     if pin_first_use && pin.is_some() {
-        let message = "what is pinned by `pin` is not pinned by its first use";
-        let hint = "remove one of the two";
-        return Err(values.document.at_value(&key.key("pin_first_use"), message).with_hint(hint));
+        let error = key.key("pin_first_use").at_value("what is pinned by `pin` is not pinned by its first use");
+        return Err(error.with_hint("remove one of the two"));
     }
-    let mut accepts_text = false;
-    for (index, word) in raw.pin_accept.into_iter().flatten().enumerate() {
-        accepts_text |= values.word(&key.key("pin_accept").index(index), word, PIN_ACCEPT)?.is_some();
-    }
+    let accepts_text = !key.key("pin_accept").word_list(raw.pin_accept)?.is_empty();
     if accepts_text && !pin_first_use && pin.is_none() {
-        let message = "nothing is pinned";
-        let hint = "set `pin` or `pin_first_use` too";
-        return Err(values.document.at_value(&key.key("pin_accept"), message).with_hint(hint));
+        let error = key.key("pin_accept").at_value("nothing is pinned");
+        return Err(error.with_hint("set `pin` or `pin_first_use` too"));
     }
-    let state_folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| pin_first_use);
     let cache = match raw.cache {
         Some(off) if off == "off" => None,
-        Some(path) => Some(values.path(&key.key("cache"), path)?),
-        None => values.own_folder("XDG_CACHE_HOME", ".cache"),
+        Some(path) => Some(key.key("cache").path(path)?),
+        None => key.env.and_then(cache_folder),
     };
-    let starts = values.count(&key.key("startup_concurrency"), raw.startup_concurrency, 16, 1..=1_000)?;
-    let observe = raw.observe.unwrap_or(true);
-    let startup_concurrency = starts as usize;
-    Ok(Manifest { refresh, pin, pin_first_use, accepts_text, state_folder, cache, startup_concurrency, observe })
+    let starts = key.key("startup_concurrency").count(raw.startup_concurrency, 1..=1_000)?;
+    Ok(Manifest {
+        refresh,
+        pin,
+        pin_first_use,
+        accepts_text,
+        state_folder: key.state_folder().filter(|_| pin_first_use),
+        cache,
+        startup_concurrency: starts.unwrap_or(usual.startup_concurrency),
+        observe: raw.observe.unwrap_or(usual.observe),
+    })
 }
