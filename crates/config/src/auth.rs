@@ -4,15 +4,47 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use super::Transport;
 use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::{Key, own_folder};
 use super::oauth::scopes;
 use super::raw::{RawAuth, RawCredential};
 use super::words::words;
-use super::{Auth, OAuth, Transport};
 use base::address::is_private;
 use redact::secret::Secret;
+
+/// Authentication to a server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Auth {
+    /// None: the server needs none, or the credentials are in `headers` or `env`.
+    None,
+    /// Login by a person with `forgefs auth login`, if the server asks for it.
+    Login(Box<OAuth>),
+    /// Client credentials of this program.
+    ClientCredentials(Box<OAuth>),
+}
+
+/// Settings of a login beyond the server's metadata.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OAuth {
+    /// Scopes to request; empty leaves them to the server.
+    pub scopes: Vec<String>,
+    /// Client id, or the https address of a client metadata document. Without one, a client is registered.
+    pub client_id: Option<String>,
+    /// Client secret.
+    pub client_secret: Option<Credential>,
+    /// Port of this machine for the redirect; any free one by default.
+    pub redirect_port: Option<u16>,
+    /// True if the authorization server may be on a private network.
+    pub private_network: bool,
+    /// Issuer of logins, whatever the server names.
+    pub issuer: Option<String>,
+    /// Token endpoint for client credentials, in place of discovery.
+    pub token_url: Option<String>,
+    /// Folder of stored logins.
+    pub store: Option<PathBuf>,
+}
 
 /// Value of `type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

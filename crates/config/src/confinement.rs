@@ -5,12 +5,31 @@ use std::path::{Component, Path, PathBuf};
 
 use confine::server::LayerName;
 
+use super::Transport;
 use super::error::ConfigError;
 use super::key::Key;
 use super::raw::{RawConfinement, RawConfinementTable};
 use super::units::{GIB, MIB};
 use super::words::{Words, words};
-use super::{Confinement, Transport};
+
+/// Rights of a server's process besides running its program: the `sandbox` of its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// Files and folders that it may read.
+    pub read: BTreeSet<PathBuf>,
+    /// Files and folders that it may read and change.
+    pub write: BTreeSet<PathBuf>,
+    /// As `write`, as far as they exist: paths that its `cwd` and arguments name, by the preset `files`.
+    pub named: BTreeSet<PathBuf>,
+    /// True if it may use the network.
+    pub network: bool,
+    /// Most bytes of memory.
+    pub memory: Option<u64>,
+    /// Most processes and threads.
+    pub processes: Option<u32>,
+    /// Layers without which it does not start.
+    pub require: BTreeSet<LayerName>,
+}
 
 /// Rights of a server without a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

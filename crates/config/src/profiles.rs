@@ -110,7 +110,6 @@ impl Profile {
 /// A profile, compiled: what of the servers it has.
 #[derive(Debug)]
 pub struct View {
-    servers: Option<BTreeSet<String>>,
     allow: Option<Vec<GlobMatcher>>,
     /// Servers that `allow` can reach: each beginning of an entry before a dot.
     reach: Vec<GlobMatcher>,
@@ -126,7 +125,6 @@ impl View {
         let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
         let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
         Self {
-            servers: profile.servers.clone(),
             allow: profile.allow.as_ref().map(globs),
             reach: matchers(beginnings),
             deny: globs(&profile.deny),
@@ -147,7 +145,7 @@ impl View {
         if server == SCRIPTS_SERVER {
             return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
         }
-        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+        self.profile.servers.as_ref().is_none_or(|servers| servers.contains(server))
             && (self.allow.is_none() || any(&self.reach, server))
     }
 

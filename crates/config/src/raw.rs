@@ -11,7 +11,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::confinement::{self, Network, Preset};
-use super::sandbox::{self, PinAccept};
+use super::manifest::PinAccept;
+use super::sandbox::{self, RawLimits};
+use super::server::RawBreaker;
 use super::words::Word;
 use super::{
     Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, auth,
@@ -168,11 +170,6 @@ tables! {
         action: Option<Word<FlowAction>>,
     }
 
-    RawBreaker "a table" {
-        faults: Option<i64>,
-        pause: Option<DurationText>,
-    }
-
     RawAuth "a table" {
         #[serde(rename = "type")]
         kind: Option<Word<auth::Kind>>,
@@ -192,26 +189,6 @@ tables! {
         worker_growth: Option<SizeText>,
         require: Option<Vec<Word<sandbox::Layers>>>,
         limits: RawLimits,
-    }
-
-    RawLimits "a table" {
-        cpu: Option<DurationText>,
-        wall: Option<DurationText>,
-        background_wall: Option<DurationText>,
-        heap: Option<SizeText>,
-        code: Option<SizeText>,
-        output: Option<SizeText>,
-        calls: Option<i64>,
-        concurrency: Option<i64>,
-        args: Option<SizeText>,
-        answer: Option<SizeText>,
-        binary: Option<SizeText>,
-        runs: Option<i64>,
-        queue: Option<i64>,
-        result_tokens: Option<i64>,
-        stash_entries: Option<i64>,
-        stash: Option<SizeText>,
-        stash_value: Option<SizeText>,
     }
 
     RawMemory "a table" {

@@ -1,19 +1,124 @@
-//! `[sandbox]`, `[memory]`, `[manifest]` and `[audit]`.
+//! `[sandbox]` and `[memory]`.
 
 use std::collections::BTreeSet;
 use std::slice;
+use std::time::Duration;
 
 use wire::LayerName;
 
+use super::Memory;
+use super::bounds::{Bounds as _, bounds};
 use super::error::ConfigError;
 use super::key::Key;
-use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
+use super::raw::{RawMemory, RawSandbox};
 use super::units::{GIB, HOUR, KIB, MIB, MILLI, MINUTE, SECOND};
-use super::words::{Words, words};
-use super::{Audit, AuditTo, Limits, Manifest, Memory, RecyclePolicy, Required, Sandbox, cache_folder};
+use super::words::Words;
+
+/// The `[sandbox]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandbox {
+    /// Warm worker processes, 1 to 8 and at most [`Limits::runs`].
+    pub workers: usize,
+    /// Wear at which a worker is replaced.
+    pub wear: RecyclePolicy,
+    /// Sandbox layers without which no script runs.
+    pub require: Vec<LayerName>,
+    /// Limits of one run.
+    pub limits: Limits,
+}
+
+/// Wear of a worker at which it is replaced, before its next script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecyclePolicy {
+    /// Scripts that it has run.
+    pub scripts: u64,
+    /// Age.
+    pub age: Duration,
+    /// Memory kept between scripts beyond what it had when it was new, in bytes.
+    pub growth: u64,
+}
+
+impl Default for RecyclePolicy {
+    fn default() -> Self {
+        Self { scripts: 500, age: Duration::from_secs(30 * 60), growth: 128 << 20 }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { workers: 2, wear: RecyclePolicy::default(), require: Vec::new(), limits: Limits::default() }
+    }
+}
+
+bounds! {
+    /// The `[sandbox.limits]` table. No value means "unlimited".
+    Limits from RawLimits {
+        /// CPU time of the script itself.
+        cpu as cpu: duration Duration = 5 * SECOND, 10 * MILLI..=10 * MINUTE;
+        /// Wall clock of a run, including tool time.
+        wall as wall: duration Duration = 2 * MINUTE, 100 * MILLI..=HOUR;
+        /// Wall clock of a run in the background.
+        background_wall as background_wall: duration Duration = HOUR, 100 * MILLI..=24 * HOUR;
+        /// Heap of the engine, buffers included.
+        heap as heap_bytes: size u64 = 64 << 20, 8 * MIB..=4 * GIB;
+        /// Length of a script.
+        code as code_bytes: size usize = 64 << 10, KIB..=MIB;
+        /// Captured output of a run.
+        output as output_bytes: size usize = 256 << 10, KIB..=16 * MIB;
+        /// Tool calls of a run.
+        calls as calls: count u32 = 1_000, 1..=10_000;
+        /// Concurrent tool calls of a run.
+        concurrency as concurrency: count usize = 8, 1..=64;
+        /// Arguments of one call, as JSON.
+        args as args_bytes: size usize = 1 << 20, KIB..=16 * MIB;
+        /// Text of one tool's answer.
+        answer as answer_bytes: size usize = 10 << 20, KIB..=64 * MIB;
+        /// Binary content of one tool's answer.
+        binary as binary_bytes: size usize = 1 << 20, KIB..=64 * MIB;
+        /// Concurrent runs.
+        runs as runs: count usize = 8, 1..=64;
+        /// Runs in the queue; zero refuses at once.
+        queue as queue: count usize = 64, 0..=1_024;
+        /// Tokens of an `execute` answer; a larger value is stored under `/results/`.
+        result_tokens as result_tokens: count usize = 4_000, 100..=1_000_000;
+        /// Entries of a session's stash.
+        stash_entries as stash_entries: count usize = 1_000, 1..=100_000;
+        /// Keys and values of a session's stash.
+        stash as stash_bytes: size usize = 16 << 20, KIB..=GIB;
+        /// A value of the stash, as JSON.
+        stash_value as stash_value_bytes: size usize = 4 << 20, KIB..=16 * MIB;
+    }
+}
+
+impl Limits {
+    /// Limits of a run that are lower than the defaults, in words for a script's author; `None` if none is.
+    #[must_use]
+    pub fn lowered(&self) -> Option<String> {
+        let usual = Self::default();
+        let time = |limit: Duration| humantime::format_duration(limit).to_string();
+        let size =
+            |bytes: u64| if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) };
+        let told = [
+            (self.calls < usual.calls).then(|| format!("{} calls", self.calls)),
+            (self.wall < usual.wall).then(|| time(self.wall)),
+            (self.cpu < usual.cpu).then(|| format!("{} of CPU", time(self.cpu))),
+            (self.heap_bytes < usual.heap_bytes).then(|| format!("{} of memory", size(self.heap_bytes))),
+            (self.args_bytes < usual.args_bytes)
+                .then(|| format!("{} of arguments a call", size(self.args_bytes as u64))),
+            (self.output_bytes < usual.output_bytes).then(|| format!("{} of output", size(self.output_bytes as u64))),
+            (self.code_bytes < usual.code_bytes).then(|| format!("{} of code", size(self.code_bytes as u64))),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        (!told.is_empty()).then(|| format!("Limits of a script here: {}.", told.join(", ")))
+    }
+}
 
 pub(super) fn sandbox(key: &Key<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
-    let limits = limits(&key.key("limits"), raw.limits)?;
+    let limits = Limits::read(&key.key("limits"), raw.limits)?;
+    if limits.cpu > limits.wall {
+        let message = "more CPU time than wall clock (sandbox.limits.wall)";
+        return Err(key.key("limits").key("cpu").at_value(message));
+    }
     let required = key.key("require").word_list(raw.require)?;
     let require: BTreeSet<LayerName> = required.into_iter().flatten().copied().collect();
     let usual = Sandbox::default();
@@ -42,37 +147,6 @@ impl Words for Layers {
     }
 }
 
-fn limits(table: &Key<'_>, raw: RawLimits) -> Result<Limits, ConfigError> {
-    let usual = Limits::default();
-    let key = |name| table.key(name);
-    let limits = Limits {
-        cpu: key("cpu").duration(raw.cpu, 10 * MILLI..=10 * MINUTE)?.unwrap_or(usual.cpu),
-        wall: key("wall").duration(raw.wall, 100 * MILLI..=HOUR)?.unwrap_or(usual.wall),
-        background_wall: key("background_wall")
-            .duration(raw.background_wall, 100 * MILLI..=24 * HOUR)?
-            .unwrap_or(usual.background_wall),
-        heap_bytes: key("heap").size(raw.heap, 8 * MIB..=4 * GIB)?.unwrap_or(usual.heap_bytes),
-        code_bytes: key("code").size(raw.code, KIB..=MIB)?.unwrap_or(usual.code_bytes),
-        output_bytes: key("output").size(raw.output, KIB..=16 * MIB)?.unwrap_or(usual.output_bytes),
-        calls: key("calls").count(raw.calls, 1..=10_000)?.unwrap_or(usual.calls),
-        concurrency: key("concurrency").count(raw.concurrency, 1..=64)?.unwrap_or(usual.concurrency),
-        args_bytes: key("args").size(raw.args, KIB..=16 * MIB)?.unwrap_or(usual.args_bytes),
-        answer_bytes: key("answer").size(raw.answer, KIB..=64 * MIB)?.unwrap_or(usual.answer_bytes),
-        binary_bytes: key("binary").size(raw.binary, KIB..=64 * MIB)?.unwrap_or(usual.binary_bytes),
-        runs: key("runs").count(raw.runs, 1..=64)?.unwrap_or(usual.runs),
-        queue: key("queue").count(raw.queue, 0..=1_024)?.unwrap_or(usual.queue),
-        result_tokens: key("result_tokens").count(raw.result_tokens, 100..=1_000_000)?.unwrap_or(usual.result_tokens),
-        stash_entries: key("stash_entries").count(raw.stash_entries, 1..=100_000)?.unwrap_or(usual.stash_entries),
-        stash_bytes: key("stash").size(raw.stash, KIB..=GIB)?.unwrap_or(usual.stash_bytes),
-        stash_value_bytes: key("stash_value").size(raw.stash_value, KIB..=16 * MIB)?.unwrap_or(usual.stash_value_bytes),
-    };
-    if limits.cpu > limits.wall {
-        let message = "more CPU time than wall clock (sandbox.limits.wall)";
-        return Err(key("cpu").at_value(message));
-    }
-    Ok(limits)
-}
-
 pub(super) fn memory(key: &Key<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
     let usual = Memory::default();
     let memory = Memory {
@@ -86,69 +160,4 @@ pub(super) fn memory(key: &Key<'_>, raw: RawMemory) -> Result<Memory, ConfigErro
         return Err(key.key("list").at_value(message).with_hint("raise memory.lists"));
     }
     Ok(memory)
-}
-
-words!(AuditTo: "file" = File, "stderr" = Stderr, "off" = Off);
-
-pub(super) fn audit(key: &Key<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
-    let usual = Audit::default();
-    // A configured destination makes records required; by default the log gets records that the file cannot take.
-    let is_wanted = raw.path.is_some() || raw.to.as_ref().is_some_and(|to| to.text == "file");
-    let path = match raw.path {
-        Some(path) => Some(key.key("path").path(path)?),
-        None => key.state_folder().map(|folder| folder.join("audit.jsonl")),
-    };
-    let to = if path.is_some() { AuditTo::File } else { usual.to };
-    Ok(Audit {
-        to: key.key("to").word(raw.to)?.unwrap_or(to),
-        path,
-        max_bytes: key.key("max_size").size(raw.max_size, 64 * KIB..=4 * GIB)?.unwrap_or(usual.max_bytes),
-        keep: key.key("keep").count(raw.keep, 1..=1000)?.unwrap_or(usual.keep),
-        fsync: raw.fsync.unwrap_or(usual.fsync),
-        required: match raw.required.or(is_wanted.then_some(true)) {
-            Some(true) => Required::Calls,
-            Some(false) => Required::Nothing,
-            None => Required::Writes,
-        },
-    })
-}
-
-/// A change that a pin accepts, as `pin_accept` has it.
-#[derive(Clone, Copy)]
-pub(super) enum PinAccept {
-    Text,
-}
-
-words!(PinAccept: "text" = Text);
-
-pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
-    let usual = Manifest::default();
-    let refresh = key.key("refresh").duration(raw.refresh, SECOND..=24 * HOUR)?;
-    let pin = raw.pin.map(|pin| key.key("pin").path(pin)).transpose()?;
-    let pin_first_use = raw.pin_first_use.unwrap_or(usual.pin_first_use);
-    if pin_first_use && pin.is_some() {
-        let error = key.key("pin_first_use").at_value("what is pinned by `pin` is not pinned by its first use");
-        return Err(error.with_hint("remove one of the two"));
-    }
-    let accepts_text = !key.key("pin_accept").word_list(raw.pin_accept)?.is_empty();
-    if accepts_text && !pin_first_use && pin.is_none() {
-        let error = key.key("pin_accept").at_value("nothing is pinned");
-        return Err(error.with_hint("set `pin` or `pin_first_use` too"));
-    }
-    let cache = match raw.cache {
-        Some(off) if off == "off" => None,
-        Some(path) => Some(key.key("cache").path(path)?),
-        None => key.env.and_then(cache_folder),
-    };
-    let starts = key.key("startup_concurrency").count(raw.startup_concurrency, 1..=1_000)?;
-    Ok(Manifest {
-        refresh,
-        pin,
-        pin_first_use,
-        accepts_text,
-        state_folder: key.state_folder().filter(|_| pin_first_use),
-        cache,
-        startup_concurrency: starts.unwrap_or(usual.startup_concurrency),
-        observe: raw.observe.unwrap_or(usual.observe),
-    })
 }

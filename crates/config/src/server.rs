@@ -4,20 +4,138 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::auth::auth;
+use super::bounds::{Bounds as _, bounds};
 use super::confinement::confinement;
 use super::error::ConfigError;
 use super::http::is_client_name;
 use super::key::Key;
 use super::patterns::Patterns;
-use super::raw::{RawBreaker, RawServer, RawTool};
+use super::raw::{RawServer, RawTool};
 use super::share::Share;
-use super::spending;
 use super::transport::transport;
 use super::units::{DAY, HOUR, MILLI, MINUTE, SECOND};
 use super::words::words;
 use super::{
-    Access, Amount, Approval, Auth, Binding, Breaker, Override, Relays, Server, Start, ToolRule, Transport, overrides,
+    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, ToolRule, Transport, overrides, spending,
 };
+
+/// One `[servers.<name>]` entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Transport.
+    pub transport: Transport,
+    /// One line for `ls /`, in place of the server's own description.
+    pub description: Option<String>,
+    /// False disables the entry. Its texts stay as written, references such as `${VAR}` included, and the values of
+    /// `env` and `headers` are dropped: nothing may be started from it.
+    pub enabled: bool,
+    /// Timeout of a call since it began, or since the server last reported progress.
+    pub timeout: Duration,
+    /// Total timeout of a call; at least `timeout`.
+    pub max_timeout: Duration,
+    /// Timeout of start, handshake and tool list.
+    pub connect_timeout: Duration,
+    /// False starts or reaches it once only: what fails or ends stays so.
+    pub reconnect: bool,
+    /// Longest delay between attempts to connect for calls; the background waits up to four times as long.
+    pub max_reconnect_backoff: Duration,
+    /// Circuit breaker.
+    pub breaker: Breaker,
+    /// Category → its tools; empty derives categories from the names.
+    pub categories: BTreeMap<String, Patterns>,
+    /// Tools that agents may see and call.
+    pub access: Access,
+    /// Files that listings and search hits point at.
+    pub binding: Binding,
+    /// Time of the start.
+    pub start: Start,
+    /// Idle time after which it is stopped; the next call starts it again. `None` keeps it running.
+    pub idle_stop: Option<Duration>,
+    /// Clients that share one instance of it.
+    pub share: Share,
+    /// Authentication.
+    pub auth: Auth,
+    /// Rate limit.
+    pub rate: Option<Rate>,
+    /// Price of a call, unless a rule of its tool sets one.
+    pub cost: Amount,
+    /// Approval of calls of its tools and of reads of its resources and prompts.
+    pub approval: Approval,
+    /// Its questions that reach the client.
+    pub relays: Relays,
+    /// Rules for some of its tools.
+    pub tools: Vec<ToolRule>,
+    /// How tools are shown and called in place of its own definitions, by its name.
+    pub overrides: BTreeMap<String, Override>,
+    /// True if a rule of this entry that matches nothing holds no tools.
+    pub allow_unmatched: bool,
+    /// Rights of its process; `None` does not confine it.
+    pub sandbox: Option<Confinement>,
+}
+
+impl Server {
+    /// Its credentials.
+    pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let (given, more) = match &self.transport {
+            Transport::Stdio { env, .. } => (env, None),
+            Transport::Http { headers, .. } => (headers, None),
+            Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
+        };
+        let oauth = match &self.auth {
+            Auth::Login(oauth) | Auth::ClientCredentials(oauth) => oauth.client_secret.as_ref(),
+            Auth::None => None,
+        };
+        given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
+    }
+
+    /// True if some of its credentials are kept outside of the configuration.
+    #[must_use]
+    pub fn has_kept_secrets(&self) -> bool {
+        self.credentials().any(|credential| credential.source().is_some())
+    }
+}
+
+bounds! {
+    /// Circuit breaker of a server.
+    #[derive(Copy)]
+    Breaker from RawBreaker {
+        /// Consecutive faults that open it.
+        faults as faults: count u32 = 5, 1..=1000;
+        /// First duration of the open state; each failed probe doubles it, up to two minutes.
+        pause as pause: duration Duration = 5 * SECOND, 100 * MILLI..=2 * MINUTE;
+    }
+}
+
+/// Files that listings and search hits of a server point at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Binding {
+    /// One stub file per tool.
+    Tool,
+    /// The whole server in one `__init__.pyi`.
+    Server,
+    /// Chosen by the size of the server.
+    #[default]
+    Auto,
+}
+
+/// Tools of a server that agents may see and call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Only these; `None` means all.
+    pub allow: Option<Patterns>,
+    /// Never these, whatever `allow` says.
+    pub deny: Patterns,
+}
+
+/// Start of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the gateway.
+    #[default]
+    Eager,
+    /// At the first call, if its last listing is cached; else at once, to be listed.
+    Lazy,
+}
 
 /// Names beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
@@ -80,7 +198,7 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
     }
     let connect_timeout = duration("connect_timeout", raw.connect_timeout.take(), 10 * MILLI)?;
     let max_reconnect_backoff = duration("max_reconnect_backoff", raw.max_reconnect_backoff.take(), 500 * MILLI)?;
-    let breaker = breaker(&key.key("breaker"), std::mem::take(&mut raw.breaker))?;
+    let breaker = Breaker::read(&key.key("breaker"), std::mem::take(&mut raw.breaker))?;
     let binding = key.key("binding").word(raw.binding.take())?;
     let start = key.key("start").word(raw.start.take())?;
     let idle_stop = key.key("idle_stop").duration(raw.idle_stop.take(), SECOND..=DAY)?;
@@ -152,14 +270,6 @@ fn tools(
         found.insert(tool, by);
     }
     Ok((rules, found))
-}
-
-fn breaker(key: &Key<'_>, raw: RawBreaker) -> Result<Breaker, ConfigError> {
-    let usual = Breaker::default();
-    Ok(Breaker {
-        faults: key.key("faults").count(raw.faults, 1..=1000)?.unwrap_or(usual.faults),
-        pause: key.key("pause").duration(raw.pause, 100 * MILLI..=2 * MINUTE)?.unwrap_or(usual.pause),
-    })
 }
 
 words!(Start: "eager" = Eager, "lazy" = Lazy);

@@ -1,6 +1,8 @@
 //! Transport of a server, and its keys.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 
 use http::{HeaderName, HeaderValue};
 use url::Url;
@@ -12,9 +14,96 @@ use super::openapi;
 use super::raw::{RawCredential, RawServer};
 use super::sensitive;
 use super::words::{Word, Words};
-use super::{HttpKind, Transport};
 use base::address::is_loopback;
-use redact::secret::Secret;
+use redact::secret::{self, Secret};
+
+/// Transport of a server.
+#[derive(Clone, PartialEq)]
+pub enum Transport {
+    /// A child process with MCP on stdin and stdout.
+    Stdio {
+        /// Program; looked up in `PATH` unless it contains a path separator: then it is relative to the configuration
+        /// file.
+        command: String,
+        /// Arguments, verbatim: no shell and no `~`.
+        args: Vec<String>,
+        /// Variables beside the short allow-list that a child inherits.
+        env: BTreeMap<String, Credential>,
+        /// Working directory; relative ones were resolved against the configuration file.
+        cwd: Option<PathBuf>,
+    },
+    /// A server that listens on HTTP.
+    Http {
+        /// Which of the two transports over HTTP.
+        kind: HttpKind,
+        /// A valid `http` or `https` URL with a host and without user name or password.
+        url: String,
+        /// Extra headers. Names are valid, lower-case and not among those of the transport; none is a credential if the
+        /// URL is plain HTTP to another machine.
+        headers: BTreeMap<String, Credential>,
+    },
+    /// An API on HTTP that an OpenAPI document describes.
+    OpenApi {
+        /// The document.
+        document: DocumentPlace,
+        /// Address of its operations, as the URL of [`Transport::Http`] and without a query; `None` leaves it to the
+        /// document.
+        base_url: Option<String>,
+        /// Extra headers, as in [`Transport::Http`].
+        headers: BTreeMap<String, Credential>,
+        /// Extra parameters of the query, by name.
+        query: BTreeMap<String, Credential>,
+    },
+}
+
+/// Where a document is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentPlace {
+    /// A file; relative ones were resolved against the configuration file.
+    File(PathBuf),
+    /// A valid `http` or `https` URL.
+    Url(String),
+}
+
+/// A transport over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpKind {
+    /// Streamable HTTP, or HTTP+SSE where the server turns out to speak that.
+    Streamable,
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse,
+}
+
+impl fmt::Debug for Transport {
+    /// Arguments and URLs may hold a token from the environment: redacted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                let args: Vec<_> = args.iter().map(|arg| secret::redact(arg)).collect();
+                let command = secret::redact(command);
+                f.debug_struct("Stdio")
+                    .field("command", &command)
+                    .field("args", &args)
+                    .field("env", env)
+                    .field("cwd", cwd)
+                    .finish()
+            }
+            Self::Http { kind, url, headers } => f
+                .debug_struct("Http")
+                .field("kind", kind)
+                .field("url", &secret::redact(url))
+                .field("headers", headers)
+                .finish(),
+            Self::OpenApi { document, base_url, headers, query } => f
+                .debug_struct("OpenApi")
+                .field("document", &secret::redact(&format!("{document:?}")))
+                .field("base_url", &base_url.as_deref().map(secret::redact))
+                .field("headers", headers)
+                .field("query", query)
+                .finish(),
+        }
+    }
+}
 
 /// Resolves the transport of an entry and checks its keys.
 pub(super) fn transport(key: &Key<'_>, mut raw: RawServer) -> Result<Transport, ConfigError> {
