@@ -15,7 +15,7 @@ pub(super) trait Bounds: Default {
     fn raised(&self, next: &Self) -> Vec<&'static str>;
 }
 
-/// Makes a table of bounds: the struct with its defaults, and its raw form.
+/// Makes a table of bounds: the struct with its defaults, unless there is one, and its raw form.
 ///
 /// `heap as heap_bytes: size u64 = 64 << 20, 8 * MIB..=4 * GIB;` is the key `heap`, which [`Key::size`] reads into the
 /// field `heap_bytes`: 64 MiB by default, and from 8 MiB to 4 GiB.
@@ -35,6 +35,9 @@ macro_rules! bounds {
             }
         }
 
+        bounds! { for $table from $raw { $($key as $field: $read, $range;)* } }
+    };
+    (for $table:ident from $raw:ident { $($key:ident as $field:ident: $read:ident, $range:expr;)* }) => {
         #[derive(Default, serde::Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields, default, expecting = "a table")]
         pub(super) struct $raw {

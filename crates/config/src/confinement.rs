@@ -10,7 +10,7 @@ use super::error::ConfigError;
 use super::key::Key;
 use super::raw::{RawConfinement, RawConfinementTable};
 use super::units::{GIB, MIB};
-use super::words::{Words, words};
+use super::words::{Words, layers, words};
 
 /// Rights of a server's process besides running its program: the `sandbox` of its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +119,7 @@ pub(super) type Layers = &'static [LayerName];
 
 impl Words for Layers {
     fn words() -> Vec<(&'static str, Self)> {
-        let words = LayerName::ALL.iter().map(|name| (name.as_str(), std::slice::from_ref(name)));
-        words.chain([("all", LayerName::ALL.as_slice())]).collect()
+        layers(&LayerName::ALL, |layer| layer.as_str())
     }
 }
 

@@ -234,11 +234,9 @@ pub(super) fn digest_of(key: &Key<'_>, text: String, form: &str) -> Result<[u8; 
 
 /// Checks the name of a client, a person or a profile.
 pub(super) fn check_name(key: &Key<'_>, of: &str) -> Result<(), ConfigError> {
-    if is_client_name(key.name()) {
-        return Ok(());
-    }
-    let error = key.at_key(format!("not usable as the name of a {of}"));
-    Err(error.with_hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first"))
+    let form = "use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first";
+    let fault = || key.at_key(format!("not usable as the name of a {of}")).with_hint(form);
+    is_client_name(key.name()).then_some(()).ok_or_else(fault)
 }
 
 /// True if clients can have this name: it stands in records, metrics and messages.

@@ -164,7 +164,7 @@ impl<'a> Key<'a> {
         raw: Option<DurationText>,
         range: RangeInclusive<Duration>,
     ) -> Result<Option<Duration>, ConfigError> {
-        let Some(DurationText(text)) = raw else { return Ok(None) };
+        let Some(DurationText::Text(text)) = raw else { return Ok(None) };
         let text = self.text(text)?.text;
         if self.is_open(&text) {
             return Ok(None);
@@ -182,7 +182,7 @@ impl<'a> Key<'a> {
         raw: Option<SizeText>,
         range: RangeInclusive<u64>,
     ) -> Result<Option<T>, ConfigError> {
-        let Some(SizeText(text)) = raw else { return Ok(None) };
+        let Some(SizeText::Text(text)) = raw else { return Ok(None) };
         let text = self.text(text)?.text;
         let bytes = units::size(&text).ok_or_else(|| self.at_value("not a size").with_hint(units::SIZE_FORM))?;
         let bounds = || (units::show_size(*range.start()), units::show_size(*range.end()));

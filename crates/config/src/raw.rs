@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::confinement::{self, Network, Preset};
 use super::manifest::PinAccept;
-use super::sandbox::{self, RawLimits};
+use super::sandbox::{self, RawLimits, RawMemory};
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
@@ -189,13 +189,6 @@ tables! {
         worker_growth: Option<SizeText>,
         require: Option<Vec<Word<sandbox::Layers>>>,
         limits: RawLimits,
-    }
-
-    RawMemory "a table" {
-        answers: Option<SizeText>,
-        results: Option<SizeText>,
-        lists: Option<SizeText>,
-        list: Option<SizeText>,
     }
 
     RawManifest "a table" {
@@ -392,40 +385,17 @@ impl TableOrText for RawSource {
     const EXPECTED: &'static str = "a string in quotes, or a table such as { file = \"token.txt\" }";
 }
 
-/// A string whose type error shows the expected form.
-macro_rules! text {
-    ($name:ident, $expecting:literal, $schema:path) => {
-        pub(super) struct $name(pub(super) String);
+// A duration or a size as it is written. Untagged, since such an enum has an error text of its own, here in the form of
+// serde's texts. A doc comment would stand in the schema.
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                $schema(generator)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Visitor;
-                impl de::Visitor<'_> for Visitor {
-                    type Value = $name;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expecting)
-                    }
-
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
-                        Ok($name(text.to_owned()))
-                    }
-                }
-                deserializer.deserialize_str(Visitor)
-            }
-        }
-    };
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "invalid type, expected a duration in quotes, such as \"30s\"")]
+pub(super) enum DurationText {
+    Text(#[schemars(schema_with = "schema::duration")] String),
 }
 
-text!(DurationText, "a duration in quotes, such as \"30s\"", schema::duration);
-text!(SizeText, "a size in quotes, such as \"64MiB\"", schema::size);
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "invalid type, expected a size in quotes, such as \"64MiB\"")]
+pub(super) enum SizeText {
+    Text(#[schemars(schema_with = "schema::size")] String),
+}

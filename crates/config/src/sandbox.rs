@@ -1,7 +1,6 @@
 //! `[sandbox]` and `[memory]`.
 
 use std::collections::BTreeSet;
-use std::slice;
 use std::time::Duration;
 
 use wire::LayerName;
@@ -10,9 +9,9 @@ use super::Memory;
 use super::bounds::{Bounds as _, bounds};
 use super::error::ConfigError;
 use super::key::Key;
-use super::raw::{RawMemory, RawSandbox};
+use super::raw::RawSandbox;
 use super::units::{GIB, HOUR, KIB, MIB, MILLI, MINUTE, SECOND};
-use super::words::Words;
+use super::words::{Words, layers};
 
 /// The `[sandbox]` table.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,19 +141,21 @@ pub(super) type Layers = &'static [LayerName];
 
 impl Words for Layers {
     fn words() -> Vec<(&'static str, Self)> {
-        let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
-        words.chain([("all", LayerName::ALL.as_slice())]).collect()
+        layers(&LayerName::ALL, |layer| layer.as_str())
+    }
+}
+
+bounds! {
+    for Memory from RawMemory {
+        answers as answers: size, 16 * MIB..=64 * GIB;
+        results as results: size, MIB..=64 * GIB;
+        lists as lists: size, MIB..=4 * GIB;
+        list as list: size, 64 * KIB..=GIB;
     }
 }
 
 pub(super) fn memory(key: &Key<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
-    let usual = Memory::default();
-    let memory = Memory {
-        answers: key.key("answers").size(raw.answers, 16 * MIB..=64 * GIB)?.unwrap_or(usual.answers),
-        results: key.key("results").size(raw.results, MIB..=64 * GIB)?.unwrap_or(usual.results),
-        lists: key.key("lists").size(raw.lists, MIB..=4 * GIB)?.unwrap_or(usual.lists),
-        list: key.key("list").size(raw.list, 64 * KIB..=GIB)?.unwrap_or(usual.list),
-    };
+    let memory = Memory::read(key, raw)?;
     if memory.list > memory.lists {
         let message = format!("more than the lists of all servers may take ({} bytes)", memory.lists);
         return Err(key.key("list").at_value(message).with_hint("raise memory.lists"));

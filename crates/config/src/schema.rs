@@ -38,6 +38,7 @@ pub fn schema() -> String {
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
+            object.values_mut().for_each(without_null);
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|kind| kind != "null");
                 if let [only] = types.as_slice() {
@@ -54,7 +55,6 @@ fn without_null(schema: &mut Value) {
                 }
             }
             object.retain(|key, value| !(key == "default" && value.is_null() || key == "format"));
-            object.values_mut().for_each(without_null);
         }
         Value::Array(items) => items.iter_mut().for_each(without_null),
         _ => {}

@@ -110,7 +110,7 @@ pub struct Rate {
 }
 
 /// One `[servers.<name>.tools.<pattern>]` entry: rules for some tools of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolRule {
     /// The tools: one name or pattern.
     pub tools: Patterns,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::slice;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -25,6 +26,12 @@ macro_rules! words {
     };
 }
 pub(super) use words;
+
+/// Words of sandbox layers: each by its name, and `all` for every one.
+pub(super) fn layers<L>(all: &'static [L], name: impl Fn(&L) -> &'static str) -> Vec<(&'static str, &'static [L])> {
+    let each = all.iter().map(|layer| (name(layer), slice::from_ref(layer)));
+    each.chain([("all", all)]).collect()
+}
 
 /// A word as it is written; it may be a reference to a variable.
 #[derive(Deserialize)]

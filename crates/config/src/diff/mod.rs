@@ -12,8 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{
-    Approvals, Audit, AuditTo, Budgets, Config, Journal, Manifest, Memory, RecyclePolicy, Sandbox, ScriptRule, Scripts,
-    Server,
+    Approvals, Audit, AuditTo, Budgets, Config, Journal, Manifest, RecyclePolicy, Sandbox, ScriptRule, Scripts, Server,
 };
 use crate::bounds::Bounds as _;
 use base::text::{head, push_visible};
@@ -48,7 +47,9 @@ impl Widened {
             widened.add(format!("servers.{name}"), "other references", true);
         }
         widened.sandbox(sandbox, &next.sandbox);
-        widened.memory(memory, &next.memory);
+        for key in memory.raised(&next.memory) {
+            widened.add(format!("memory.{key}"), "raised", true);
+        }
         widened.manifest(manifest, &next.manifest);
         widened.audit(audit, &next.audit);
         widened.journal(journal, &next.journal);
@@ -143,21 +144,8 @@ impl Widened {
         self.add("sandbox.worker_age", "raised", next.wear.age > age);
         self.add("sandbox.worker_growth", "raised", next.wear.growth > growth);
         self.add("sandbox.require", "shrunk", require.iter().any(|layer| !next.require.contains(layer)));
-        limits
-            .raised(&next.limits)
-            .into_iter()
-            .for_each(|key| self.add(format!("sandbox.limits.{key}"), "raised", true));
-    }
-
-    fn memory(&mut self, now: &Memory, next: &Memory) {
-        let Memory { answers, results, lists, list } = now;
-        for (key, is_raised) in [
-            ("answers", next.answers > *answers),
-            ("results", next.results > *results),
-            ("lists", next.lists > *lists),
-            ("list", next.list > *list),
-        ] {
-            self.add(format!("memory.{key}"), "raised", is_raised);
+        for key in limits.raised(&next.limits) {
+            self.add(format!("sandbox.limits.{key}"), "raised", true);
         }
     }
 
