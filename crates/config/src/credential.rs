@@ -82,7 +82,7 @@ pub(super) fn variables(
     is_private: bool,
     check: impl Fn(&Key<'_>) -> Result<(), ConfigError>,
 ) -> Result<BTreeMap<String, Credential>, ConfigError> {
-    let mut found = key.entries(raw, |key, raw| {
+    let found = key.entries(raw, |key, raw| {
         check(key)?;
         let (value, is_credential) = match raw {
             RawCredential::Text(text) => {
@@ -94,11 +94,10 @@ pub(super) fn variables(
             RawCredential::Table(raw) => (Some(Credential::Kept(source(key, *raw, false)?)), true),
         };
         match is_private || !is_credential {
-            true => Ok(value),
+            true => Ok(value.filter(|_| key.env.is_some())),
             false => Err(key.at_key(PLAIN_CREDENTIAL).with_hint(PLAIN)),
         }
     })?;
-    found.retain(|_, _| key.env.is_some());
     Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 

@@ -3,9 +3,10 @@
 //! Resolved once, here. Nothing outside this folder reads the environment for configuration, compares a mode as a
 //! string or applies a default.
 //!
-//! `raw` has every key as it is written, and a file per table resolves it. `diff` finds edits that widen rights, `edit`
-//! writes servers and clients into a file, `unmatched` finds rules that match nothing, `profiles` what clients may see,
-//! `schema` and `reference` describe all keys. `secrets` reads the values that the configuration only names.
+//! `raw` has every key as it is written, and a file per table resolves it; a table of bounds (`bounds`) does both.
+//! `diff` finds edits that widen rights, `edit` writes servers and clients into a file, `unmatched` finds rules that match
+//! nothing, `profiles` what clients may see, `schema` and `reference` describe all keys. `secrets` reads the values that the
+//! configuration only names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
