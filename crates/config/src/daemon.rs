@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::ConfigError;
 use super::key::Key;
 use super::raw::RawDaemon;
-use super::units::{DAY, SECOND};
+use super::units::{DAY, MINUTE, SECOND};
 use super::words::words;
 
 /// The `[daemon]` table.
@@ -19,7 +19,7 @@ pub struct Daemon {
 
 impl Default for Daemon {
     fn default() -> Self {
-        Self { auto: false, idle_exit: Duration::from_secs(600) }
+        Self { auto: false, idle_exit: 10 * MINUTE }
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn clients(
 /// Reads a client; `others` are those that were read before.
 fn client(
     key: &Key<'_>,
-    mut raw: RawClient,
+    raw: RawClient,
     others: &BTreeMap<String, Client>,
     profiles: &BTreeMap<String, Profile>,
 ) -> Result<Client, ConfigError> {
@@ -174,11 +174,11 @@ fn client(
     if is_of_token(name) {
         return fault(format!("names with `{OF_TOKEN}` are those of access tokens"), "use another name");
     }
-    let claims = match raw.oauth.take() {
+    let claims = match raw.oauth {
         Some(claims) => oauth::claims(&key.key("oauth"), claims)?,
         None => Claims::new(),
     };
-    let token = token(key, raw.token.take(), raw.token_sha256.take(), &claims)?;
+    let token = token(key, raw.token, raw.token_sha256, &claims)?;
     if name == LOCAL && (token.is_some() || !claims.is_empty()) {
         return fault(format!("`{LOCAL}` is the client of this machine's user, without a token"), "use another name");
     }

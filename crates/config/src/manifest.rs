@@ -45,6 +45,7 @@ impl Default for Manifest {
         }
     }
 }
+
 /// A change that a pin accepts, as `pin_accept` has it.
 #[derive(Clone, Copy)]
 pub(super) enum PinAccept {

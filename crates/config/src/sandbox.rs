@@ -39,7 +39,7 @@ pub struct RecyclePolicy {
 
 impl Default for RecyclePolicy {
     fn default() -> Self {
-        Self { scripts: 500, age: Duration::from_secs(30 * 60), growth: 128 << 20 }
+        Self { scripts: 500, age: 30 * MINUTE, growth: 128 << 20 }
     }
 }
 

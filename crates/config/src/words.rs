@@ -25,6 +25,7 @@ macro_rules! words {
         }
     };
 }
+
 pub(super) use words;
 
 /// Words of sandbox layers: each by its name, and `all` for every one.
