@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Journal;
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::RawApprovals;
 use super::transport::{address, words};
-use super::values::Values;
+use super::units::{DAY, SECOND};
 use redact::secret::Secret;
 
 /// The `[approvals]` table.
@@ -41,31 +41,23 @@ impl Notify {
     }
 }
 
-pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal) -> Result<Approvals, ConfigError> {
-    const LEAST: Duration = Duration::from_secs(1);
-    const MOST: Duration = Duration::from_secs(365 * 24 * 3_600);
-    let key = KeyPath::root("approvals");
-    let fault = |name: &str, message: &str, hint: &str| {
-        Err(values.document.at_key(&key.key(name), message).with_hint(hint.to_owned()))
-    };
-    let folder = values.own_folder("XDG_STATE_HOME", ".local/state");
-    let wait = raw.wait.map(|given| values.duration(&key.key("wait"), Some(given), LEAST, LEAST..=MOST)).transpose()?;
+pub(super) fn approvals(key: &Key<'_>, raw: RawApprovals, journal: &Journal) -> Result<Approvals, ConfigError> {
+    let fault = |name: &str, message: &str, hint: &str| Err(key.key(name).at_key(message).with_hint(hint));
+    let folder = key.state_folder();
+    let wait = key.key("wait").duration(raw.wait, SECOND..=365 * DAY)?;
     if wait.is_some() && folder.is_some() && journal.folder.is_none() {
         return fault("wait", "nothing waits without journals", "remove `on = false` from [journal], or this key");
     }
     if wait.is_some_and(|wait| wait > journal.keep) {
-        return fault(
-            "wait",
-            "longer than the journals are kept that runs are resumed from",
-            "raise `keep` in [journal]",
-        );
+        let message = "longer than the journals are kept that runs are resumed from";
+        return fault("wait", message, "raise `keep` in [journal]");
     }
     let mut notify = Vec::new();
     if let Some(raw) = raw.notify {
-        notify.push(Notify::Command(words(&values, &key.key("notify"), raw)?));
+        notify.push(Notify::Command(words(&key.key("notify"), raw)?));
     }
     if let Some(raw) = raw.webhook {
-        notify.push(Notify::Webhook(webhook(values, &key.key("webhook"), raw)?));
+        notify.push(Notify::Webhook(webhook(&key.key("webhook"), raw)?));
     }
     if let (None, Some(first)) = (wait, notify.first()) {
         return fault(first.key(), "there is nothing to tell: no approval waits", "add `wait = \"24h\"`");
@@ -73,12 +65,11 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
     Ok(Approvals { folder, wait, notify })
 }
 
-fn webhook(values: Values<'_>, key: &KeyPath, raw: String) -> Result<Secret, ConfigError> {
-    match address(&values, key, raw)? {
+fn webhook(key: &Key<'_>, raw: String) -> Result<Secret, ConfigError> {
+    match address(key, raw)? {
         (url, true) => Ok(Secret::new(url)),
-        (_, false) => Err(values
-            .document
-            .at_value(key, "plain http to another machine")
+        (_, false) => Err(key
+            .at_value("plain http to another machine")
             .with_hint("use https: what is posted shows the arguments of calls")),
     }
 }

@@ -5,11 +5,31 @@ use std::path::{Component, Path, PathBuf};
 
 use confine::server::LayerName;
 
-use super::document::KeyPath;
+use super::Transport;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawConfinement, RawConfinementTable};
-use super::values::Values;
-use super::{Confinement, Transport};
+use super::units::{GIB, MIB};
+use super::words::{Words, layers, words};
+
+/// Rights of a server's process besides running its program: the `sandbox` of its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// Files and folders that it may read.
+    pub read: BTreeSet<PathBuf>,
+    /// Files and folders that it may read and change.
+    pub write: BTreeSet<PathBuf>,
+    /// As `write`, as far as they exist: paths that its `cwd` and arguments name, by the preset `files`.
+    pub named: BTreeSet<PathBuf>,
+    /// True if it may use the network.
+    pub network: bool,
+    /// Most bytes of memory.
+    pub memory: Option<u64>,
+    /// Most processes and threads.
+    pub processes: Option<u32>,
+    /// Layers without which it does not start.
+    pub require: BTreeSet<LayerName>,
+}
 
 /// Rights of a server without a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,51 +43,50 @@ pub(super) enum Preset {
     Net,
 }
 
-/// Values of `preset`, and of `sandbox` alone.
-pub(super) const PRESETS: &[(&str, Preset)] = &[("pure", Preset::Pure), ("files", Preset::Files), ("net", Preset::Net)];
+words!(Preset: "pure" = Pure, "files" = Files, "net" = Net);
 
-/// Values of `network`; true opens it.
-pub(super) const NETWORKS: &[(&str, bool)] = &[("none", false), ("any", true)];
+/// Value of `network`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    None,
+    Any,
+}
 
-const MIB: u64 = 1 << 20;
+words!(Network: "none" = None, "any" = Any);
 
 /// Resolves the key of a server with this transport.
 pub(super) fn confinement(
-    values: &Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     raw: Option<RawConfinement>,
     transport: &Transport,
 ) -> Result<Option<Confinement>, ConfigError> {
     let Some(raw) = raw else { return Ok(None) };
     let Transport::Stdio { args, cwd, .. } = transport else {
-        let error = values.document.at_key(key, "not a key of a server that is reached by `url`");
+        let error = key.at_key("not a key of a server that is reached by `url`");
         return Err(error.with_hint("it runs elsewhere: only a process that is started here can be confined here"));
     };
     let (raw, preset_key) = match raw {
-        RawConfinement::Preset(word) => {
-            (RawConfinementTable { preset: Some(word), ..RawConfinementTable::default() }, key.clone())
+        RawConfinement::Text(preset) => {
+            (RawConfinementTable { preset: Some(preset), ..RawConfinementTable::default() }, None)
         }
-        RawConfinement::Table(table) => (*table, key.key("preset")),
+        RawConfinement::Table(table) => (*table, Some(key.key("preset"))),
     };
-    let preset = values.word(&preset_key, raw.preset, PRESETS)?.unwrap_or_default();
+    let preset = preset_key.as_ref().unwrap_or(key).word(raw.preset)?.unwrap_or_default();
     let network = match raw.network {
-        Some(word) => values.word(&key.key("network"), word, NETWORKS)?.unwrap_or_default(),
+        Some(word) => key.key("network").word(Some(word))? == Some(Network::Any),
         None => preset == Preset::Net,
     };
     let named = if preset == Preset::Files { named(args, cwd.as_deref()) } else { BTreeSet::new() };
-    let memory = match raw.memory {
-        None => None,
-        given => Some(values.size(&key.key("memory"), given, 0, 16 * MIB..=1024 * 1024 * MIB)? as u64),
-    };
-    let processes =
-        raw.processes.map(|given| values.count(&key.key("processes"), Some(given), 1, 1..=100_000)).transpose()?;
-    let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
+    let memory = key.key("memory").size(raw.memory, 16 * MIB..=1024 * GIB)?;
+    let processes = key.key("processes").count(raw.processes, 1..=100_000)?;
+    let require = key.key("require").word_list(raw.require)?;
+    let require: BTreeSet<LayerName> = require.into_iter().flatten().copied().collect();
     for (layer, name, is_set) in
         [(LayerName::Memory, "memory", memory.is_some()), (LayerName::Processes, "processes", processes.is_some())]
     {
         // Of "all" they are a part only where they are set.
         if !is_set && require.contains(&layer) && !require.contains(&LayerName::Landlock) {
-            let error = values.document.at_value(&key.key("require"), format!("requires `{name}`, which is not set"));
+            let error = key.key("require").at_value(format!("requires `{name}`, which is not set"));
             return Err(error.with_hint(format!("set `{name}` beside it")));
         }
     }
@@ -77,19 +96,14 @@ pub(super) fn confinement(
         _ => true,
     });
     Ok(Some(Confinement {
-        read: paths(values, &key.key("read"), raw.read)?,
-        write: paths(values, &key.key("write"), raw.write)?,
+        read: key.key("read").each(raw.read, Key::path)?,
+        write: key.key("write").each(raw.write, Key::path)?,
         named,
         network,
         memory,
         processes,
         require: require.collect(),
     }))
-}
-
-fn paths(values: &Values<'_>, key: &KeyPath, raw: Option<Vec<String>>) -> Result<BTreeSet<PathBuf>, ConfigError> {
-    let paths = raw.unwrap_or_default().into_iter().enumerate();
-    paths.map(|(index, path)| values.path(&key.index(index), path)).collect()
 }
 
 /// `cwd`, and the absolute paths of arguments and of their values (`--root=/data`). The operator's own: those of a client's
@@ -100,19 +114,13 @@ fn named(args: &[String], cwd: Option<&Path>) -> BTreeSet<PathBuf> {
     paths.chain(cwd).map(Path::to_owned).collect()
 }
 
-fn require(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<BTreeSet<LayerName>, ConfigError> {
-    let words = layers();
-    let mut required = BTreeSet::new();
-    for (index, name) in raw.into_iter().enumerate() {
-        required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
-    }
-    Ok(required)
-}
+/// Layers by one word.
+pub(super) type Layers = &'static [LayerName];
 
-/// Values of `require`.
-pub(super) fn layers() -> Vec<(&'static str, &'static [LayerName])> {
-    let words = LayerName::ALL.iter().map(|name| (name.as_str(), std::slice::from_ref(name)));
-    words.chain([("all", LayerName::ALL.as_slice())]).collect()
+impl Words for Layers {
+    fn words() -> Vec<(&'static str, Self)> {
+        layers(&LayerName::ALL, |layer| layer.as_str())
+    }
 }
 
 impl Confinement {

@@ -1,17 +1,14 @@
 //! Values that may be secrets: written in the file, or kept elsewhere and read when they are needed.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserialize, Deserializer, MapAccess};
-
-use super::document::KeyPath;
 use super::error::ConfigError;
-use super::transport::words;
-use super::values::Values;
+use super::key::Key;
+use super::raw::{RawCredential, RawSource};
+use super::sensitive;
+use super::transport::{PLAIN, PLAIN_CREDENTIAL, words};
 use redact::secret::{self, Secret};
 
 /// A value that may be a secret, or where it is kept.
@@ -77,74 +74,45 @@ impl fmt::Debug for Place {
     }
 }
 
-/// A text, or a table that names where it is kept.
-#[derive(Debug)]
-pub(super) enum RawCredential {
-    Text(String),
-    Table(RawSource),
-}
-
-#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, expecting = "a table with `file`, `command` or `keyring`")]
-pub(super) struct RawSource {
-    file: Option<String>,
-    command: Option<Vec<String>>,
-    keyring: Option<String>,
-    prefix: Option<String>,
-}
-
-impl JsonSchema for RawCredential {
-    fn schema_name() -> Cow<'static, str> {
-        "Credential".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "string" }, generator.subschema_for::<RawSource>()] })
-    }
-}
-
-impl<'de> Deserialize<'de> for RawCredential {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = RawCredential;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string in quotes, or a table such as { file = \"token.txt\" }")
+/// Reads variables of a process, or parameters of a query. `check` is for their names; none may be a secret where requests
+/// are not private.
+pub(super) fn variables(
+    key: &Key<'_>,
+    raw: BTreeMap<String, RawCredential>,
+    is_private: bool,
+    check: impl Fn(&Key<'_>) -> Result<(), ConfigError>,
+) -> Result<BTreeMap<String, Credential>, ConfigError> {
+    let found = key.entries(raw, |key, raw| {
+        check(key)?;
+        let (value, is_credential) = match raw {
+            RawCredential::Text(text) => {
+                let value = key.text(text)?;
+                let is_credential = sensitive::is_credential(key.name(), &value);
+                let listed = |_| Credential::Given(sensitive::variable(key.name(), value));
+                (key.env.map(listed), is_credential)
             }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawCredential, E> {
-                Ok(RawCredential::Text(text.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawCredential, A::Error> {
-                RawSource::deserialize(MapAccessDeserializer::new(map)).map(RawCredential::Table)
-            }
+            RawCredential::Table(raw) => (Some(Credential::Kept(source(key, *raw, false)?)), true),
+        };
+        match is_private || !is_credential {
+            true => Ok(value.filter(|_| key.env.is_some())),
+            false => Err(key.at_key(PLAIN_CREDENTIAL).with_hint(PLAIN)),
         }
-        deserializer.deserialize_any(Visitor)
-    }
+    })?;
+    Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
 /// Checks a table that names where a value is kept. Nothing is read.
-pub(super) fn source(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: RawSource,
-    is_header: bool,
-) -> Result<Source, ConfigError> {
+pub(super) fn source(key: &Key<'_>, raw: RawSource, is_header: bool) -> Result<Source, ConfigError> {
     const FORM: &str =
         "write { file = \"token.txt\" }, { command = [\"pass\", \"show\", \"token\"] } or { keyring = \"token\" }";
     let RawSource { file, command, keyring, prefix } = raw;
     let place = match (file, command, keyring) {
-        (Some(file), None, None) => Place::File(values.path(&key.key("file"), file)?),
-        (None, Some(command), None) => Place::Command(words(values, &key.key("command"), command)?),
-        (None, None, Some(name)) => Place::Keyring(values.filled(&key.key("keyring"), name)?.text),
-        (None, None, None) => return Err(values.document.at_value(key, "names no place of the value").with_hint(FORM)),
-        _ => return Err(values.document.at_value(key, "names several places of the value").with_hint(FORM)),
+        (Some(file), None, None) => Place::File(key.key("file").path(file)?),
+        (None, Some(command), None) => Place::Command(words(&key.key("command"), command)?),
+        (None, None, Some(name)) => Place::Keyring(key.key("keyring").filled(name)?),
+        (None, None, None) => return Err(key.at_value("names no place of the value").with_hint(FORM)),
+        _ => return Err(key.at_value("names several places of the value").with_hint(FORM)),
     };
-    let prefix = match prefix {
-        Some(prefix) => values.text(&key.key("prefix"), prefix)?.text,
-        None => String::new(),
-    };
-    Ok(Source { key: key.to_string(), place, prefix, is_header })
+    let prefix = key.key("prefix").text(prefix.unwrap_or_default())?.text;
+    Ok(Source { key: key.path_text(), place, prefix, is_header })
 }

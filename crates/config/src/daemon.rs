@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::RawDaemon;
-use super::values::Values;
+use super::units::{DAY, MINUTE, SECOND};
+use super::words::words;
 
 /// The `[daemon]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,19 +19,21 @@ pub struct Daemon {
 
 impl Default for Daemon {
     fn default() -> Self {
-        Self { auto: false, idle_exit: Duration::from_secs(600) }
+        Self { auto: false, idle_exit: 10 * MINUTE }
     }
 }
 
-/// Values of `daemon.start`.
-pub(super) const STARTS: &[(&str, bool)] = &[("never", false), ("auto", true)];
+/// Start of the daemon, as `daemon.start` has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    Never,
+    Auto,
+}
 
-pub(super) fn daemon(values: Values<'_>, raw: RawDaemon) -> Result<Daemon, ConfigError> {
-    const LEAST: Duration = Duration::from_secs(1);
-    const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
-    let key = KeyPath::root("daemon");
-    let usual = Daemon::default();
-    let auto = values.word(&key.key("start"), raw.start, STARTS)?.unwrap_or(usual.auto);
-    let idle_exit = values.duration(&key.key("idle_exit"), raw.idle_exit, usual.idle_exit, LEAST..=MOST)?;
-    Ok(Daemon { auto, idle_exit })
+words!(Start: "never" = Never, "auto" = Auto);
+
+pub(super) fn daemon(key: &Key<'_>, raw: RawDaemon) -> Result<Daemon, ConfigError> {
+    let auto = key.key("start").word(raw.start)? == Some(Start::Auto);
+    let idle_exit = key.key("idle_exit").duration(raw.idle_exit, SECOND..=30 * DAY)?;
+    Ok(Daemon { auto, idle_exit: idle_exit.unwrap_or(Daemon::default().idle_exit) })
 }

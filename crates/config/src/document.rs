@@ -85,6 +85,7 @@ impl<'t> Document<'t> {
             "a boolean" => "`true` or `false`",
             "a string" => "a string in quotes",
             "i64" => "a whole number",
+            "f64" => "a number",
             other => other,
         };
         self.error(&key, Some(span.start), format!("expected {expected}, found {found}"))
@@ -212,7 +213,8 @@ impl KeyPath {
         Self(steps)
     }
 
-    fn last_name(&self) -> &str {
+    /// Its last name; empty for an element of an array.
+    pub(super) fn last_name(&self) -> &str {
         match self.0.last() {
             Some(Step::Name(name)) => name,
             _ => "",

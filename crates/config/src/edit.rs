@@ -67,7 +67,7 @@ impl<'t> Edit<'t> {
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mark = &text[..text.len() - plain.len()];
         let (Some(table), Ok(document)) = (read(plain), Document::parse(plain)) else {
-            return Err(fault(file, "", "not valid TOML".to_owned()));
+            return Err(ConfigError::of_file(file, "", "not valid TOML"));
         };
         Ok(Self { file, servers, mark, text: plain, document, table })
     }
@@ -299,13 +299,18 @@ impl<'t> Edit<'t> {
         if let Some((_, known)) = self.servers().find(|(known, _)| *known == name) {
             return Ok(known);
         }
+        let error = ConfigError::of_file(self.file, "", format!("no server is called `{name}`"));
+        Err(error.with_hint(self.meant(name, "`forgefs list` shows the servers")))
+    }
+
+    /// Hint to an unknown name: one that is meant, or `otherwise`.
+    fn meant(&self, name: &str, otherwise: &str) -> String {
         let near = nearest(name, self.servers().map(|(name, _)| name.as_str()));
-        let hint = did_you_mean(&near).unwrap_or_else(|| "`forgefs list` shows the servers".to_owned());
-        Err(fault(self.file, "", format!("no server is called `{name}`")).with_hint(hint))
+        did_you_mean(&near).unwrap_or_else(|| otherwise.to_owned())
     }
 
     fn fault(&self, name: &str, message: String) -> ConfigError {
-        fault(self.file, &format!("{}.{name}", self.servers), message)
+        ConfigError::of_file(self.file, &format!("{}.{name}", self.servers), message)
     }
 
     fn unclear(&self, name: &str) -> ConfigError {
@@ -340,10 +345,6 @@ fn members(table: &InlineTable) -> Option<Vec<Member<'_>>> {
 
 fn read(text: &str) -> Option<Table> {
     toml::from_str(text).ok()
-}
-
-fn fault(file: &Path, key: &str, message: String) -> ConfigError {
-    ConfigError { file: file.to_owned(), position: None, key: key.to_owned(), message, hint: None }
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
 use super::expand::is_name;
-use super::values::Values;
+use super::key::Key;
 use base::{files, limits};
 
 /// Files of `env_files`, and the variables in them.
@@ -25,18 +24,17 @@ impl EnvFiles {
 }
 
 /// Reads the files. Of two values the later one counts.
-pub(super) fn read(values: Values<'_>, raw: Option<Vec<String>>) -> Result<EnvFiles, ConfigError> {
-    let key = KeyPath::root("env_files");
+pub(super) fn read(key: &Key<'_>, raw: Option<Vec<String>>) -> Result<EnvFiles, ConfigError> {
     let raw = raw.unwrap_or_default();
     if raw.len() > limits::ENV_FILES.max {
         let (files, most) = (raw.len(), limits::ENV_FILES.max);
-        return Err(values.document.at_value(&key, format!("{files} files, over the limit of {most}")));
+        return Err(key.at_value(format!("{files} files, over the limit of {most}")));
     }
     let mut read = EnvFiles::default();
     for (index, written) in raw.into_iter().enumerate() {
         let key = key.index(index);
-        let path = values.path(&key, written.clone())?;
-        let text = text(&path).map_err(|why| values.document.at_value(&key, format!("`{written}`: {why}")))?;
+        let path = key.path(written.clone())?;
+        let text = text(&path).map_err(|why| key.at_value(format!("`{written}`: {why}")))?;
         for (line, number) in text.trim_start_matches('\u{feff}').lines().zip(1_usize..) {
             match variable(line) {
                 Ok(Some((name, value))) => drop(read.variables.insert(name, value)),
@@ -44,7 +42,7 @@ pub(super) fn read(values: Values<'_>, raw: Option<Vec<String>>) -> Result<EnvFi
                 Err(why) => {
                     let message = format!("`{written}`, line {number}: {why}");
                     let form = "write NAME=value, NAME='value' or NAME=\"value\", each in one line";
-                    return Err(values.document.at_value(&key, message).with_hint(form));
+                    return Err(key.at_value(message).with_hint(form));
                 }
             }
         }

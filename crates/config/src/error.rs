@@ -1,7 +1,7 @@
 //! The only error of this folder: position, problem, and fix.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::text::{brief, head};
 
@@ -24,6 +24,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    /// An error without a position in its file.
+    pub(super) fn of_file(file: &Path, key: &str, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), position: None, key: key.to_owned(), message: message.into(), hint: None }
+    }
+
     /// Adds a fix.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -3,44 +3,55 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Env;
 use super::document::position;
 use super::error::ConfigError;
+use super::{Config, Env};
 use base::files;
 use base::limits;
 
 /// Longer than any configuration; a device or a wrong file may exceed it.
 const LONGEST: u64 = limits::CONFIGURATION.max as u64;
 
-/// `--config`, else `$FORGEFS_CONFIG`, else `./forge.toml`, else `$XDG_CONFIG_HOME/forgefs/forge.toml`.
-pub(super) fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
-    if let Some(path) = explicit {
-        return named(path, cwd, "--config");
+impl Config {
+    /// Finds the file to load: `--config`, else `$FORGEFS_CONFIG`, else `forge.toml` in `cwd`, else
+    /// `$XDG_CONFIG_HOME/forgefs/forge.toml` (`~/.config` by default). `None` if there is none. An empty `cwd` means
+    /// the process's own directory, and gives the short name that reads best in errors.
+    ///
+    /// # Errors
+    /// A file given explicitly does not exist.
+    pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
+        if let Some(path) = explicit {
+            return named(path, cwd, "--config");
+        }
+        if let Some(path) = variable(env, "FORGEFS_CONFIG") {
+            return named(&path, cwd, "$FORGEFS_CONFIG");
+        }
+        if cwd.join("forge.toml").exists() {
+            return Ok(Some(cwd.join("forge.toml")));
+        }
+        Ok(of_user(env).filter(|path| path.exists()))
     }
-    let variable = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = variable("FORGEFS_CONFIG") {
-        return named(&path, cwd, "$FORGEFS_CONFIG");
+
+    /// Finds the file to write to: like [`Config::find`], but it need not exist. Without one it is that of the user,
+    /// which is found from every folder.
+    #[must_use]
+    pub fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
+        let named = explicit.map(Path::to_owned).or_else(|| variable(env, "FORGEFS_CONFIG"));
+        let found = || Self::find(None, env, cwd).ok().flatten();
+        named.or_else(found).or_else(|| of_user(env)).unwrap_or_else(|| cwd.join("forge.toml"))
     }
-    if cwd.join("forge.toml").exists() {
-        return Ok(Some(cwd.join("forge.toml")));
-    }
-    Ok(of_user(env).filter(|path| path.exists()))
 }
 
-/// File to write to: that of [`find`], else the user's.
-pub(super) fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
-    let named = explicit.map(Path::to_owned);
-    let named = named.or_else(|| env("FORGEFS_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from));
-    let found = || find(None, env, cwd).ok().flatten();
-    named.or_else(found).or_else(|| of_user(env)).unwrap_or_else(|| cwd.join("forge.toml"))
+/// A path in the environment.
+fn variable(env: Env<'_>, name: &str) -> Option<PathBuf> {
+    env(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The user's file. The XDG specification ignores relative paths, and defines the default.
 fn of_user(env: Env<'_>) -> Option<PathBuf> {
-    let variable = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = variable("XDG_CONFIG_HOME")
+    let home = variable(env, "XDG_CONFIG_HOME")
         .filter(|path| path.is_absolute())
-        .or_else(|| variable("HOME").map(|home| home.join(".config")));
+        .or_else(|| variable(env, "HOME").map(|home| home.join(".config")));
     home.map(|home| home.join("forgefs").join("forge.toml"))
 }
 
@@ -48,9 +59,8 @@ fn of_user(env: Env<'_>) -> Option<PathBuf> {
 fn named(path: &Path, cwd: &Path, by: &str) -> Result<Option<PathBuf>, ConfigError> {
     match cwd.join(path).exists() {
         true => Ok(Some(path.to_owned())),
-        false => {
-            Err(fault(path, format!("no such file (named by {by})")).with_hint("`forgefs init` writes a first one"))
-        }
+        false => Err(ConfigError::of_file(path, "", format!("no such file (named by {by})"))
+            .with_hint("`forgefs init` writes a first one")),
     }
 }
 
@@ -65,7 +75,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
             io::ErrorKind::InvalidInput => error.to_string(),
             _ => format!("cannot be read: {error}"),
         };
-        fault(path, message)
+        ConfigError::of_file(path, "", message)
     })?;
     check_text(path, bytes)
 }
@@ -73,17 +83,13 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
 /// The content of a file as text.
 pub fn check_text(path: &Path, bytes: Vec<u8>) -> Result<String, ConfigError> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(fault(path, "this is UTF-16 text".to_owned()).with_hint("save it as UTF-8"));
+        return Err(ConfigError::of_file(path, "", "this is UTF-16 text").with_hint("save it as UTF-8"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid_to = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..valid_to]).into_owned();
-        let mut fault = fault(path, "not UTF-8 text".to_owned()).with_hint("save it as UTF-8");
+        let mut fault = ConfigError::of_file(path, "", "not UTF-8 text").with_hint("save it as UTF-8");
         fault.position = Some(position(&text, valid_to));
         fault
     })
-}
-
-fn fault(path: &Path, message: String) -> ConfigError {
-    ConfigError { file: path.to_owned(), position: None, key: String::new(), message, hint: None }
 }

@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use url::Url;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::oauth::{self, Claims, ResourceServer};
 use super::raw::{RawClient, RawHttp};
-use super::values::Values;
+use super::units::{DAY, MINUTE, SECOND};
 use super::{Budgets, Expose, Profile, profiles, spending};
 use base::principal::LOCAL;
 use base::random;
@@ -23,7 +23,6 @@ use redact::secret;
 
 /// Shortest token: 128 bits in hexadecimal digits have twice as many.
 const SHORTEST: usize = 16;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The `[http]` table: the endpoint of `forgefs serve --http`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +74,8 @@ impl Default for Http {
             max_sessions: 1_000,
             max_client_sessions: 200,
             max_connections: 2_000,
-            idle: Duration::from_secs(30 * 60),
-            drain: Duration::from_secs(10),
+            idle: 30 * MINUTE,
+            drain: 10 * SECOND,
             oauth: None,
         }
     }
@@ -147,76 +146,97 @@ pub fn token_digest(token: &str) -> String {
 }
 
 pub(super) fn clients(
-    values: Values<'_>,
+    key: &Key<'_>,
     raw: BTreeMap<String, RawClient>,
     profiles: &BTreeMap<String, Profile>,
 ) -> Result<BTreeMap<String, Client>, ConfigError> {
     let mut clients = BTreeMap::<String, Client>::new();
     for (name, raw) in raw {
-        let key = KeyPath::root("clients").key(&name);
-        let fault = |message: String, hint: &str| Err(values.document.at_key(&key, message).with_hint(hint));
-        if !is_client_name(&name) {
-            let hint = "use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first";
-            return fault("not usable as the name of a client".to_owned(), hint);
-        }
-        if name != LOCAL && name.eq_ignore_ascii_case(LOCAL) {
-            return fault(format!("`{LOCAL}` is the client of this machine's user"), "use another name");
-        }
-        if is_of_token(&name) {
-            return fault(format!("names with `{OF_TOKEN}` are those of access tokens"), "use another name");
-        }
-        let claims = match raw.oauth {
-            Some(claims) => oauth::claims(values, &key.key("oauth"), claims)?,
-            None => Claims::new(),
-        };
-        let form = "`forgefs clients add` makes a token and writes its digest";
-        let token = match (raw.token, raw.token_sha256) {
-            (None, None) if !claims.is_empty() => None,
-            (_, _) if !claims.is_empty() => {
-                return fault("has `oauth` and a token".to_owned(), "keep one of them");
-            }
-            (Some(token), None) => {
-                let token = values.filled(&key.key("token"), token)?.text;
-                secret::list(&token);
-                if token.len() < SHORTEST || token.bytes().any(|byte| !byte.is_ascii_graphic()) {
-                    let message = format!("must have {SHORTEST} characters or more, of ASCII and without spaces");
-                    return Err(values.document.at_value(&key.key("token"), message).with_hint(form));
-                }
-                Some(digest(&token))
-            }
-            (None, Some(text)) => {
-                let text = values.filled(&key.key("token_sha256"), text)?.text;
-                match parse_digest(&text) {
-                    Some(digest) => Some(digest),
-                    None => {
-                        let message = "not a SHA-256 digest of 64 hexadecimal digits";
-                        return Err(values.document.at_value(&key.key("token_sha256"), message).with_hint(form));
-                    }
-                }
-            }
-            (Some(_), Some(_)) => return fault("has `token` and `token_sha256`".to_owned(), "keep one of them"),
-            (None, None) if name == LOCAL => None,
-            (None, None) => return fault("has no token".to_owned(), form),
-        };
-        if name == LOCAL && (token.is_some() || !claims.is_empty()) {
-            return fault(
-                format!("`{LOCAL}` is the client of this machine's user, without a token"),
-                "use another name",
-            );
-        }
-        if let Some((other, _)) = clients.iter().find(|(_, client)| token.is_some() && client.token == token) {
-            return fault(format!("has the token of `{other}`"), "give each client a token of its own");
-        }
-        if let Some((other, _)) = clients.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
-            return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
-        }
-        let named = |text| profiles::named(values, &key.key("profile"), text, profiles);
-        let profile = raw.profile.map(named).transpose()?;
-        let budgets = spending::budgets(values, &key.key("budgets"), raw.budgets)?;
-        let expose = profiles::expose(&values, &key.key("expose"), raw.expose)?;
-        clients.insert(name, Client { token, claims, profile, budgets, expose });
+        let client = client(&key.key(&name), raw, &clients, profiles)?;
+        clients.insert(name, client);
     }
     Ok(clients)
+}
+
+/// Reads a client; `others` are those that were read before.
+fn client(
+    key: &Key<'_>,
+    raw: RawClient,
+    others: &BTreeMap<String, Client>,
+    profiles: &BTreeMap<String, Profile>,
+) -> Result<Client, ConfigError> {
+    let name = key.name();
+    let fault = |message: String, hint: &str| Err(key.at_key(message).with_hint(hint));
+    check_name(key, "client")?;
+    if name != LOCAL && name.eq_ignore_ascii_case(LOCAL) {
+        return fault(format!("`{LOCAL}` is the client of this machine's user"), "use another name");
+    }
+    if is_of_token(name) {
+        return fault(format!("names with `{OF_TOKEN}` are those of access tokens"), "use another name");
+    }
+    let claims = match raw.oauth {
+        Some(claims) => oauth::claims(&key.key("oauth"), claims)?,
+        None => Claims::new(),
+    };
+    let token = token(key, raw.token, raw.token_sha256, &claims)?;
+    if name == LOCAL && (token.is_some() || !claims.is_empty()) {
+        return fault(format!("`{LOCAL}` is the client of this machine's user, without a token"), "use another name");
+    }
+    if let Some((other, _)) = others.iter().find(|(_, client)| token.is_some() && client.token == token) {
+        return fault(format!("has the token of `{other}`"), "give each client a token of its own");
+    }
+    if let Some((other, _)) = others.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
+        return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
+    }
+    let named = |text| profiles::named(&key.key("profile"), text, profiles);
+    Ok(Client {
+        token,
+        claims,
+        profile: raw.profile.map(named).transpose()?,
+        budgets: spending::budgets(&key.key("budgets"), raw.budgets)?,
+        expose: key.key("expose").word(raw.expose)?,
+    })
+}
+
+/// Digest of a client's token; `None` for a client that its claims identify, and for this machine's user.
+fn token(
+    key: &Key<'_>,
+    token: Option<String>,
+    sha256: Option<String>,
+    claims: &Claims,
+) -> Result<Option<[u8; 32]>, ConfigError> {
+    const FORM: &str = "`forgefs clients add` makes a token and writes its digest";
+    let fault = |message: &str, hint: &str| Err(key.at_key(message).with_hint(hint));
+    match (token, sha256) {
+        (None, None) if !claims.is_empty() || key.name() == LOCAL => Ok(None),
+        (None, None) => fault("has no token", FORM),
+        _ if !claims.is_empty() => fault("has `oauth` and a token", "keep one of them"),
+        (Some(_), Some(_)) => fault("has `token` and `token_sha256`", "keep one of them"),
+        (None, Some(text)) => digest_of(&key.key("token_sha256"), text, FORM).map(Some),
+        (Some(token), None) => {
+            let key = key.key("token");
+            let token = key.filled(token)?;
+            secret::list(&token);
+            if token.len() < SHORTEST || token.bytes().any(|byte| !byte.is_ascii_graphic()) {
+                let message = format!("must have {SHORTEST} characters or more, of ASCII and without spaces");
+                return Err(key.at_value(message).with_hint(FORM));
+            }
+            Ok(Some(digest(&token)))
+        }
+    }
+}
+
+/// Reads the digest of a token.
+pub(super) fn digest_of(key: &Key<'_>, text: String, form: &str) -> Result<[u8; 32], ConfigError> {
+    let fault = || key.at_value("not a SHA-256 digest of 64 hexadecimal digits").with_hint(form);
+    parse_digest(&key.filled(text)?).ok_or_else(fault)
+}
+
+/// Checks the name of a client, a person or a profile.
+pub(super) fn check_name(key: &Key<'_>, of: &str) -> Result<(), ConfigError> {
+    let form = "use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first";
+    let fault = || key.at_key(format!("not usable as the name of a {of}")).with_hint(form);
+    is_client_name(key.name()).then_some(()).ok_or_else(fault)
 }
 
 /// True if clients can have this name: it stands in records, metrics and messages.
@@ -233,7 +253,7 @@ pub fn is_of_token(name: &str) -> bool {
     name.get(..OF_TOKEN.len()).is_some_and(|first| first.eq_ignore_ascii_case(OF_TOKEN))
 }
 
-pub(super) fn parse_digest(text: &str) -> Option<[u8; 32]> {
+fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -244,46 +264,40 @@ pub(super) fn parse_digest(text: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-pub(super) fn http(
-    values: Values<'_>,
-    raw: RawHttp,
-    profiles: &BTreeMap<String, Profile>,
-) -> Result<Http, ConfigError> {
-    let key = KeyPath::root("http");
+pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Profile>) -> Result<Http, ConfigError> {
+    const MOST: u32 = 100_000;
     let usual = Http::default();
-    let listen = match raw.listen {
-        Some(text) => {
-            let key = key.key("listen");
-            let text = values.filled(&key, text)?.text;
-            parse_listen(&text).map_err(|fault| values.document.at_value(&key, fault).with_hint(LISTEN_FORM))?
-        }
-        None => usual.listen,
+    let listen = |text| {
+        let key = key.key("listen");
+        parse_listen(&key.filled(text)?).map_err(|fault| key.at_value(fault).with_hint(LISTEN_FORM))
     };
-    let file = |name: &str, path: Option<String>| path.map(|path| values.path(&key.key(name), path)).transpose();
+    let listen = raw.listen.map(listen).transpose()?.unwrap_or(usual.listen);
+    let file = |name: &str, path: Option<String>| path.map(|path| key.key(name).path(path)).transpose();
     let tls = match (file("tls_cert", raw.tls_cert)?, file("tls_key", raw.tls_key)?) {
         (Some(cert), Some(key)) => Some(Tls { cert, key }),
         (None, None) => None,
-        (Some(_), None) => return Err(values.document.at_key(&key.key("tls_cert"), "has no `tls_key`")),
-        (None, Some(_)) => return Err(values.document.at_key(&key.key("tls_key"), "has no `tls_cert`")),
+        (Some(_), None) => return Err(key.key("tls_cert").at_key("has no `tls_key`")),
+        (None, Some(_)) => return Err(key.key("tls_key").at_key("has no `tls_cert`")),
     };
-    let count = |name: &str, raw, usual: usize, most: u32| {
-        let usual = u32::try_from(usual).unwrap_or(most);
-        values.count(&key.key(name), raw, usual, 1..=most).map(|count| count as usize)
-    };
-    let seconds = Duration::from_secs;
-    let issuer = |raw| oauth::resource_server(values, &key.key("oauth"), raw, profiles);
+    let max_client_sessions = key.key("max_client_sessions");
+    let issuer = |raw| oauth::resource_server(&key.key("oauth"), raw, profiles);
     Ok(Http {
         listen,
-        allowed_hosts: each(&values, &key.key("allowed_hosts"), raw.allowed_hosts, HOST_FORM, host)?,
-        allowed_origins: each(&values, &key.key("allowed_origins"), raw.allowed_origins, ORIGIN_FORM, origin)?,
+        allowed_hosts: each(&key.key("allowed_hosts"), raw.allowed_hosts, HOST_FORM, host)?,
+        allowed_origins: each(&key.key("allowed_origins"), raw.allowed_origins, ORIGIN_FORM, origin)?,
         tls,
-        trusted_proxies: each(&values, &key.key("trusted_proxies"), raw.trusted_proxies, PROXY_FORM, proxy)?,
+        trusted_proxies: each(&key.key("trusted_proxies"), raw.trusted_proxies, PROXY_FORM, proxy)?,
         metrics: raw.metrics.unwrap_or(usual.metrics),
-        max_sessions: count("max_sessions", raw.max_sessions, usual.max_sessions, 100_000)?,
-        max_client_sessions: count("max_client_sessions", raw.max_client_sessions, usual.max_client_sessions, 100_000)?,
-        max_connections: count("max_connections", raw.max_connections, usual.max_connections, 100_000)?,
-        idle: values.duration(&key.key("idle"), raw.idle, usual.idle, seconds(10)..=7 * DAY)?,
-        drain: values.duration(&key.key("drain"), raw.drain, usual.drain, seconds(1)..=seconds(600))?,
+        max_sessions: key.key("max_sessions").count(raw.max_sessions, 1..=MOST)?.unwrap_or(usual.max_sessions),
+        max_client_sessions: max_client_sessions
+            .count(raw.max_client_sessions, 1..=MOST)?
+            .unwrap_or(usual.max_client_sessions),
+        max_connections: key
+            .key("max_connections")
+            .count(raw.max_connections, 1..=MOST)?
+            .unwrap_or(usual.max_connections),
+        idle: key.key("idle").duration(raw.idle, 10 * SECOND..=7 * DAY)?.unwrap_or(usual.idle),
+        drain: key.key("drain").duration(raw.drain, SECOND..=10 * MINUTE)?.unwrap_or(usual.drain),
         oauth: raw.oauth.map(issuer).transpose()?.map(Arc::new),
     })
 }
@@ -297,20 +311,14 @@ pub const LISTEN_FORM: &str = "write an address of this machine and a port, such
 
 /// Parses each text of a list.
 fn each<T>(
-    values: &Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     texts: Option<Vec<String>>,
     form: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Vec<T>, ConfigError> {
-    let mut all = Vec::new();
-    for (index, text) in texts.unwrap_or_default().into_iter().enumerate() {
-        let key = key.index(index);
-        let text = values.filled(&key, text)?.text;
-        let fault = || values.document.at_value(&key, "not usable here").with_hint(form);
-        all.push(parse(text.trim()).ok_or_else(fault)?);
-    }
-    Ok(all)
+    key.each(texts, |key, text| {
+        parse(key.filled(text)?.trim()).ok_or_else(|| key.at_value("not usable here").with_hint(form))
+    })
 }
 
 /// Parses an address to listen at.

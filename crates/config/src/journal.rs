@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::RawJournal;
-use super::values::Values;
+use super::units::{DAY, GIB, MIB, MINUTE};
 
 /// The `[journal]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,23 +25,17 @@ pub struct Journal {
 
 impl Default for Journal {
     fn default() -> Self {
-        let keep = Duration::from_secs(7 * 24 * 3_600);
-        Self { folder: None, required: false, keep, max_bytes: 1 << 30, fsync: false }
+        Self { folder: None, required: false, keep: 7 * DAY, max_bytes: 1 << 30, fsync: false }
     }
 }
 
-pub(super) fn journal(values: Values<'_>, raw: RawJournal) -> Result<Journal, ConfigError> {
-    const LEAST: Duration = Duration::from_secs(60);
-    const MOST: Duration = Duration::from_secs(3_650 * 24 * 3_600);
-    const MIB: u64 = 1 << 20;
-    let key = KeyPath::root("journal");
+pub(super) fn journal(key: &Key<'_>, raw: RawJournal) -> Result<Journal, ConfigError> {
     let usual = Journal::default();
-    let folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| raw.on.unwrap_or(true));
     Ok(Journal {
-        folder,
+        folder: key.state_folder().filter(|_| raw.on.unwrap_or(true)),
         required: raw.required.unwrap_or(usual.required),
-        keep: values.duration(&key.key("keep"), raw.keep, usual.keep, LEAST..=MOST)?,
-        max_bytes: values.size(&key.key("max_size"), raw.max_size, usual.max_bytes, MIB..=1024 * 1024 * MIB)?,
+        keep: key.key("keep").duration(raw.keep, MINUTE..=3_650 * DAY)?.unwrap_or(usual.keep),
+        max_bytes: key.key("max_size").size(raw.max_size, MIB..=1024 * GIB)?.unwrap_or(usual.max_bytes),
         fsync: raw.fsync.unwrap_or(usual.fsync),
     })
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use jsonwebtoken::Algorithm;
 use url::Url;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawClaimRow, RawResourceServer};
-use super::values::Values;
+use super::units::{MINUTE, SECOND};
+use super::words::{Word, words};
 use super::{Profile, profiles};
 use base::address::is_private;
 use base::limits;
@@ -56,21 +57,10 @@ pub type Claims = BTreeMap<String, String>;
 /// Signatures that are accepted unless `algorithms` says otherwise.
 const USUAL: [Algorithm; 4] = [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// Values of `algorithms`.
-pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
-    ("RS256", Algorithm::RS256),
-    ("RS384", Algorithm::RS384),
-    ("RS512", Algorithm::RS512),
-    ("PS256", Algorithm::PS256),
-    ("PS384", Algorithm::PS384),
-    ("PS512", Algorithm::PS512),
-    ("ES256", Algorithm::ES256),
-    ("ES384", Algorithm::ES384),
-    ("EdDSA", Algorithm::EdDSA),
-];
-
-const SKEW: Duration = Duration::from_secs(30);
-const MOST_SKEW: Duration = Duration::from_secs(300);
+words! {
+    Algorithm: "RS256" = RS256, "RS384" = RS384, "RS512" = RS512, "PS256" = PS256, "PS384" = PS384, "PS512" = PS512,
+    "ES256" = ES256, "ES384" = ES384, "EdDSA" = EdDSA
+}
 
 /// Part of `now` that holds before `next` is confirmed: nothing where `next` has none, and without the rows of the map
 /// that were taken out of it.
@@ -89,49 +79,43 @@ pub(super) fn remaining(
 
 /// Resolves `[http.oauth]`.
 pub(super) fn resource_server(
-    values: Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     raw: RawResourceServer,
     profiles: &BTreeMap<String, Profile>,
 ) -> Result<ResourceServer, ConfigError> {
-    let (issuer, _) = match raw.issuer {
-        Some(issuer) => address(values, &key.key("issuer"), issuer)?,
-        None => {
-            let error = values.document.at_key(key, "has no `issuer`");
-            return Err(error.with_hint("write the URL that the authorization server says of itself in `iss`"));
-        }
+    let Some(issuer) = raw.issuer else {
+        let error = key.at_key("has no `issuer`");
+        return Err(error.with_hint("write the URL that the authorization server says of itself in `iss`"));
     };
-    let (audience, resource) = endpoint(values, key, raw.audience, raw.resource)?;
-    let jwks_url = raw.jwks_url.map(|url| address(values, &key.key("jwks_url"), url)).transpose()?.map(|(_, url)| url);
-    let mut map = Vec::new();
-    let rows = raw.map.unwrap_or_default();
-    if rows.len() > limits::CLAIM_ROWS.max {
-        let message = format!("{} rows, over the limit of {}", rows.len(), limits::CLAIM_ROWS.max);
-        return Err(values.document.at_key(&key.key("map"), message).with_hint("map a claim that has fewer values"));
+    let (issuer, _) = address(&key.key("issuer"), issuer)?;
+    let (audience, resource) = endpoint(key, raw.audience, raw.resource)?;
+    let jwks_url = raw.jwks_url.map(|url| address(&key.key("jwks_url"), url)).transpose()?.map(|(_, url)| url);
+    let rows = raw.map.as_ref().map_or(0, Vec::len);
+    if rows > limits::CLAIM_ROWS.max {
+        let message = format!("{rows} rows, over the limit of {}", limits::CLAIM_ROWS.max);
+        return Err(key.key("map").at_key(message).with_hint("map a claim that has fewer values"));
     }
-    for (index, row) in rows.into_iter().enumerate() {
-        map.push(claim_row(values, &key.key("map").index(index), row, profiles)?);
-    }
+    let map = key.key("map").each(raw.map, |key, row| claim_row(key, row, profiles))?;
     Ok(ResourceServer {
         issuer,
         audience,
         resource,
         jwks_url,
-        algorithms: algorithms(values, &key.key("algorithms"), raw.algorithms)?,
-        skew: values.duration(&key.key("skew"), raw.skew, SKEW, Duration::ZERO..=MOST_SKEW)?,
-        scopes: scopes(values, &key.key("scopes"), raw.scopes)?,
+        algorithms: algorithms(&key.key("algorithms"), raw.algorithms)?,
+        skew: key.key("skew").duration(raw.skew, Duration::ZERO..=5 * MINUTE)?.unwrap_or(30 * SECOND),
+        scopes: scopes(&key.key("scopes"), raw.scopes)?,
         private_network: raw.private_network.unwrap_or(false),
         map,
     })
 }
 
 /// An address of the issuer: as written, and parsed.
-fn address(values: Values<'_>, key: &KeyPath, text: String) -> Result<(String, Url), ConfigError> {
-    let text = values.filled(key, text)?.text;
+fn address(key: &Key<'_>, text: String) -> Result<(String, Url), ConfigError> {
+    let text = key.filled(text)?;
     match Url::parse(&text).ok().filter(|url| is_private(url) && is_bare(url)) {
         Some(url) => Ok((text, url)),
         None => {
-            let error = values.document.at_value(key, "not an https URL without user name, query and fragment");
+            let error = key.at_value("not an https URL without user name, query and fragment");
             Err(error.with_hint("plain http is for an issuer on this machine alone"))
         }
     }
@@ -146,91 +130,73 @@ fn is_bare(url: &Url) -> bool {
 }
 
 /// The audience of tokens, and the public URL of the endpoint.
-fn endpoint(
-    values: Values<'_>,
-    key: &KeyPath,
-    audience: Option<String>,
-    resource: Option<String>,
-) -> Result<(String, Url), ConfigError> {
+fn endpoint(key: &Key<'_>, audience: Option<String>, resource: Option<String>) -> Result<(String, Url), ConfigError> {
     let form = "write the public URL of this endpoint, such as \"https://forge.example.com/mcp\"";
     let Some(audience) = audience else {
-        return Err(values.document.at_key(key, "has no `audience`").with_hint(form));
+        return Err(key.at_key("has no `audience`").with_hint(form));
     };
-    let audience = values.filled(&key.key("audience"), audience)?.text;
+    let audience = key.key("audience").filled(audience)?;
     if let Some(resource) = resource {
-        let (_, resource) = address(values, &key.key("resource"), resource)?;
+        let (_, resource) = address(&key.key("resource"), resource)?;
         return Ok((audience, resource));
     }
     match Url::parse(&audience).ok().filter(|url| is_private(url) && is_bare(url)) {
         Some(url) => Ok((audience, url)),
         None => {
-            let error = values.document.at_value(&key.key("audience"), "not an https URL, and there is no `resource`");
+            let error = key.key("audience").at_value("not an https URL, and there is no `resource`");
             Err(error.with_hint(format!("{form}, in `resource` if the tokens have another `aud`")))
         }
     }
 }
 
-fn algorithms(values: Values<'_>, key: &KeyPath, words: Option<Vec<String>>) -> Result<Vec<Algorithm>, ConfigError> {
-    let Some(words) = words else { return Ok(USUAL.to_vec()) };
-    if words.is_empty() {
-        return Err(values.document.at_value(key, "must not be empty").with_hint("remove it, or name an algorithm"));
+fn algorithms(key: &Key<'_>, words: Option<Vec<Word<Algorithm>>>) -> Result<Vec<Algorithm>, ConfigError> {
+    if words.is_none() {
+        return Ok(USUAL.to_vec());
     }
-    let mut found = Vec::new();
-    for (index, word) in words.into_iter().enumerate() {
-        let key = key.index(index);
-        if word.eq_ignore_ascii_case("none") || word.to_ascii_uppercase().starts_with("HS") {
-            let error = values
-                .document
-                .at_value(&key, "not a signature with a public key: others than the issuer could make it");
+    if words.as_ref().is_some_and(Vec::is_empty) {
+        return Err(key.at_value("must not be empty").with_hint("remove it, or name an algorithm"));
+    }
+    let found: Vec<_> = key.each(words, |key, word| {
+        if word.text.eq_ignore_ascii_case("none") || word.text.to_ascii_uppercase().starts_with("HS") {
+            let error = key.at_value("not a signature with a public key: others than the issuer could make it");
             return Err(error.with_hint("name others, such as \"RS256\""));
         }
-        found.extend(values.word(&key, word, ALGORITHMS)?);
-    }
-    Ok(found)
+        key.word(Some(word))
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }
 
-fn scopes(values: Values<'_>, key: &KeyPath, scopes: Option<Vec<String>>) -> Result<Vec<String>, ConfigError> {
-    let mut found = Vec::new();
-    for (index, scope) in scopes.unwrap_or_default().into_iter().enumerate() {
-        let key = key.index(index);
-        let scope = values.filled(&key, scope)?.text;
+/// Reads scopes, of the endpoint or of a login.
+pub(super) fn scopes(key: &Key<'_>, scopes: Option<Vec<String>>) -> Result<Vec<String>, ConfigError> {
+    key.each(scopes, |key, scope| {
+        let scope = key.filled(scope)?;
         // RFC 6749, section 3.3.
-        if scope.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\\')) {
-            return Err(values.document.at_value(&key, "not a scope: one word without quotes and spaces"));
+        match scope.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\\')) {
+            true => Err(key.at_value("not a scope: one word without quotes and spaces")),
+            false => Ok(scope),
         }
-        found.push(scope);
-    }
-    Ok(found)
+    })
 }
 
-fn claim_row(
-    values: Values<'_>,
-    key: &KeyPath,
-    raw: RawClaimRow,
-    profiles: &BTreeMap<String, Profile>,
-) -> Result<ClaimRow, ConfigError> {
+fn claim_row(key: &Key<'_>, raw: RawClaimRow, profiles: &BTreeMap<String, Profile>) -> Result<ClaimRow, ConfigError> {
     let Some(claim) = raw.claim else {
-        let error = values.document.at_value(key, "has no `claim`");
+        let error = key.at_value("has no `claim`");
         return Err(error.with_hint("write `claim = \"groups\"`, `value = \"…\"` and `profile = \"…\"`"));
     };
-    let claim = values.filled(&key.key("claim"), claim)?.text;
-    let value = raw.value.map(|value| values.filled(&key.key("value"), value)).transpose()?.map(|value| value.text);
-    let named = |text| profiles::named(values, &key.key("profile"), text, profiles);
+    let claim = key.key("claim").filled(claim)?;
+    let value = raw.value.map(|value| key.key("value").filled(value)).transpose()?;
+    let named = |text| profiles::named(&key.key("profile"), text, profiles);
     let profile = raw.profile.map(named).transpose()?;
     Ok(ClaimRow { claim, value, profile })
 }
 
 /// Resolves `oauth` of `[clients.<name>]`.
-pub(super) fn claims(values: Values<'_>, key: &KeyPath, raw: BTreeMap<String, String>) -> Result<Claims, ConfigError> {
+pub(super) fn claims(key: &Key<'_>, raw: BTreeMap<String, String>) -> Result<Claims, ConfigError> {
     if raw.is_empty() {
-        let error = values.document.at_value(key, "names no claim: every token would match");
+        let error = key.at_value("names no claim: every token would match");
         return Err(error.with_hint("write `oauth = { sub = \"…\" }`, or a row of [[http.oauth.map]]"));
     }
-    let filled = |(claim, value): (String, String)| {
-        let value = values.filled(&key.key(&claim), value)?.text;
-        Ok((claim, value))
-    };
-    raw.into_iter().map(filled).collect()
+    key.entries(raw, Key::filled)
 }
 
 #[cfg(test)]

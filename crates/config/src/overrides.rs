@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::patterns::Matcher;
 use super::raw::{RawAnnotations, RawTool};
-use super::values::Values;
 use super::{Access, ToolRule};
 use base::limits;
 
@@ -86,35 +85,30 @@ impl Override {
 }
 
 /// Parses the override of one entry; `None` without one.
-pub(super) fn parse(
-    values: &Values<'_>,
-    key: &KeyPath,
-    tool: &str,
-    raw: &mut RawTool,
-) -> Result<Option<Override>, ConfigError> {
-    let text = |name: &str, text: Option<String>| {
-        text.map(|text| values.filled(&key.key(name), text).map(|text| text.text)).transpose()
+pub(super) fn parse(key: &Key<'_>, raw: &mut RawTool) -> Result<Option<Override>, ConfigError> {
+    let text = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
+    let given = |name: &str, given: Option<BTreeMap<String, Value>>| {
+        key.key(name).entries(given.unwrap_or_default(), |key, value| expand(key, value))
     };
     let found = Override {
         name: text("name", raw.name.take())?,
         description: text("description", raw.description.take())?,
         annotations: raw.annotations.take().map(annotations).unwrap_or_default(),
         hide: raw.hide.take().unwrap_or_default().into_iter().collect(),
-        fixed: given(values, &key.key("fixed"), raw.fixed.take())?,
-        default: given(values, &key.key("default"), raw.default.take())?,
+        fixed: given("fixed", raw.fixed.take())?,
+        default: given("default", raw.default.take())?,
         result: match text("result", raw.result.take())? {
-            Some(path) => keys(values, &key.key("result"), &path)?,
+            Some(path) => keys(&key.key("result"), &path)?,
             None => Vec::new(),
         },
     };
     let set = found.keys();
     let Some(first) = set.first() else { return Ok(None) };
-    if tool.contains(['*', '?', '[', '{']) {
-        let error = values.document.at_key(&key.key(first), "changes one tool, and this entry is for a pattern");
+    if key.name().contains(['*', '?', '[', '{']) {
+        let error = key.key(first).at_key("changes one tool, and this entry is for a pattern");
         return Err(error.with_hint("write an entry with the tool's full name"));
     }
-    let refused =
-        |name: &str, what: String, hint: &str| Err(values.document.at_value(&key.key(name), what).with_hint(hint));
+    let refused = |name: &str, what: String, hint: &str| Err(key.key(name).at_value(what).with_hint(hint));
     if !found.name.as_deref().is_none_or(is_name) {
         let form = "write 1 to 128 letters, digits, `_`, `-`, `.` and `/`";
         return refused("name", "not usable as the name of a tool".to_owned(), form);
@@ -144,48 +138,36 @@ fn annotations(raw: RawAnnotations) -> Map<String, Value> {
     title.map(|title| ("title".to_owned(), Value::String(title))).into_iter().chain(flags).collect()
 }
 
-/// Expands references in values.
-fn given(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: Option<BTreeMap<String, Value>>,
-) -> Result<BTreeMap<String, Value>, ConfigError> {
-    let each = |(name, mut value): (String, Value)| {
-        expand(values, &key.key(&name), &mut value)?;
-        Ok((name, value))
-    };
-    raw.unwrap_or_default().into_iter().map(each).collect()
-}
-
-fn expand(values: &Values<'_>, key: &KeyPath, value: &mut Value) -> Result<(), ConfigError> {
-    match value {
-        Value::String(text) => *text = values.text(key, std::mem::take(text))?.text,
-        Value::Array(items) => items.iter_mut().try_for_each(|item| expand(values, key, item))?,
-        Value::Object(fields) => fields.values_mut().try_for_each(|field| expand(values, key, field))?,
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-    Ok(())
+/// Expands references in a value.
+fn expand(key: &Key<'_>, value: Value) -> Result<Value, ConfigError> {
+    Ok(match value {
+        Value::String(text) => key.text(text)?.text.into(),
+        Value::Array(items) => items.into_iter().map(|item| expand(key, item)).collect::<Result<_, _>>()?,
+        Value::Object(fields) => {
+            let field = |(name, value)| Ok((name, expand(key, value)?));
+            fields.into_iter().map(field).collect::<Result<_, _>>()?
+        }
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+    })
 }
 
 /// Keys of a path: `data.items`, or a JSON Pointer.
-fn keys(values: &Values<'_>, key: &KeyPath, path: &str) -> Result<Vec<String>, ConfigError> {
+fn keys(key: &Key<'_>, path: &str) -> Result<Vec<String>, ConfigError> {
     let keys: Vec<String> = match path.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect(),
         None => path.split('.').map(str::to_owned).collect(),
     };
     match keys.len() <= limits::OVERRIDE_PATH.max && keys.iter().all(|key| !key.is_empty()) {
         true => Ok(keys),
-        false => Err(values
-            .document
-            .at_value(key, "not a path into the result")
+        false => Err(key
+            .at_value("not a path into the result")
             .with_hint("write keys like \"data.items\", or a JSON Pointer like \"/data/items\"")),
     }
 }
 
 /// Refuses overrides whose new name would escape from the server's other entries, which are for the names that are shown.
 pub(super) fn check_names(
-    values: &Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     overrides: &BTreeMap<String, Override>,
     access: &Access,
     rules: &[ToolRule],
@@ -195,7 +177,7 @@ pub(super) fn check_names(
     for (tool, name) in renamed {
         let at = key.key("tools").key(tool).key("name");
         if let Some(other) = names.insert(name, tool) {
-            return Err(values.document.at_value(&at, format!("`{other}` has this name already")));
+            return Err(at.at_value(format!("`{other}` has this name already")));
         }
         let escapes = |matcher: &Matcher| matcher.is_match(tool) && !matcher.is_match(name);
         let in_force = |rule: &&ToolRule| rule.has_rules() && escapes(&rule.tools.matcher());
@@ -206,10 +188,7 @@ pub(super) fn check_names(
         };
         if let Some(entry) = entry {
             let what = format!("{entry} is for `{tool}`, and not for this name");
-            return Err(values
-                .document
-                .at_value(&at, what)
-                .with_hint("entries count for the names that are shown: name it there"));
+            return Err(at.at_value(what).with_hint("entries count for the names that are shown: name it there"));
         }
     }
     Ok(())

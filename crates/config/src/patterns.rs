@@ -2,9 +2,8 @@
 
 use globset::{Error, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
-use super::values::Values;
+use super::key::Key;
 use base::limits;
 
 const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
@@ -62,28 +61,26 @@ impl<T> PerTool<T> {
 
 impl Patterns {
     /// Parses each entry.
-    pub(super) fn parse(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Self, ConfigError> {
-        let mut entries = Vec::with_capacity(raw.len());
-        for (index, entry) in raw.into_iter().enumerate() {
-            let key = key.index(index);
-            let entry = values.filled(&key, entry)?.text;
-            if !is_usable(&entry) {
-                return Err(values.document.at_value(&key, "not a usable pattern").with_hint(FORM));
+    pub(super) fn parse(key: &Key<'_>, raw: Vec<String>) -> Result<Self, ConfigError> {
+        let entries = key.each(Some(raw), |key, entry| {
+            let entry = key.filled(entry)?;
+            match is_usable(&entry) {
+                true => Ok(entry),
+                false => Err(key.at_value("not a usable pattern").with_hint(FORM)),
             }
-            entries.push(entry);
-        }
+        })?;
         let patterns = Self(entries);
         match patterns.globs() {
             Ok(_) => Ok(patterns),
-            Err(_) => Err(values.document.at_value(key, "these patterns are too large together").with_hint(FORM)),
+            Err(_) => Err(key.at_value("these patterns are too large together").with_hint(FORM)),
         }
     }
 
     /// Parses an entry that is written as a key.
-    pub(super) fn key(values: &Values<'_>, key: &KeyPath, entry: String) -> Result<Self, ConfigError> {
-        match is_usable(&entry) && !entry.trim().is_empty() {
-            true => Ok(Self(vec![entry])),
-            false => Err(values.document.at_key(key, "not a usable pattern").with_hint(FORM)),
+    pub(super) fn key(key: &Key<'_>) -> Result<Self, ConfigError> {
+        match is_usable(key.name()) && !key.name().trim().is_empty() {
+            true => Ok(Self::name(key.name())),
+            false => Err(key.at_key("not a usable pattern").with_hint(FORM)),
         }
     }
 

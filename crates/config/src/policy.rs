@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawFlow, RawGroup};
 use super::suggest;
-use super::values::Values;
+use super::words::words;
 
 /// Groups of servers, and flows between servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -106,87 +106,71 @@ pub enum Relay {
     Never,
 }
 
-/// Values of `elicitation` and `sampling`.
-pub(super) const RELAYS: &[(&str, Relay)] = &[("ask", Relay::Ask), ("never", Relay::Never)];
-/// Values of `isolation`.
-pub(super) const ISOLATIONS: &[(&str, Isolation)] = &[("strict", Isolation::Strict), ("open", Isolation::Open)];
-/// Values of `action`.
-pub(super) const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve", FlowAction::Approve)];
-/// Values of `approval`.
-pub(super) const APPROVALS: &[(&str, Approval)] =
-    &[("never", Approval::Never), ("plan", Approval::Plan), ("writes", Approval::Writes), ("always", Approval::Always)];
+words!(Relay: "ask" = Ask, "never" = Never);
+words!(Isolation: "strict" = Strict, "open" = Open);
+words!(FlowAction: "deny" = Deny, "approve" = Approve);
+words!(Approval: "never" = Never, "plan" = Plan, "writes" = Writes, "always" = Always);
 
 /// Checks groups and flows against the configured servers.
 pub(super) fn policy(
-    values: Values<'_>,
+    root: &Key<'_>,
     servers: &[&str],
     groups: BTreeMap<String, RawGroup>,
     flows: Vec<RawFlow>,
 ) -> Result<Policy, ConfigError> {
-    let mut policy = Policy::default();
-    let mut placed: BTreeMap<String, String> = BTreeMap::new();
-    for (name, raw) in groups {
-        let group = group(values, servers, &name, raw, &mut placed)?;
-        policy.groups.insert(name, group);
-    }
-    let root = KeyPath::root("flows");
-    for (index, raw) in flows.into_iter().enumerate() {
-        let flow = flow(values, servers, &policy.groups, &root.index(index), raw)?;
-        policy.flows.push(flow);
-    }
-    Ok(policy)
+    let mut placed = BTreeMap::new();
+    let groups = root.key("groups").entries(groups, |key, raw| group(key, servers, raw, &mut placed))?;
+    let flows = root.key("flows").each(Some(flows), |key, raw| flow(key, servers, &groups, raw))?;
+    Ok(Policy { groups, flows })
 }
 
+/// Parses a group; `placed` has the group of each server.
 fn group(
-    values: Values<'_>,
+    key: &Key<'_>,
     servers: &[&str],
-    name: &str,
     raw: RawGroup,
     placed: &mut BTreeMap<String, String>,
 ) -> Result<Group, ConfigError> {
-    let key = KeyPath::root("groups").key(name);
+    let name = key.name();
     if name == "*" || servers.contains(&name) {
         let message = "not usable as the name of a group: it means something else in `flows`";
-        return Err(values.document.at_key(&key, message).with_hint("take a name that no server has"));
+        return Err(key.at_key(message).with_hint("take a name that no server has"));
     }
-    let Some(listed) = raw.servers.filter(|servers| !servers.is_empty()) else {
-        let error = values.document.at_key(&key, "lists no server");
+    if raw.servers.as_ref().is_none_or(Vec::is_empty) {
+        let error = key.at_key("lists no server");
         return Err(error.with_hint("write `servers = [\"…\"]` with names of `[servers.<name>]`"));
-    };
-    let mut members = BTreeSet::new();
-    for (index, member) in listed.into_iter().enumerate() {
-        let key = key.key("servers").index(index);
-        let member = values.filled(&key, member)?.text;
-        if !servers.contains(&member.as_str()) {
-            let hint = suggest::word_hint(&member, servers);
-            return Err(values.document.at_value(&key, "there is no such server").with_hint(hint));
-        }
-        if let Some(other) = placed.insert(member.clone(), name.to_owned()) {
-            let error = values.document.at_value(&key, format!("is in the group `{other}` already"));
-            return Err(error.with_hint("a server is in one group at most"));
-        }
-        members.insert(member);
     }
-    let isolation = values.word(&key.key("isolation"), raw.isolation, ISOLATIONS)?.unwrap_or_default();
+    let members = key.key("servers").each(raw.servers, |key, member| {
+        let member = key.filled(member)?;
+        if !servers.contains(&member.as_str()) {
+            return Err(key.at_value("there is no such server").with_hint(suggest::word_hint(&member, servers)));
+        }
+        match placed.insert(member.clone(), name.to_owned()) {
+            None => Ok(member),
+            Some(other) => {
+                let error = key.at_value(format!("is in the group `{other}` already"));
+                Err(error.with_hint("a server is in one group at most"))
+            }
+        }
+    })?;
+    let isolation = key.key("isolation").word(raw.isolation)?.unwrap_or_default();
     Ok(Group { servers: members, isolation })
 }
 
 /// Parses a flow.
 pub(super) fn flow(
-    values: Values<'_>,
+    key: &Key<'_>,
     servers: &[&str],
     groups: &BTreeMap<String, Group>,
-    key: &KeyPath,
     raw: RawFlow,
 ) -> Result<Flow, ConfigError> {
     let missing = |name: &str| {
-        let error = values.document.at_value(key, format!("has no `{name}`"));
+        let error = key.at_value(format!("has no `{name}`"));
         error.with_hint("write `from = \"…\"`, `to = \"…\"` and `action = \"deny\"` or `\"approve\"`")
     };
     let party = |name: &str, text: Option<String>| {
-        let Some(text) = text else { return Err(missing(name)) };
         let key = key.key(name);
-        let name = values.filled(&key, text)?.text;
+        let name = key.filled(text.ok_or_else(|| missing(name))?)?;
         let servers = match groups.get(&name) {
             _ if name == "*" => None,
             Some(group) => Some(group.servers.clone()),
@@ -194,27 +178,12 @@ pub(super) fn flow(
             None => {
                 let known: Vec<&str> = servers.iter().copied().chain(groups.keys().map(String::as_str)).collect();
                 let hint = suggest::word_hint(&name, &[known.as_slice(), &["*"]].concat());
-                return Err(values.document.at_value(&key, "there is no such server or group").with_hint(hint));
+                return Err(key.at_value("there is no such server or group").with_hint(hint));
             }
         };
         Ok(Party { name, servers })
     };
     let (from, to) = (party("from", raw.from)?, party("to", raw.to)?);
-    let word = raw.action.ok_or_else(|| missing("action"))?;
-    let action = values.word(&key.key("action"), word, ACTIONS)?.ok_or_else(|| missing("action"))?;
+    let action = key.key("action").word(raw.action)?.ok_or_else(|| missing("action"))?;
     Ok(Flow { from, to, action })
-}
-
-/// Parses an `elicitation` or `sampling` key.
-pub(super) fn relay(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Relay, ConfigError> {
-    Ok(values.word(key, word, RELAYS)?.unwrap_or_default())
-}
-
-/// Parses an `approval` key.
-pub(super) fn approval(
-    values: &Values<'_>,
-    key: &KeyPath,
-    word: Option<String>,
-) -> Result<Option<Approval>, ConfigError> {
-    values.word(&key.key("approval"), word, APPROVALS)
 }

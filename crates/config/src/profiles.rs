@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 
 use globset::{Glob, GlobMatcher};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
-use super::http::is_client_name;
+use super::http::check_name;
+use super::key::Key;
 use super::patterns::Patterns;
 use super::raw::RawProfile;
 use super::unmatched::{ListedNames, of_profile};
-use super::values::Values;
+use super::words::{Words as _, words};
 use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, Server, policy, spending, suggest};
 
 /// Profile of clients that name none, if it is configured.
@@ -62,21 +62,19 @@ pub enum Expose {
     Auto,
 }
 
-/// Values of `expose`.
-pub(super) const EXPOSES: &[(&str, Expose)] =
-    &[("code", Expose::Code), ("direct", Expose::Direct), ("hybrid", Expose::Hybrid), ("auto", Expose::Auto)];
+words!(Expose: "code" = Code, "direct" = Direct, "hybrid" = Hybrid, "auto" = Auto);
 
 impl Expose {
     /// The word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
-        EXPOSES.iter().find(|(_, expose)| *expose == self).map_or("code", |(word, _)| word)
+        Self::words().into_iter().find(|(_, expose)| *expose == self).map_or("code", |(word, _)| word)
     }
 
     /// By its word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
-        EXPOSES.iter().find(|(known, _)| *known == word).map(|(_, expose)| *expose)
+        Self::words().into_iter().find(|(known, _)| *known == word).map(|(_, expose)| expose)
     }
 }
 
@@ -112,7 +110,6 @@ impl Profile {
 /// A profile, compiled: what of the servers it has.
 #[derive(Debug)]
 pub struct View {
-    servers: Option<BTreeSet<String>>,
     allow: Option<Vec<GlobMatcher>>,
     /// Servers that `allow` can reach: each beginning of an entry before a dot.
     reach: Vec<GlobMatcher>,
@@ -128,7 +125,6 @@ impl View {
         let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
         let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
         Self {
-            servers: profile.servers.clone(),
             allow: profile.allow.as_ref().map(globs),
             reach: matchers(beginnings),
             deny: globs(&profile.deny),
@@ -149,7 +145,7 @@ impl View {
         if server == SCRIPTS_SERVER {
             return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
         }
-        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+        self.profile.servers.as_ref().is_none_or(|servers| servers.contains(server))
             && (self.allow.is_none() || any(&self.reach, server))
     }
 
@@ -187,52 +183,27 @@ pub(super) struct Known<'a> {
     pub(super) groups: &'a BTreeMap<String, Group>,
 }
 
-pub(super) fn profiles(
-    values: Values<'_>,
-    raw: BTreeMap<String, RawProfile>,
-    known: &Known<'_>,
-) -> Result<BTreeMap<String, Profile>, ConfigError> {
-    let mut profiles = BTreeMap::new();
-    for (name, raw) in raw {
-        let key = KeyPath::root("profiles").key(&name);
-        if !is_client_name(&name) {
-            let error = values.document.at_key(&key, "not usable as the name of a profile");
-            return Err(
-                error.with_hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first")
-            );
-        }
-        let profile = profile(&values, &key, raw, known)?;
-        profiles.insert(name, profile);
-    }
-    Ok(profiles)
-}
-
-fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
+pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
+    check_name(key, "profile")?;
     let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
-    let servers = raw.servers.map(|list| servers(values, &key.key("servers"), list, known)).transpose()?;
-    let tools = |name: &str, list: Vec<String>| tools(values, &key.key(name), list, known);
-    let mut flows = Vec::new();
-    for (index, raw) in raw.flows.unwrap_or_default().into_iter().enumerate() {
-        flows.push(policy::flow(*values, &names, known.groups, &key.key("flows").index(index), raw)?);
-    }
-    let auto_tokens = raw
-        .auto_tokens
-        .map(|given| values.count(&key.key("auto_tokens"), Some(given), 1, 1..=1_000_000))
-        .transpose()?;
+    let servers = raw.servers.map(|list| servers(&key.key("servers"), list, known)).transpose()?;
+    let tools = |name: &str, list: Vec<String>| tools(&key.key(name), list, known);
+    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, &names, known.groups, raw))?;
+    let auto_tokens = key.key("auto_tokens").count(raw.auto_tokens, 1..=1_000_000)?;
     let direct = tools("direct", raw.direct.unwrap_or_default())?;
-    let expose = expose(values, &key.key("expose"), raw.expose)?.unwrap_or_default();
+    let expose = key.key("expose").word(raw.expose)?.unwrap_or_default();
     if expose == Expose::Hybrid && direct.entries().is_empty() {
-        let error = values.document.at_value(&key.key("expose"), "names no tool to show beside the four");
+        let error = key.key("expose").at_value("names no tool to show beside the four");
         return Err(error.with_hint("write `direct = [\"SERVER.TOOL\"]`, or choose \"code\""));
     }
     Ok(Profile {
         servers,
         allow: raw.allow.map(|list| tools("allow", list)).transpose()?,
         deny: tools("deny", raw.deny.unwrap_or_default())?,
-        scripts: raw.scripts.map(|list| Patterns::parse(values, &key.key("scripts"), list)).transpose()?,
-        approval: policy::approval(values, key, raw.approval)?.unwrap_or_default(),
+        scripts: raw.scripts.map(|list| Patterns::parse(&key.key("scripts"), list)).transpose()?,
+        approval: key.key("approval").word(raw.approval)?.unwrap_or_default(),
         flows,
-        budgets: spending::budgets(*values, &key.key("budgets"), raw.budgets)?,
+        budgets: spending::budgets(&key.key("budgets"), raw.budgets)?,
         expose,
         direct,
         auto_tokens,
@@ -240,43 +211,31 @@ fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_
     })
 }
 
-/// Parses an `expose` key.
-pub(super) fn expose(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Option<Expose>, ConfigError> {
-    values.word(key, word, EXPOSES)
-}
-
 /// Servers and groups, by name.
-fn servers(
-    values: &Values<'_>,
-    key: &KeyPath,
-    list: Vec<String>,
-    known: &Known<'_>,
-) -> Result<BTreeSet<String>, ConfigError> {
-    let mut servers = BTreeSet::new();
-    for (index, entry) in list.into_iter().enumerate() {
-        let key = key.index(index);
-        let entry = values.filled(&key, entry)?.text;
+fn servers(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
+    let named: Vec<BTreeSet<String>> = key.each(Some(list), |key, entry| {
+        let entry = key.filled(entry)?;
         match known.groups.get(&entry) {
-            _ if known.servers.contains_key(&entry) => drop(servers.insert(entry)),
-            Some(group) => servers.extend(group.servers.iter().cloned()),
+            _ if known.servers.contains_key(&entry) => Ok([entry].into()),
+            Some(group) => Ok(group.servers.clone()),
             None => {
                 let names = known.servers.keys().chain(known.groups.keys());
                 let hint = suggest::word_hint(&entry, &names.map(String::as_str).collect::<Vec<_>>());
-                return Err(values.document.at_value(&key, "there is no such server or group").with_hint(hint));
+                Err(key.at_value("there is no such server or group").with_hint(hint))
             }
         }
-    }
-    Ok(servers)
+    })?;
+    Ok(named.into_iter().flatten().collect())
 }
 
 /// Tools as `SERVER.TOOL`. An entry whose server is not configured would leave its tool open, or nothing.
-fn tools(values: &Values<'_>, key: &KeyPath, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
-    let patterns = Patterns::parse(values, key, list)?;
+fn tools(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
+    let patterns = Patterns::parse(key, list)?;
     for (index, entry) in patterns.entries().iter().enumerate() {
         let reach = matchers(beginnings(entry));
         let mut servers = known.servers.keys().map(String::as_str).chain([SCRIPTS_SERVER]);
         if !servers.any(|server| any(&reach, server)) {
-            let error = values.document.at_value(&key.index(index), "there is no such server");
+            let error = key.index(index).at_value("there is no such server");
             let written = entry.split('.').next().unwrap_or_default();
             let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
             let hint = match entry.contains('.') {
@@ -290,13 +249,8 @@ fn tools(values: &Values<'_>, key: &KeyPath, list: Vec<String>, known: &Known<'_
 }
 
 /// The profile that a key names.
-pub(super) fn named(
-    values: Values<'_>,
-    key: &KeyPath,
-    text: String,
-    profiles: &BTreeMap<String, Profile>,
-) -> Result<String, ConfigError> {
-    let text = values.filled(key, text)?.text;
+pub(super) fn named(key: &Key<'_>, text: String, profiles: &BTreeMap<String, Profile>) -> Result<String, ConfigError> {
+    let text = key.filled(text)?;
     if profiles.contains_key(&text) {
         return Ok(text);
     }
@@ -305,7 +259,7 @@ pub(super) fn named(
         true => format!("add `[profiles.{text}]`"),
         false => suggest::word_hint(&text, &known),
     };
-    Err(values.document.at_value(key, "there is no such profile").with_hint(hint))
+    Err(key.at_value("there is no such profile").with_hint(hint))
 }
 
 #[cfg(test)]
@@ -363,8 +317,8 @@ mod tests {
 
     #[test]
     fn a_form_is_known_by_its_word() {
-        for (word, expose) in EXPOSES {
-            assert_eq!((Expose::named(word), expose.word()), (Some(*expose), *word));
+        for (word, expose) in Expose::words() {
+            assert_eq!((Expose::named(word), expose.word()), (Some(expose), word));
         }
         assert_eq!(Expose::named("Code"), None);
     }

@@ -3,18 +3,28 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
+use jsonwebtoken::Algorithm;
+use redact::Results;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-use super::credential::RawCredential;
-use super::schema;
+use super::confinement::{self, Network, Preset};
+use super::manifest::PinAccept;
+use super::sandbox::{self, RawLimits, RawMemory};
+use super::server::RawBreaker;
+use super::words::Word;
+use super::{
+    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, auth,
+    daemon, schema, transport,
+};
 
 /// Tables of the file, each with the words for a value that is none: no key has to be there, and an unknown one is a
 /// mistake.
 macro_rules! tables {
     ($($name:ident $expecting:literal { $($(#[$of_key:meta])* $key:ident: $kind:ty,)* })*) => {$(
-        #[derive(Debug, Default, Deserialize, JsonSchema)]
+        #[derive(Default, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default, expecting = $expecting)]
         pub(super) struct $name {
             $($(#[$of_key])* pub(super) $key: $kind,)*
@@ -53,8 +63,7 @@ tables! {
     }
 
     RawServer "a table of server settings" {
-        #[schemars(schema_with = "schema::kind")]
-        transport: Option<String>,
+        transport: Option<Word<transport::Kind>>,
         command: Option<String>,
         args: Option<Vec<String>>,
         env: Option<BTreeMap<String, RawCredential>>,
@@ -74,40 +83,38 @@ tables! {
         breaker: RawBreaker,
         #[schemars(schema_with = "schema::names::<Vec<String>>")]
         categories: BTreeMap<String, Vec<String>>,
-        #[schemars(schema_with = "schema::binding")]
-        binding: Option<String>,
+        binding: Option<Word<Binding>>,
         allow: Option<Vec<String>>,
         deny: Option<Vec<String>>,
         allow_unmatched: Option<bool>,
-        #[schemars(schema_with = "schema::start")]
-        start: Option<String>,
+        start: Option<Word<Start>>,
         idle_stop: Option<DurationText>,
-        #[schemars(schema_with = "schema::share")]
-        share: Option<String>,
+        share: Option<Word<Share>>,
         auth: Option<RawAuth>,
         rate: Option<RawRate>,
-        cost: Option<Number>,
-        #[schemars(schema_with = "schema::approval")]
-        approval: Option<String>,
-        #[schemars(schema_with = "schema::relay")]
-        elicitation: Option<String>,
-        #[schemars(schema_with = "schema::relay")]
-        sampling: Option<String>,
+        cost: Option<f64>,
+        approval: Option<Word<Approval>>,
+        elicitation: Option<Word<Relay>>,
+        sampling: Option<Word<Relay>>,
         tools: BTreeMap<String, RawTool>,
         sandbox: Option<RawConfinement>,
     }
 
     RawConfinementTable "a table" {
-        #[schemars(schema_with = "schema::preset")]
-        preset: Option<String>,
+        preset: Option<Word<Preset>>,
         read: Option<Vec<String>>,
         write: Option<Vec<String>>,
-        #[schemars(schema_with = "schema::network")]
-        network: Option<String>,
+        network: Option<Word<Network>>,
         memory: Option<SizeText>,
         processes: Option<i64>,
-        #[schemars(schema_with = "schema::server_layers")]
-        require: Option<Vec<String>>,
+        require: Option<Vec<Word<confinement::Layers>>>,
+    }
+
+    RawSource "a table with `file`, `command` or `keyring`" {
+        file: Option<String>,
+        command: Option<Vec<String>>,
+        keyring: Option<String>,
+        prefix: Option<String>,
     }
 
     RawRate "a table such as { calls = 60, per = \"1m\" }" {
@@ -118,9 +125,8 @@ tables! {
 
     RawTool "a table of settings for a tool" {
         rate: Option<RawRate>,
-        cost: Option<Number>,
-        #[schemars(schema_with = "schema::approval")]
-        approval: Option<String>,
+        cost: Option<f64>,
+        approval: Option<Word<Approval>>,
         only_from: Option<Vec<String>>,
         name: Option<String>,
         description: Option<String>,
@@ -148,35 +154,25 @@ tables! {
 
     RawScript "a table of settings for a script" {
         as_tool: Option<bool>,
-        #[schemars(schema_with = "schema::script_approval")]
-        approval: Option<String>,
-        #[schemars(schema_with = "schema::script_returns")]
-        returns: Option<String>,
+        approval: Option<Word<ScriptApproval>>,
+        returns: Option<Word<Returns>>,
         calls: Option<i64>,
     }
 
     RawGroup "a table with `servers`" {
         servers: Option<Vec<String>>,
-        #[schemars(schema_with = "schema::isolation")]
-        isolation: Option<String>,
+        isolation: Option<Word<Isolation>>,
     }
 
     RawFlow "a table with `from`, `to` and `action`" {
         from: Option<String>,
         to: Option<String>,
-        #[schemars(schema_with = "schema::action")]
-        action: Option<String>,
-    }
-
-    RawBreaker "a table" {
-        faults: Option<i64>,
-        pause: Option<DurationText>,
+        action: Option<Word<FlowAction>>,
     }
 
     RawAuth "a table" {
         #[serde(rename = "type")]
-        #[schemars(schema_with = "schema::login")]
-        kind: Option<String>,
+        kind: Option<Word<auth::Kind>>,
         scopes: Option<Vec<String>>,
         client_id: Option<String>,
         client_secret: Option<RawCredential>,
@@ -191,43 +187,14 @@ tables! {
         worker_scripts: Option<i64>,
         worker_age: Option<DurationText>,
         worker_growth: Option<SizeText>,
-        #[schemars(schema_with = "schema::layers")]
-        require: Option<Vec<String>>,
+        require: Option<Vec<Word<sandbox::Layers>>>,
         limits: RawLimits,
-    }
-
-    RawLimits "a table" {
-        cpu: Option<DurationText>,
-        wall: Option<DurationText>,
-        background_wall: Option<DurationText>,
-        heap: Option<SizeText>,
-        code: Option<SizeText>,
-        output: Option<SizeText>,
-        calls: Option<i64>,
-        concurrency: Option<i64>,
-        args: Option<SizeText>,
-        answer: Option<SizeText>,
-        binary: Option<SizeText>,
-        runs: Option<i64>,
-        queue: Option<i64>,
-        result_tokens: Option<i64>,
-        stash_entries: Option<i64>,
-        stash: Option<SizeText>,
-        stash_value: Option<SizeText>,
-    }
-
-    RawMemory "a table" {
-        answers: Option<SizeText>,
-        results: Option<SizeText>,
-        lists: Option<SizeText>,
-        list: Option<SizeText>,
     }
 
     RawManifest "a table" {
         refresh: Option<DurationText>,
         pin: Option<String>,
-        #[schemars(schema_with = "schema::pin_accept")]
-        pin_accept: Option<Vec<String>>,
+        pin_accept: Option<Vec<Word<PinAccept>>>,
         pin_first_use: Option<bool>,
         cache: Option<String>,
         startup_concurrency: Option<i64>,
@@ -239,8 +206,7 @@ tables! {
     }
 
     RawAudit "a table" {
-        #[schemars(schema_with = "schema::audit_to")]
-        to: Option<String>,
+        to: Option<Word<AuditTo>>,
         path: Option<String>,
         max_size: Option<SizeText>,
         keep: Option<i64>,
@@ -271,16 +237,15 @@ tables! {
     }
 
     RawRedaction "a table" {
-        #[schemars(schema_with = "schema::results")]
-        results: Option<String>,
+        results: Option<Word<Results>>,
         placeholders: Option<bool>,
         findings: Option<bool>,
     }
 
     RawBudgets "a table" {
-        run: Option<Number>,
-        session: Option<Number>,
-        day: Option<Number>,
+        run: Option<f64>,
+        session: Option<f64>,
+        day: Option<f64>,
         rate: Option<RawRate>,
     }
 
@@ -290,12 +255,10 @@ tables! {
         deny: Option<Vec<String>>,
         allow_unmatched: Option<bool>,
         scripts: Option<Vec<String>>,
-        #[schemars(schema_with = "schema::approval")]
-        approval: Option<String>,
+        approval: Option<Word<Approval>>,
         flows: Option<Vec<RawFlow>>,
         budgets: RawBudgets,
-        #[schemars(schema_with = "schema::expose")]
-        expose: Option<String>,
+        expose: Option<Word<Expose>>,
         direct: Option<Vec<String>>,
         auto_tokens: Option<i64>,
     }
@@ -331,8 +294,7 @@ tables! {
         audience: Option<String>,
         resource: Option<String>,
         jwks_url: Option<String>,
-        #[schemars(schema_with = "schema::algorithms")]
-        algorithms: Option<Vec<String>>,
+        algorithms: Option<Vec<Word<Algorithm>>>,
         skew: Option<DurationText>,
         scopes: Option<Vec<String>>,
         private_network: Option<bool>,
@@ -350,8 +312,7 @@ tables! {
         token_sha256: Option<String>,
         profile: Option<String>,
         budgets: RawBudgets,
-        #[schemars(schema_with = "schema::expose")]
-        expose: Option<String>,
+        expose: Option<Word<Expose>>,
         oauth: Option<BTreeMap<String, String>>,
     }
 
@@ -361,124 +322,80 @@ tables! {
     }
 
     RawDaemon "a table" {
-        #[schemars(schema_with = "schema::daemon_start")]
-        start: Option<String>,
+        start: Option<Word<daemon::Start>>,
         idle_exit: Option<DurationText>,
     }
 }
 
-/// A preset by name, or a table.
-#[derive(Debug)]
-pub(super) enum RawConfinement {
-    Preset(String),
-    Table(Box<RawConfinementTable>),
+/// A text, or a table in its place.
+pub(super) enum TextOr<W, T> {
+    Text(W),
+    Table(Box<T>),
 }
 
-impl JsonSchema for RawConfinement {
+/// A table that a text may stand in place of.
+pub(super) trait TableOrText {
+    /// Both, for the error about a value that is neither.
+    const EXPECTED: &'static str;
+}
+
+impl<W: JsonSchema, T: JsonSchema> JsonSchema for TextOr<W, T> {
     fn schema_name() -> Cow<'static, str> {
-        "Confinement".into()
+        T::schema_name()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (word, table) = (schema::preset(generator), RawConfinementTable::json_schema(generator));
-        json_schema!({ "anyOf": [word, table] })
+        json_schema!({ "anyOf": [W::json_schema(generator), T::json_schema(generator)] })
     }
 }
 
-impl<'de> Deserialize<'de> for RawConfinement {
+impl<'de, W: From<String>, T: Deserialize<'de> + TableOrText> Deserialize<'de> for TextOr<W, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = RawConfinement;
+        struct Visitor<W, T>(PhantomData<(W, T)>);
+        impl<'de, W: From<String>, T: Deserialize<'de> + TableOrText> de::Visitor<'de> for Visitor<W, T> {
+            type Value = TextOr<W, T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a preset such as \"pure\", or a table")
+                f.write_str(T::EXPECTED)
             }
 
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<RawConfinement, E> {
-                Ok(RawConfinement::Preset(word.to_owned()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(TextOr::Text(text.to_owned().into()))
             }
 
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<RawConfinement, A::Error> {
-                let table = RawConfinementTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(RawConfinement::Table(Box::new(table)))
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(map)).map(|table| TextOr::Table(Box::new(table)))
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(Visitor(PhantomData))
     }
 }
 
-/// A number, integer or float.
-#[derive(Debug)]
-pub(super) struct Number(pub(super) f64);
+/// The `sandbox` of a server: a preset by name, or a table.
+pub(super) type RawConfinement = TextOr<Word<Preset>, RawConfinementTable>;
 
-impl JsonSchema for Number {
-    fn schema_name() -> Cow<'static, str> {
-        "Number".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number" })
-    }
+impl TableOrText for RawConfinementTable {
+    const EXPECTED: &'static str = "a preset such as \"pure\", or a table";
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Number;
+/// A text that may be a secret, or a table that names where it is kept.
+pub(super) type RawCredential = TextOr<String, RawSource>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
-                Ok(Number(number as f64))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
-                Ok(Number(number))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
+impl TableOrText for RawSource {
+    const EXPECTED: &'static str = "a string in quotes, or a table such as { file = \"token.txt\" }";
 }
 
-/// A string whose type error shows the expected form.
-macro_rules! text {
-    ($name:ident, $expecting:literal, $schema:path) => {
-        #[derive(Debug)]
-        pub(super) struct $name(pub(super) String);
+// A duration or a size as it is written. Untagged, since such an enum has an error text of its own, here in the form of
+// serde's texts. A doc comment would stand in the schema.
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                $schema(generator)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Visitor;
-                impl de::Visitor<'_> for Visitor {
-                    type Value = $name;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($expecting)
-                    }
-
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
-                        Ok($name(text.to_owned()))
-                    }
-                }
-                deserializer.deserialize_str(Visitor)
-            }
-        }
-    };
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "invalid type, expected a duration in quotes, such as \"30s\"")]
+pub(super) enum DurationText {
+    Text(#[schemars(schema_with = "schema::duration")] String),
 }
 
-text!(DurationText, "a duration in quotes, such as \"30s\"", schema::duration);
-text!(SizeText, "a size in quotes, such as \"64MiB\"", schema::size);
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "invalid type, expected a size in quotes, such as \"64MiB\"")]
+pub(super) enum SizeText {
+    Text(#[schemars(schema_with = "schema::size")] String),
+}

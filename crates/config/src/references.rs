@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::document::{Document, KeyPath};
+use super::document::Document;
 use super::env_files::EnvFiles;
 use super::error::ConfigError;
 use super::expand::{self, has_reference};
+use super::key::Key;
 use super::raw::RawServer;
-use super::values::Values;
 use super::{Auth, Env, Server, server};
 use redact::secret::{MASK, Secret};
 
@@ -130,12 +130,9 @@ impl References {
         }
         // Its text is not kept, so errors have no position.
         let document = Document::parse(&self.path, "")?;
-        let raw: RawServer = entry.keys.clone().try_into().map_err(|_| {
-            let key = KeyPath::root("servers").key(name);
-            document.at_key(&key, "not a server any more")
-        })?;
-        let values = Values { document: &document, env: Some(&env), base: &self.base };
-        let Server { transport, auth, .. } = server::server(values, name, raw)?;
+        let key = Key::root(&document, &env, &self.base).key("servers").key(name);
+        let raw: RawServer = entry.keys.clone().try_into().map_err(|_| key.at_key("not a server any more"))?;
+        let Server { transport, auth, .. } = server::server(key, raw)?;
         // The folder of logins is the gateway's.
         let auth = kept_as(auth, &own.auth);
         let theirs = Server { transport, auth, ..own.clone() };

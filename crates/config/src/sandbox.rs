@@ -1,184 +1,164 @@
-//! `[sandbox]`, `[memory]`, `[manifest]` and `[audit]`.
+//! `[sandbox]` and `[memory]`.
 
-use std::slice;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use wire::LayerName;
 
-use super::document::KeyPath;
+use super::Memory;
+use super::bounds::{Bounds as _, bounds};
 use super::error::ConfigError;
-use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
-use super::values::Values;
-use super::{Audit, AuditTo, Limits, Manifest, Memory, RecyclePolicy, Required, Sandbox};
+use super::key::Key;
+use super::raw::RawSandbox;
+use super::units::{GIB, HOUR, KIB, MIB, MILLI, MINUTE, SECOND};
+use super::words::{Words, layers};
 
-const MILLI: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
+/// The `[sandbox]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandbox {
+    /// Warm worker processes, 1 to 8 and at most [`Limits::runs`].
+    pub workers: usize,
+    /// Wear at which a worker is replaced.
+    pub wear: RecyclePolicy,
+    /// Sandbox layers without which no script runs.
+    pub require: Vec<LayerName>,
+    /// Limits of one run.
+    pub limits: Limits,
+}
 
-pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
-    let key = KeyPath::root("sandbox");
-    let limits = limits(values, &key.key("limits"), raw.limits)?;
-    let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
-    let wear = RecyclePolicy {
-        scripts: values.count(&key.key("worker_scripts"), raw.worker_scripts, 500, 1..=1_000_000)?.into(),
-        age: values.duration(&key.key("worker_age"), raw.worker_age, 30 * MINUTE, SECOND..=24 * HOUR)?,
-        growth: values.size(&key.key("worker_growth"), raw.worker_growth, 128 << 20, MIB..=1024 * MIB)? as u64,
-    };
-    let key = key.key("workers");
-    let given = raw.workers.is_some();
-    let mut workers = values.count(&key, raw.workers, 2, 1..=8)? as usize;
-    if workers > limits.runs {
-        if given {
-            let message = format!("more workers than runs at once ({})", limits.runs);
-            return Err(values.document.at_value(&key, message).with_hint("raise sandbox.limits.runs"));
-        }
-        workers = limits.runs;
+/// Wear of a worker at which it is replaced, before its next script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecyclePolicy {
+    /// Scripts that it has run.
+    pub scripts: u64,
+    /// Age.
+    pub age: Duration,
+    /// Memory kept between scripts beyond what it had when it was new, in bytes.
+    pub growth: u64,
+}
+
+impl Default for RecyclePolicy {
+    fn default() -> Self {
+        Self { scripts: 500, age: 30 * MINUTE, growth: 128 << 20 }
     }
-    Ok(Sandbox { workers, wear, require, limits })
 }
 
-/// Names of layers; `all` stands for every layer.
-fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<LayerName>, ConfigError> {
-    let words = layers();
-    let mut required = Vec::new();
-    for (index, name) in raw.into_iter().enumerate() {
-        required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { workers: 2, wear: RecyclePolicy::default(), require: Vec::new(), limits: Limits::default() }
     }
-    required.sort_unstable();
-    required.dedup();
-    Ok(required)
 }
 
-/// Values of `require`.
-pub(super) fn layers() -> Vec<(&'static str, &'static [LayerName])> {
-    let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
-    words.chain([("all", LayerName::ALL.as_slice())]).collect()
+bounds! {
+    /// The `[sandbox.limits]` table. No value means "unlimited".
+    Limits from RawLimits {
+        /// CPU time of the script itself.
+        cpu as cpu: duration Duration = 5 * SECOND, 10 * MILLI..=10 * MINUTE;
+        /// Wall clock of a run, including tool time.
+        wall as wall: duration Duration = 2 * MINUTE, 100 * MILLI..=HOUR;
+        /// Wall clock of a run in the background.
+        background_wall as background_wall: duration Duration = HOUR, 100 * MILLI..=24 * HOUR;
+        /// Heap of the engine, buffers included.
+        heap as heap_bytes: size u64 = 64 << 20, 8 * MIB..=4 * GIB;
+        /// Length of a script.
+        code as code_bytes: size usize = 64 << 10, KIB..=MIB;
+        /// Captured output of a run.
+        output as output_bytes: size usize = 256 << 10, KIB..=16 * MIB;
+        /// Tool calls of a run.
+        calls as calls: count u32 = 1_000, 1..=10_000;
+        /// Concurrent tool calls of a run.
+        concurrency as concurrency: count usize = 8, 1..=64;
+        /// Arguments of one call, as JSON.
+        args as args_bytes: size usize = 1 << 20, KIB..=16 * MIB;
+        /// Text of one tool's answer.
+        answer as answer_bytes: size usize = 10 << 20, KIB..=64 * MIB;
+        /// Binary content of one tool's answer.
+        binary as binary_bytes: size usize = 1 << 20, KIB..=64 * MIB;
+        /// Concurrent runs.
+        runs as runs: count usize = 8, 1..=64;
+        /// Runs in the queue; zero refuses at once.
+        queue as queue: count usize = 64, 0..=1_024;
+        /// Tokens of an `execute` answer; a larger value is stored under `/results/`.
+        result_tokens as result_tokens: count usize = 4_000, 100..=1_000_000;
+        /// Entries of a session's stash.
+        stash_entries as stash_entries: count usize = 1_000, 1..=100_000;
+        /// Keys and values of a session's stash.
+        stash as stash_bytes: size usize = 16 << 20, KIB..=GIB;
+        /// A value of the stash, as JSON.
+        stash_value as stash_value_bytes: size usize = 4 << 20, KIB..=16 * MIB;
+    }
 }
 
-fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {
-    let default = Limits::default();
-    let key = |name| table.key(name);
-    let count = |name, raw, default: usize, range| {
-        values.count(&key(name), raw, u32::try_from(default).unwrap_or(u32::MAX), range).map(|count| count as usize)
-    };
-    let heap = usize::try_from(default.heap_bytes).unwrap_or(usize::MAX);
-    let limits = Limits {
-        cpu: values.duration(&key("cpu"), raw.cpu, default.cpu, 10 * MILLI..=10 * MINUTE)?,
-        wall: values.duration(&key("wall"), raw.wall, default.wall, 100 * MILLI..=HOUR)?,
-        background_wall: values.duration(
-            &key("background_wall"),
-            raw.background_wall,
-            default.background_wall,
-            100 * MILLI..=24 * HOUR,
-        )?,
-        heap_bytes: values.size(&key("heap"), raw.heap, heap, 8 * MIB..=4096 * MIB)? as u64,
-        code_bytes: values.size(&key("code"), raw.code, default.code_bytes, KIB..=MIB)?,
-        output_bytes: values.size(&key("output"), raw.output, default.output_bytes, KIB..=16 * MIB)?,
-        calls: values.count(&key("calls"), raw.calls, default.calls, 1..=10_000)?,
-        concurrency: count("concurrency", raw.concurrency, default.concurrency, 1..=64)?,
-        args_bytes: values.size(&key("args"), raw.args, default.args_bytes, KIB..=16 * MIB)?,
-        answer_bytes: values.size(&key("answer"), raw.answer, default.answer_bytes, KIB..=64 * MIB)?,
-        binary_bytes: values.size(&key("binary"), raw.binary, default.binary_bytes, KIB..=64 * MIB)?,
-        runs: count("runs", raw.runs, default.runs, 1..=64)?,
-        queue: count("queue", raw.queue, default.queue, 0..=1_024)?,
-        result_tokens: count("result_tokens", raw.result_tokens, default.result_tokens, 100..=1_000_000)?,
-        stash_entries: count("stash_entries", raw.stash_entries, default.stash_entries, 1..=100_000)?,
-        stash_bytes: values.size(&key("stash"), raw.stash, default.stash_bytes, KIB..=1024 * MIB)?,
-        stash_value_bytes: values.size(
-            &key("stash_value"),
-            raw.stash_value,
-            default.stash_value_bytes,
-            KIB..=16 * MIB,
-        )?,
-    };
+impl Limits {
+    /// Limits of a run that are lower than the defaults, in words for a script's author; `None` if none is.
+    #[must_use]
+    pub fn lowered(&self) -> Option<String> {
+        let usual = Self::default();
+        let time = |limit: Duration| humantime::format_duration(limit).to_string();
+        let size =
+            |bytes: u64| if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) };
+        let told = [
+            (self.calls < usual.calls).then(|| format!("{} calls", self.calls)),
+            (self.wall < usual.wall).then(|| time(self.wall)),
+            (self.cpu < usual.cpu).then(|| format!("{} of CPU", time(self.cpu))),
+            (self.heap_bytes < usual.heap_bytes).then(|| format!("{} of memory", size(self.heap_bytes))),
+            (self.args_bytes < usual.args_bytes)
+                .then(|| format!("{} of arguments a call", size(self.args_bytes as u64))),
+            (self.output_bytes < usual.output_bytes).then(|| format!("{} of output", size(self.output_bytes as u64))),
+            (self.code_bytes < usual.code_bytes).then(|| format!("{} of code", size(self.code_bytes as u64))),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        (!told.is_empty()).then(|| format!("Limits of a script here: {}.", told.join(", ")))
+    }
+}
+
+pub(super) fn sandbox(key: &Key<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
+    let limits = Limits::read(&key.key("limits"), raw.limits)?;
     if limits.cpu > limits.wall {
         let message = "more CPU time than wall clock (sandbox.limits.wall)";
-        return Err(values.document.at_value(&key("cpu"), message));
+        return Err(key.key("limits").key("cpu").at_value(message));
     }
-    Ok(limits)
+    let required = key.key("require").word_list(raw.require)?;
+    let require: BTreeSet<LayerName> = required.into_iter().flatten().copied().collect();
+    let usual = Sandbox::default();
+    let wear = RecyclePolicy {
+        scripts: key.key("worker_scripts").count(raw.worker_scripts, 1..=1_000_000)?.unwrap_or(usual.wear.scripts),
+        age: key.key("worker_age").duration(raw.worker_age, SECOND..=24 * HOUR)?.unwrap_or(usual.wear.age),
+        growth: key.key("worker_growth").size(raw.worker_growth, MIB..=GIB)?.unwrap_or(usual.wear.growth),
+    };
+    let key = key.key("workers");
+    let given = key.count(raw.workers, 1..=8)?;
+    if given.is_some_and(|workers| workers > limits.runs) {
+        let error = key.at_value(format!("more workers than runs at once ({})", limits.runs));
+        return Err(error.with_hint("raise sandbox.limits.runs"));
+    }
+    let workers = given.unwrap_or(usual.workers.min(limits.runs));
+    Ok(Sandbox { workers, wear, require: require.into_iter().collect(), limits })
 }
 
-pub(super) fn memory(values: Values<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
-    let (key, default) = (KeyPath::root("memory"), Memory::default());
-    let size = |name, raw, default, range| values.size(&key.key(name), raw, default, range);
-    let memory = Memory {
-        answers: size("answers", raw.answers, default.answers, 16 * MIB..=65_536 * MIB)?,
-        results: size("results", raw.results, default.results, MIB..=65_536 * MIB)?,
-        lists: size("lists", raw.lists, default.lists, MIB..=4096 * MIB)?,
-        list: size("list", raw.list, default.list.min(default.lists), 64 * KIB..=1024 * MIB)?,
-    };
+/// Layers by one word: `all` stands for every layer.
+pub(super) type Layers = &'static [LayerName];
+
+impl Words for Layers {
+    fn words() -> Vec<(&'static str, Self)> {
+        layers(&LayerName::ALL, |layer| layer.as_str())
+    }
+}
+
+bounds! {
+    for Memory from RawMemory {
+        answers as answers: size, 16 * MIB..=64 * GIB;
+        results as results: size, MIB..=64 * GIB;
+        lists as lists: size, MIB..=4 * GIB;
+        list as list: size, 64 * KIB..=GIB;
+    }
+}
+
+pub(super) fn memory(key: &Key<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
+    let memory = Memory::read(key, raw)?;
     if memory.list > memory.lists {
         let message = format!("more than the lists of all servers may take ({} bytes)", memory.lists);
-        return Err(values.document.at_value(&key.key("list"), message).with_hint("raise memory.lists"));
+        return Err(key.key("list").at_value(message).with_hint("raise memory.lists"));
     }
     Ok(memory)
-}
-
-/// Values of `audit.to`.
-pub(super) const AUDIT_WORDS: &[(&str, AuditTo)] =
-    &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
-
-pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
-    let key = KeyPath::root("audit");
-    let default = Audit::default();
-    // A configured destination makes records required; by default the log gets records that the file cannot take.
-    let is_wanted = raw.path.is_some() || raw.to.as_deref() == Some("file");
-    let path = match raw.path {
-        Some(path) => Some(values.path(&key.key("path"), path)?),
-        None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
-    };
-    let usual = if path.is_some() { AuditTo::File } else { default.to };
-    let to = values.word(&key.key("to"), raw.to, AUDIT_WORDS)?.unwrap_or(usual);
-    Ok(Audit {
-        to,
-        path,
-        max_bytes: values.size(&key.key("max_size"), raw.max_size, default.max_bytes, 64 * KIB..=4096 * MIB)?,
-        keep: values.count(&key.key("keep"), raw.keep, default.keep, 1..=1000)?,
-        fsync: raw.fsync.unwrap_or(default.fsync),
-        required: match raw.required.or(is_wanted.then_some(true)) {
-            Some(true) => Required::Calls,
-            Some(false) => Required::Nothing,
-            None => Required::Writes,
-        },
-    })
-}
-
-/// Values of `pin_accept`.
-pub(super) const PIN_ACCEPT: &[(&str, ())] = &[("text", ())];
-
-pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
-    let key = KeyPath::root("manifest");
-    let refresh = raw
-        .refresh
-        .map(|given| values.duration(&key.key("refresh"), Some(given), MINUTE, SECOND..=24 * HOUR))
-        .transpose()?;
-    let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
-    let pin_first_use = raw.pin_first_use.unwrap_or_default();
-    if pin_first_use && pin.is_some() {
-        let message = "what is pinned by `pin` is not pinned by its first use";
-        let hint = "remove one of the two";
-        return Err(values.document.at_value(&key.key("pin_first_use"), message).with_hint(hint));
-    }
-    let mut accepts_text = false;
-    for (index, word) in raw.pin_accept.into_iter().flatten().enumerate() {
-        accepts_text |= values.word(&key.key("pin_accept").index(index), word, PIN_ACCEPT)?.is_some();
-    }
-    if accepts_text && !pin_first_use && pin.is_none() {
-        let message = "nothing is pinned";
-        let hint = "set `pin` or `pin_first_use` too";
-        return Err(values.document.at_value(&key.key("pin_accept"), message).with_hint(hint));
-    }
-    let state_folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| pin_first_use);
-    let cache = match raw.cache {
-        Some(off) if off == "off" => None,
-        Some(path) => Some(values.path(&key.key("cache"), path)?),
-        None => values.own_folder("XDG_CACHE_HOME", ".cache"),
-    };
-    let starts = values.count(&key.key("startup_concurrency"), raw.startup_concurrency, 16, 1..=1_000)?;
-    let observe = raw.observe.unwrap_or(true);
-    let startup_concurrency = starts as usize;
-    Ok(Manifest { refresh, pin, pin_first_use, accepts_text, state_folder, cache, startup_concurrency, observe })
 }

@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, confinement, daemon, oauth, policy, profiles, sandbox, scripts, server, share, transport, units};
+use super::units;
 
 /// Address of the schema of the newest release.
 pub const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -34,10 +34,11 @@ pub fn schema() -> String {
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
-/// Removes `null`, which TOML does not have, and formats of integers, which TOML fixes.
+/// Removes `null`, which TOML does not have, and formats of numbers, which TOML fixes.
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
+            object.values_mut().for_each(without_null);
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|kind| kind != "null");
                 if let [only] = types.as_slice() {
@@ -53,8 +54,7 @@ fn without_null(schema: &mut Value) {
                     object.extend(only);
                 }
             }
-            object.retain(|key, value| !(key == "default" && value.is_null() || key == "format" && value == "int64"));
-            object.values_mut().for_each(without_null);
+            object.retain(|key, value| !(key == "default" && value.is_null() || key == "format"));
         }
         Value::Array(items) => items.iter_mut().for_each(without_null),
         _ => {}
@@ -127,62 +127,8 @@ pub(super) fn names<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) ->
     })
 }
 
-fn word<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
+/// Schema of one of a few words.
+pub(super) fn word<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
     let words: Vec<&str> = words.collect();
     json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": REFERENCE }] })
-}
-
-macro_rules! words {
-    ($($name:ident: $table:expr;)*) => {
-        $(
-            /// Schema of one of a few words.
-            pub(super) fn $name(_: &mut SchemaGenerator) -> Schema {
-                word($table.iter().map(|(word, _)| *word))
-            }
-        )*
-    };
-}
-
-words! {
-    kind: transport::KINDS;
-    binding: server::BINDINGS;
-    start: server::STARTS;
-    share: share::SHARES;
-    preset: confinement::PRESETS;
-    network: confinement::NETWORKS;
-    approval: policy::APPROVALS;
-    expose: profiles::EXPOSES;
-    relay: policy::RELAYS;
-    isolation: policy::ISOLATIONS;
-    action: policy::ACTIONS;
-    login: auth::KINDS;
-    audit_to: sandbox::AUDIT_WORDS;
-    daemon_start: daemon::STARTS;
-    results: super::RESULTS;
-    script_approval: scripts::APPROVALS;
-    script_returns: scripts::RETURNS;
-}
-
-/// Schema of a list of sandbox layers.
-pub(super) fn layers(_: &mut SchemaGenerator) -> Schema {
-    let word = word(sandbox::layers().iter().map(|(name, _)| *name));
-    json_schema!({ "type": "array", "items": word })
-}
-
-/// Schema of a list of changes that a pin accepts.
-pub(super) fn pin_accept(_: &mut SchemaGenerator) -> Schema {
-    let word = word(sandbox::PIN_ACCEPT.iter().map(|(word, ())| *word));
-    json_schema!({ "type": "array", "items": word })
-}
-
-/// Schema of a list of layers of a server's sandbox.
-pub(super) fn server_layers(_: &mut SchemaGenerator) -> Schema {
-    let word = word(confinement::layers().iter().map(|(name, _)| *name));
-    json_schema!({ "type": "array", "items": word })
-}
-
-/// Schema of a list of signature algorithms.
-pub(super) fn algorithms(_: &mut SchemaGenerator) -> Schema {
-    let word = word(oauth::ALGORITHMS.iter().map(|(name, _)| *name));
-    json_schema!({ "type": "array", "items": word })
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawScript, RawScripts};
-use super::values::Values;
+use super::words::words;
 
 /// Name of the server whose tools are scripts.
 pub const SCRIPTS_SERVER: &str = "scripts";
@@ -73,43 +73,33 @@ pub enum Returns {
     Clean,
 }
 
-/// Values of `approval`.
-pub(super) const APPROVALS: &[(&str, ScriptApproval)] =
-    &[("each", ScriptApproval::Each), ("once", ScriptApproval::Once), ("never", ScriptApproval::Never)];
-/// Values of `returns`.
-pub(super) const RETURNS: &[(&str, Returns)] = &[("labelled", Returns::Labelled), ("clean", Returns::Clean)];
+words!(ScriptApproval: "each" = Each, "once" = Once, "never" = Never);
+words!(Returns: "labelled" = Labelled, "clean" = Clean);
 
-pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, ConfigError> {
-    let root = KeyPath::root("scripts");
+pub(super) fn scripts(root: &Key<'_>, raw: RawScripts) -> Result<Scripts, ConfigError> {
     let RawScripts { path, unlocked, proposals, tools } = raw;
-    let path = path.map(|path| values.path(&root.key("path"), path)).transpose()?;
-    if path.is_none()
-        && let Some(key) =
-            [("unlocked", unlocked.is_some()), ("proposals", proposals.is_some()), ("tools", !tools.is_empty())]
-                .iter()
-                .find(|(_, is_given)| *is_given)
-    {
-        let error = values.document.at_key(&root.key(key.0), "there is no folder of scripts");
+    let path = path.map(|path| root.key("path").path(path)).transpose()?;
+    let others = [("unlocked", unlocked.is_some()), ("proposals", proposals.is_some()), ("tools", !tools.is_empty())];
+    if let (None, Some((name, _))) = (&path, others.iter().find(|(_, is_given)| *is_given)) {
+        let error = root.key(name).at_key("there is no folder of scripts");
         return Err(error.with_hint("name it: `path = \"scripts/\"`"));
     }
     let proposals = proposals.unwrap_or(false);
     if proposals && path.as_deref().and_then(beside).is_none() {
-        let error = values.document.at_value(&root.key("path"), "no folder of proposals can be beside this one");
+        let error = root.key("path").at_value("no folder of proposals can be beside this one");
         return Err(error.with_hint("name a folder below another one, and not `proposals`: \"scripts/\""));
     }
-    let mut rules = BTreeMap::new();
-    for (name, raw) in tools {
-        let key = root.key("tools").key(&name);
-        if !name.split('/').all(stubgen::is_tool_ident) {
-            let error = values.document.at_key(&key, "not the name of a script");
+    let tools = root.key("tools").entries(tools, |key, raw| {
+        if !key.name().split('/').all(stubgen::is_tool_ident) {
+            let error = key.at_key("not the name of a script");
             return Err(
                 error.with_hint("write the path below the folder without extension: refund, \"billing/refund\"")
             );
         }
-        rules.insert(name, rule(&values, &key, raw)?);
-    }
-    let lock = path.as_ref().map_or_else(PathBuf::new, |_| values.base.join(SCRIPTS_LOCK));
-    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), proposals, tools: rules })
+        rule(key, raw)
+    })?;
+    let lock = path.as_ref().map_or_else(PathBuf::new, |_| root.base.join(SCRIPTS_LOCK));
+    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), proposals, tools })
 }
 
 /// Folder of the proposals to a folder of scripts; `None` where there is no place for one.
@@ -118,34 +108,27 @@ fn beside(scripts: &Path) -> Option<PathBuf> {
     scripts.file_name().filter(|name| !name.eq_ignore_ascii_case(PROPOSALS)).map(|_| scripts.with_file_name(PROPOSALS))
 }
 
-fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {
-    let RawScript { as_tool, approval, returns, calls } = raw;
-    let approval = values.word(&key.key("approval"), approval, APPROVALS)?.unwrap_or_default();
-    let returns = values.word(&key.key("returns"), returns, RETURNS)?.unwrap_or_default();
-    let calls = calls.map(|given| values.count(&key.key("calls"), Some(given), 1, 1..=1_000_000)).transpose()?;
-    Ok(ScriptRule { as_tool: as_tool.unwrap_or(false), approval, returns, calls })
+fn rule(key: &Key<'_>, raw: RawScript) -> Result<ScriptRule, ConfigError> {
+    Ok(ScriptRule {
+        as_tool: raw.as_tool.unwrap_or(false),
+        approval: key.key("approval").word(raw.approval)?.unwrap_or_default(),
+        returns: key.key("returns").word(raw.returns)?.unwrap_or_default(),
+        calls: key.key("calls").count(raw.calls, 1..=1_000_000)?,
+    })
 }
 
 /// Parses `only_from`: wire names of scripts.
-pub(super) fn only_from(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: Option<Vec<String>>,
-) -> Result<Option<BTreeSet<String>>, ConfigError> {
+pub(super) fn only_from(key: &Key<'_>, raw: Vec<String>) -> Result<BTreeSet<String>, ConfigError> {
     const FORM: &str = "write `only_from = [\"scripts.NAME\"]`; `deny` takes a tool away from all";
-    let Some(raw) = raw else { return Ok(None) };
     if raw.is_empty() {
-        return Err(values.document.at_value(key, "lists no script").with_hint(FORM));
+        return Err(key.at_value("lists no script").with_hint(FORM));
     }
-    let mut names = BTreeSet::new();
-    for (index, entry) in raw.into_iter().enumerate() {
-        let key = key.index(index);
-        let entry = values.filled(&key, entry)?.text;
+    key.each(Some(raw), |key, entry| {
+        let entry = key.filled(entry)?;
         let name = entry.strip_prefix(SCRIPTS_SERVER).and_then(|rest| rest.strip_prefix('.'));
         match name.filter(|name| name.split('/').all(stubgen::is_tool_ident)) {
-            Some(name) => names.insert(name.to_owned()),
-            None => return Err(values.document.at_value(&key, "not a script").with_hint(FORM)),
-        };
-    }
-    Ok(Some(names))
+            Some(name) => Ok(name.to_owned()),
+            None => Err(key.at_value("not a script").with_hint(FORM)),
+        }
+    })
 }

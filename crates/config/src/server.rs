@@ -1,23 +1,141 @@
 //! One `[servers.<name>]` entry.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::auth::auth;
+use super::bounds::{Bounds as _, bounds};
 use super::confinement::confinement;
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::http::is_client_name;
+use super::key::Key;
 use super::patterns::Patterns;
-use super::raw::{RawBreaker, RawServer, RawTool};
-use super::share::{SHARES, Share};
-use super::spending;
+use super::raw::{RawServer, RawTool};
+use super::share::Share;
 use super::transport::transport;
-use super::values::Values;
+use super::units::{DAY, HOUR, MILLI, MINUTE, SECOND};
+use super::words::words;
 use super::{
-    Access, Amount, Approval, Auth, Binding, Breaker, Override, Relays, Server, Start, ToolRule, Transport, overrides,
-    policy,
+    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, ToolRule, Transport, overrides, spending,
 };
+
+/// One `[servers.<name>]` entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Transport.
+    pub transport: Transport,
+    /// One line for `ls /`, in place of the server's own description.
+    pub description: Option<String>,
+    /// False disables the entry. Its texts stay as written, references such as `${VAR}` included, and the values of
+    /// `env` and `headers` are dropped: nothing may be started from it.
+    pub enabled: bool,
+    /// Timeout of a call since it began, or since the server last reported progress.
+    pub timeout: Duration,
+    /// Total timeout of a call; at least `timeout`.
+    pub max_timeout: Duration,
+    /// Timeout of start, handshake and tool list.
+    pub connect_timeout: Duration,
+    /// False starts or reaches it once only: what fails or ends stays so.
+    pub reconnect: bool,
+    /// Longest delay between attempts to connect for calls; the background waits up to four times as long.
+    pub max_reconnect_backoff: Duration,
+    /// Circuit breaker.
+    pub breaker: Breaker,
+    /// Category → its tools; empty derives categories from the names.
+    pub categories: BTreeMap<String, Patterns>,
+    /// Tools that agents may see and call.
+    pub access: Access,
+    /// Files that listings and search hits point at.
+    pub binding: Binding,
+    /// Time of the start.
+    pub start: Start,
+    /// Idle time after which it is stopped; the next call starts it again. `None` keeps it running.
+    pub idle_stop: Option<Duration>,
+    /// Clients that share one instance of it.
+    pub share: Share,
+    /// Authentication.
+    pub auth: Auth,
+    /// Rate limit.
+    pub rate: Option<Rate>,
+    /// Price of a call, unless a rule of its tool sets one.
+    pub cost: Amount,
+    /// Approval of calls of its tools and of reads of its resources and prompts.
+    pub approval: Approval,
+    /// Its questions that reach the client.
+    pub relays: Relays,
+    /// Rules for some of its tools.
+    pub tools: Vec<ToolRule>,
+    /// How tools are shown and called in place of its own definitions, by its name.
+    pub overrides: BTreeMap<String, Override>,
+    /// True if a rule of this entry that matches nothing holds no tools.
+    pub allow_unmatched: bool,
+    /// Rights of its process; `None` does not confine it.
+    pub sandbox: Option<Confinement>,
+}
+
+impl Server {
+    /// Its credentials.
+    pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let (given, more) = match &self.transport {
+            Transport::Stdio { env, .. } => (env, None),
+            Transport::Http { headers, .. } => (headers, None),
+            Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
+        };
+        let oauth = match &self.auth {
+            Auth::Login(oauth) | Auth::ClientCredentials(oauth) => oauth.client_secret.as_ref(),
+            Auth::None => None,
+        };
+        given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
+    }
+
+    /// True if some of its credentials are kept outside of the configuration.
+    #[must_use]
+    pub fn has_kept_secrets(&self) -> bool {
+        self.credentials().any(|credential| credential.source().is_some())
+    }
+}
+
+bounds! {
+    /// Circuit breaker of a server.
+    #[derive(Copy)]
+    Breaker from RawBreaker {
+        /// Consecutive faults that open it.
+        faults as faults: count u32 = 5, 1..=1000;
+        /// First duration of the open state; each failed probe doubles it, up to two minutes.
+        pause as pause: duration Duration = 5 * SECOND, 100 * MILLI..=2 * MINUTE;
+    }
+}
+
+/// Files that listings and search hits of a server point at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Binding {
+    /// One stub file per tool.
+    Tool,
+    /// The whole server in one `__init__.pyi`.
+    Server,
+    /// Chosen by the size of the server.
+    #[default]
+    Auto,
+}
+
+/// Tools of a server that agents may see and call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Only these; `None` means all.
+    pub allow: Option<Patterns>,
+    /// Never these, whatever `allow` says.
+    pub deny: Patterns,
+}
+
+/// Start of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the gateway.
+    #[default]
+    Eager,
+    /// At the first call, if its last listing is cached; else at once, to be listed.
+    Lazy,
+}
 
 /// Names beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
@@ -29,7 +147,6 @@ const CALL: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(30);
 const BACKOFF: Duration = Duration::from_secs(30);
 const MAX_CALL: Duration = Duration::from_secs(600);
-const IDLE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 impl Server {
     /// An enabled server with this transport, and defaults for everything else.
@@ -65,77 +182,61 @@ impl Server {
 }
 
 /// Checks an entry and resolves its types.
-pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> Result<Server, ConfigError> {
-    let key = KeyPath::root("servers").key(name);
-    check_name(&values, &key, name, "server", ROOT_NAMES)?;
+pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, ConfigError> {
+    check_name(&key, "server", ROOT_NAMES)?;
     let enabled = raw.enabled.unwrap_or(true);
-    let reconnect = raw.reconnect.unwrap_or(true);
     if !enabled {
-        values.env = None;
+        key.env = None;
     }
-    let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
-    let timeout = values.duration(&key.key("timeout"), raw.timeout.take(), CALL, range.clone())?;
-    let max_timeout =
-        values.duration(&key.key("max_timeout"), raw.max_timeout.take(), MAX_CALL.max(timeout), range.clone())?;
+    let key = &key;
+    let duration = |name: &str, raw, least| key.key(name).duration(raw, least..=HOUR);
+    let timeout = duration("timeout", raw.timeout.take(), 10 * MILLI)?.unwrap_or(CALL);
+    let max_timeout = duration("max_timeout", raw.max_timeout.take(), 10 * MILLI)?.unwrap_or(MAX_CALL.max(timeout));
     if max_timeout < timeout {
-        let error = values.document.at_value(&key.key("max_timeout"), "shorter than `timeout`");
+        let error = key.key("max_timeout").at_value("shorter than `timeout`");
         return Err(error.with_hint("it bounds what progress can make of `timeout`"));
     }
-    let connect_timeout = values.duration(&key.key("connect_timeout"), raw.connect_timeout.take(), CONNECT, range)?;
-    let backoff = Duration::from_millis(500)..=Duration::from_secs(3_600);
-    let max_reconnect_backoff =
-        values.duration(&key.key("max_reconnect_backoff"), raw.max_reconnect_backoff.take(), BACKOFF, backoff)?;
-    let breaker = breaker(&values, &key.key("breaker"), std::mem::take(&mut raw.breaker))?;
-    let binding = values.word(&key.key("binding"), raw.binding.take(), BINDINGS)?.unwrap_or_default();
-    let start = values.word(&key.key("start"), raw.start.take(), STARTS)?.unwrap_or_default();
-    let idle_stop = raw
-        .idle_stop
-        .take()
-        .map(|given| values.duration(&key.key("idle_stop"), Some(given), CALL, IDLE))
-        .transpose()?;
-    let share = values.word(&key.key("share"), raw.share.take(), SHARES)?;
-    let description = match raw.description.take() {
-        Some(text) => Some(values.text(&key.key("description"), text)?.text).filter(|text| !text.trim().is_empty()),
-        None => None,
-    };
-    let categories = categories(&values, &key.key("categories"), std::mem::take(&mut raw.categories))?;
+    let connect_timeout = duration("connect_timeout", raw.connect_timeout.take(), 10 * MILLI)?;
+    let max_reconnect_backoff = duration("max_reconnect_backoff", raw.max_reconnect_backoff.take(), 500 * MILLI)?;
+    let breaker = Breaker::read(&key.key("breaker"), std::mem::take(&mut raw.breaker))?;
+    let binding = key.key("binding").word(raw.binding.take())?;
+    let start = key.key("start").word(raw.start.take())?;
+    let idle_stop = key.key("idle_stop").duration(raw.idle_stop.take(), SECOND..=DAY)?;
+    let share = key.key("share").word(raw.share.take())?;
+    let description = key.key("description").text(raw.description.take().unwrap_or_default())?.text;
+    let categories = key.key("categories").entries(std::mem::take(&mut raw.categories), category)?;
+    let patterns = |name: &str, list| Patterns::parse(&key.key(name), list);
     let access = Access {
-        allow: raw.allow.take().map(|list| Patterns::parse(&values, &key.key("allow"), list)).transpose()?,
-        deny: Patterns::parse(&values, &key.key("deny"), raw.deny.take().unwrap_or_default())?,
+        allow: raw.allow.take().map(|list| patterns("allow", list)).transpose()?,
+        deny: patterns("deny", raw.deny.take().unwrap_or_default())?,
     };
-    let rate = spending::rate(&values, &key.key("rate"), raw.rate.take())?;
-    let cost = spending::cost(&values, &key.key("cost"), raw.cost.take())?.unwrap_or(Amount::ONE);
-    let (tools, overrides) = tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
-    overrides::check_names(&values, &key, &overrides, &access, &tools)?;
-    let approval = policy::approval(&values, &key, raw.approval.take())?.unwrap_or_default();
+    let rate = spending::rate(key, raw.rate.take())?;
+    let cost = spending::cost(key, raw.cost.take())?.unwrap_or(Amount::ONE);
+    let (tools, overrides) = tools(&key.key("tools"), std::mem::take(&mut raw.tools))?;
+    overrides::check_names(key, &overrides, &access, &tools)?;
+    let approval = key.key("approval").word(raw.approval.take())?.unwrap_or_default();
     let relays = Relays {
-        elicitation: policy::relay(&values, &key.key("elicitation"), raw.elicitation.take())?,
-        sampling: policy::relay(&values, &key.key("sampling"), raw.sampling.take())?,
+        elicitation: key.key("elicitation").word(raw.elicitation.take())?.unwrap_or_default(),
+        sampling: key.key("sampling").word(raw.sampling.take())?.unwrap_or_default(),
     };
-    let allow_unmatched = raw.allow_unmatched.take().unwrap_or_default();
-    let login = raw.auth.take();
-    let sandbox = raw.sandbox.take();
-    let transport = transport(&values, &key, raw)?;
-    let sandbox = confinement(&values, &key.key("sandbox"), sandbox, &transport)?;
-    let auth = auth(&values, &key, login, &transport)?;
-    let share = share.unwrap_or_else(|| Share::of(&transport));
+    let (login, sandbox) = (raw.auth.take(), raw.sandbox.take());
+    let (reconnect, allow_unmatched) = (raw.reconnect.unwrap_or(true), raw.allow_unmatched.unwrap_or_default());
+    let transport = transport(key, raw)?;
     Ok(Server {
-        transport,
-        description,
+        description: Some(description).filter(|text| !text.trim().is_empty()),
         enabled,
         timeout,
         max_timeout,
-        connect_timeout,
+        connect_timeout: connect_timeout.unwrap_or(CONNECT),
         reconnect,
-        max_reconnect_backoff,
+        max_reconnect_backoff: max_reconnect_backoff.unwrap_or(BACKOFF),
         breaker,
         categories,
         access,
-        binding,
-        start,
+        binding: binding.unwrap_or_default(),
+        start: start.unwrap_or_default(),
         idle_stop,
-        share,
-        auth,
+        share: share.unwrap_or_else(|| Share::of(&transport)),
         rate,
         cost,
         approval,
@@ -143,21 +244,22 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         tools,
         overrides,
         allow_unmatched,
-        sandbox,
+        sandbox: confinement(&key.key("sandbox"), sandbox, &transport)?,
+        auth: auth(&key.key("auth"), login, &transport)?,
+        transport,
     })
 }
 
 /// Parses the entries of `[servers.<name>.tools]`: rules for tools, and overrides of their definitions.
 fn tools(
-    values: &Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     raw: BTreeMap<String, RawTool>,
 ) -> Result<(Vec<ToolRule>, BTreeMap<String, Override>), ConfigError> {
     let (mut rules, mut found) = (Vec::new(), BTreeMap::new());
     for (tool, mut raw) in raw {
         let key = key.key(&tool);
-        let by = overrides::parse(values, &key, &tool, &mut raw)?;
-        let rule = spending::tool(values, &key, &tool, raw)?;
+        let by = overrides::parse(&key, &mut raw)?;
+        let rule = spending::tool(&key, raw)?;
         let Some(by) = by else {
             rules.push(rule);
             continue;
@@ -170,51 +272,26 @@ fn tools(
     Ok((rules, found))
 }
 
-fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breaker, ConfigError> {
-    let Breaker { faults, pause } = Breaker::default();
-    let pauses = Duration::from_millis(100)..=Duration::from_secs(120);
-    Ok(Breaker {
-        faults: values.count(&key.key("faults"), raw.faults, faults, 1..=1000)?,
-        pause: values.duration(&key.key("pause"), raw.pause, pause, pauses)?,
-    })
-}
-
-/// Values of `start`.
-pub(super) const STARTS: &[(&str, Start)] = &[("eager", Start::Eager), ("lazy", Start::Lazy)];
-
-/// Values of `binding`.
-pub(super) const BINDINGS: &[(&str, Binding)] =
-    &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
+words!(Start: "eager" = Eager, "lazy" = Lazy);
+words!(Binding: "tool" = Tool, "server" = Server, "auto" = Auto);
 
 /// Checks a name that becomes a folder in the virtual filesystem.
-fn check_name(values: &Values<'_>, key: &KeyPath, name: &str, what: &str, taken: &[&str]) -> Result<(), ConfigError> {
-    let valid = name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
-    let fault = |message: String, hint: String| Err(values.document.at_key(key, message).with_hint(hint));
-    if !valid {
+fn check_name(key: &Key<'_>, of: &str, taken: &[&str]) -> Result<(), ConfigError> {
+    if !is_client_name(key.name()) {
         let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
-        fault(format!("not usable as the name of a {what}"), form.to_owned())
-    } else if taken.iter().any(|taken| taken.eq_ignore_ascii_case(name)) {
-        fault(format!("reserved, not usable as the name of a {what}"), format!("reserved are {}", taken.join(", ")))
-    } else {
-        Ok(())
+        return Err(key.at_key(format!("not usable as the name of a {of}")).with_hint(form));
     }
+    if taken.iter().any(|taken| taken.eq_ignore_ascii_case(key.name())) {
+        let error = key.at_key(format!("reserved, not usable as the name of a {of}"));
+        return Err(error.with_hint(format!("reserved are {}", taken.join(", "))));
+    }
+    Ok(())
 }
 
-fn categories(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: BTreeMap<String, Vec<String>>,
-) -> Result<BTreeMap<String, Patterns>, ConfigError> {
-    let mut categories = BTreeMap::new();
-    for (name, tools) in raw {
-        let key = key.key(&name);
-        check_name(values, &key, &name, "category", SERVER_NAMES)?;
-        if tools.is_empty() {
-            return Err(values.document.at_value(&key, "lists no tool"));
-        }
-        categories.insert(name, Patterns::parse(values, &key, tools)?);
+fn category(key: &Key<'_>, tools: Vec<String>) -> Result<Patterns, ConfigError> {
+    check_name(key, "category", SERVER_NAMES)?;
+    match tools.is_empty() {
+        true => Err(key.at_value("lists no tool")),
+        false => Patterns::parse(key, tools),
     }
-    Ok(categories)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Transport;
+use super::words::words;
 use base::principal::{LOCAL, Principal};
 
 /// Clients that share one instance of a server, fewest first.
@@ -19,9 +20,8 @@ pub enum Share {
     All,
 }
 
-/// Values of `share`. Without one it is [`Share::Person`], or [`Share::Session`] for a server of [`SESSION_KEEPERS`].
-pub(super) const SHARES: &[(&str, Share)] =
-    &[("all", Share::All), ("client", Share::Client), ("session", Share::Session)];
+// Without a word it is `Person`, or `Session` for a server of [`SESSION_KEEPERS`].
+words!(Share: "all" = All, "client" = Client, "session" = Session);
 
 /// Packages, programs and images of servers that keep a session, such as an open browser, in their process.
 const SESSION_KEEPERS: &[&str] = &[

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::patterns::{Patterns, PerTool};
-use super::raw::{Number, RawBudgets, RawRate, RawTool};
-use super::values::Values;
-use super::{Approval, policy, scripts};
+use super::raw::{RawBudgets, RawRate, RawTool};
+use super::units::{DAY, MILLI, MINUTE};
+use super::{Approval, scripts};
 
 /// An amount in the operator's unit, in exact millionths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -111,7 +110,7 @@ pub struct Rate {
 }
 
 /// One `[servers.<name>.tools.<pattern>]` entry: rules for some tools of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolRule {
     /// The tools: one name or pattern.
     pub tools: Patterns,
@@ -149,51 +148,45 @@ pub struct Budgets {
 }
 
 /// Parses a table of budgets.
-pub(super) fn budgets(values: Values<'_>, key: &KeyPath, raw: RawBudgets) -> Result<Budgets, ConfigError> {
+pub(super) fn budgets(key: &Key<'_>, raw: RawBudgets) -> Result<Budgets, ConfigError> {
     // Zero would be a budget that forbids everything.
-    let range = Amount(1)..=Amount::MOST;
-    let day = values.amount(&key.key("day"), raw.day, range.clone())?;
-    let folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| day.is_some());
+    let amount = |name: &str, given| key.key(name).amount(given, Amount(1)..=Amount::MOST);
+    let day = amount("day", raw.day)?;
+    let folder = key.state_folder().filter(|_| day.is_some());
     if day.is_some() && folder.is_none() {
-        let error = values.document.at_value(&key.key("day"), "there is no folder to keep what was spent in");
+        let error = key.key("day").at_value("there is no folder to keep what was spent in");
         return Err(error.with_hint("set HOME or XDG_STATE_HOME"));
     }
-    Ok(Budgets {
-        rate: rate(&values, &key.key("rate"), raw.rate)?,
-        run: values.amount(&key.key("run"), raw.run, range.clone())?,
-        session: values.amount(&key.key("session"), raw.session, range)?,
-        day,
-        folder,
-    })
+    let rate = rate(key, raw.rate)?;
+    Ok(Budgets { rate, run: amount("run", raw.run)?, session: amount("session", raw.session)?, day, folder })
 }
 
-/// Price of a server's calls; may be zero.
-pub(super) fn cost(values: &Values<'_>, key: &KeyPath, raw: Option<Number>) -> Result<Option<Amount>, ConfigError> {
-    values.amount(key, raw, Amount::ZERO..=Amount(1_000_000 * MICROS))
+/// Price of calls, of a server or of some of its tools; may be zero.
+pub(super) fn cost(key: &Key<'_>, raw: Option<f64>) -> Result<Option<Amount>, ConfigError> {
+    key.key("cost").amount(raw, Amount::ZERO..=Amount(1_000_000 * MICROS))
 }
 
-pub(super) fn rate(values: &Values<'_>, key: &KeyPath, raw: Option<RawRate>) -> Result<Option<Rate>, ConfigError> {
-    const MINUTE: Duration = Duration::from_secs(60);
-    const PER: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(86_400);
-    let Some(raw) = raw else { return Ok(None) };
-    if raw.calls.is_none() {
-        let error = values.document.at_value(key, "has no `calls`");
-        return Err(error.with_hint("write it like { calls = 60, per = \"1m\" }"));
-    }
-    let calls = values.count(&key.key("calls"), raw.calls, 1, 1..=1_000_000)?;
-    let per = values.duration(&key.key("per"), raw.per, MINUTE, PER)?;
-    let burst = values.count(&key.key("burst"), raw.burst, calls, 1..=1_000_000)?;
+/// Rate limit, of a server, of some of its tools or of a table of budgets.
+pub(super) fn rate(key: &Key<'_>, raw: Option<RawRate>) -> Result<Option<Rate>, ConfigError> {
+    const MOST: u32 = 1_000_000;
+    let (Some(RawRate { calls, per, burst }), key) = (raw, key.key("rate")) else { return Ok(None) };
+    let Some(calls) = key.key("calls").count(calls, 1..=MOST)? else {
+        return Err(key.at_value("has no `calls`").with_hint("write it like { calls = 60, per = \"1m\" }"));
+    };
+    let per = key.key("per").duration(per, 10 * MILLI..=DAY)?.unwrap_or(MINUTE);
+    let burst = key.key("burst").count(burst, 1..=MOST)?.unwrap_or(calls);
     Ok(Some(Rate { calls, per, burst }))
 }
 
 /// Parses the rules of one entry of `[servers.<name>.tools]`.
-pub(super) fn tool(values: &Values<'_>, key: &KeyPath, tools: &str, raw: RawTool) -> Result<ToolRule, ConfigError> {
+pub(super) fn tool(key: &Key<'_>, raw: RawTool) -> Result<ToolRule, ConfigError> {
+    let scripts = |list| scripts::only_from(&key.key("only_from"), list);
     Ok(ToolRule {
-        tools: Patterns::key(values, key, tools.to_owned())?,
-        rate: rate(values, &key.key("rate"), raw.rate)?,
-        cost: cost(values, &key.key("cost"), raw.cost)?,
-        approval: policy::approval(values, key, raw.approval)?,
-        only_from: scripts::only_from(values, &key.key("only_from"), raw.only_from)?,
+        tools: Patterns::key(key)?,
+        rate: rate(key, raw.rate)?,
+        cost: cost(key, raw.cost)?,
+        approval: key.key("approval").word(raw.approval)?,
+        only_from: raw.only_from.map(scripts).transpose()?,
     })
 }
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::policy::Isolation;
 use super::raw::RawState;
-use super::values::Values;
+use super::units::{MILLI, SECOND};
 use super::{Config, Expose};
 use base::address::is_loopback;
 use redact::secret::{self, Secret};
@@ -31,51 +31,44 @@ pub struct Store {
     pub replicas: usize,
 }
 
-pub(super) fn store(values: Values<'_>, raw: RawState) -> Result<Option<Store>, ConfigError> {
-    const LEAST: Duration = Duration::from_millis(50);
-    const MOST: Duration = Duration::from_secs(30);
-    let key = KeyPath::root("state");
+pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, ConfigError> {
     let RawState { url, ca, prefix, timeout, replicas } = raw;
     let Some(url) = url else {
         let others = [("ca", ca.is_some()), ("prefix", prefix.is_some()), ("timeout", timeout.is_some())];
         let others = others.into_iter().chain([("replicas", replicas.is_some())]);
         return match others.into_iter().find(|(_, is_given)| *is_given) {
-            Some((name, _)) => {
-                Err(values.document.at_key(&key.key(name), "there is no store: `url` is missing").with_hint(FORM))
-            }
+            Some((name, _)) => Err(key.key(name).at_key("there is no store: `url` is missing").with_hint(FORM)),
             None => Ok(None),
         };
     };
     let url_key = key.key("url");
-    let text = values.filled(&url_key, url)?.text;
-    let fault = |message: &str, hint: &str| Err(values.document.at_value(&url_key, message).with_hint(hint));
-    if !values.is_open(&text) {
-        let Ok(parsed) = url::Url::parse(&text) else { return fault("not a URL", FORM) };
-        if let Some(password) = parsed.password() {
-            secret::list(password);
-        }
-        match parsed.scheme() {
-            "rediss" => {}
-            "redis" if is_loopback(&parsed) || parsed.password().is_none() => {}
-            "redis" => return fault("a password over plain TCP to another machine", "use rediss://, which encrypts"),
-            _ => return fault("not a redis:// or rediss:// URL", FORM),
-        }
-        if !parsed.has_host() {
-            return fault("no host", FORM);
-        }
+    let text = url_key.filled(url)?;
+    let fault = |message: &str, hint: &str| Err(url_key.at_value(message).with_hint(hint));
+    let Ok(parsed) = url::Url::parse(&text) else { return fault("not a URL", FORM) };
+    if let Some(password) = parsed.password() {
+        secret::list(password);
+    }
+    match parsed.scheme() {
+        "rediss" => {}
+        "redis" if is_loopback(&parsed) || parsed.password().is_none() => {}
+        "redis" => return fault("a password over plain TCP to another machine", "use rediss://, which encrypts"),
+        _ => return fault("not a redis:// or rediss:// URL", FORM),
+    }
+    if !parsed.has_host() {
+        return fault("no host", FORM);
     }
     let prefix = prefix.unwrap_or_else(|| "forgefs".to_owned());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     if prefix.is_empty() || prefix.len() > PREFIX || !prefix.bytes().all(is_plain) {
-        let error = values.document.at_value(&key.key("prefix"), "not usable as the beginning of keys");
+        let error = key.key("prefix").at_value("not usable as the beginning of keys");
         return Err(error.with_hint("use letters, digits, `-`, `_`, `.` and `:`, 64 at most"));
     }
     Ok(Some(Store {
         url: Secret::new(text),
-        ca: ca.map(|ca| values.path(&key.key("ca"), ca)).transpose()?,
+        ca: ca.map(|ca| key.key("ca").path(ca)).transpose()?,
         prefix,
-        timeout: values.duration(&key.key("timeout"), timeout, Duration::from_secs(2), LEAST..=MOST)?,
-        replicas: values.count(&key.key("replicas"), replicas, 0, 0..=16)? as usize,
+        timeout: key.key("timeout").duration(timeout, 50 * MILLI..=30 * SECOND)?.unwrap_or(2 * SECOND),
+        replicas: key.key("replicas").count(replicas, 0..=16)?.unwrap_or(0),
     }))
 }
 
@@ -83,12 +76,11 @@ pub(super) fn store(values: Values<'_>, raw: RawState) -> Result<Option<Store>, 
 ///
 /// # Errors
 /// For what one process alone would know.
-pub(super) fn check(values: Values<'_>, config: &Config) -> Result<(), ConfigError> {
+pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
     if config.state.is_none() {
         return Ok(());
     }
-    let key = KeyPath::root("state").key("url");
-    let fault = |message: &str, hint: &str| Err(values.document.at_key(&key, message).with_hint(hint));
+    let fault = |message: &str, hint: &str| Err(key.key("url").at_key(message).with_hint(hint));
     if config.placeholders {
         let hint = "turn off `placeholders` in [redaction], or remove the store";
         return fault("placeholders are known to one process, and replicas would not restore them", hint);

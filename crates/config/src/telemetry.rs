@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::credential::Credential;
-use super::document::KeyPath;
 use super::error::ConfigError;
+use super::key::Key;
 use super::raw::{RawMetrics, RawTelemetry};
 use super::transport::{address, headers};
-use super::values::Values;
 
 /// The `[metrics]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +25,13 @@ pub struct Telemetry {
     pub headers: BTreeMap<String, Credential>,
 }
 
-pub(super) fn metrics(values: Values<'_>, raw: RawMetrics) -> Result<Option<Metrics>, ConfigError> {
-    let key = KeyPath::root("metrics");
+pub(super) fn metrics(key: &Key<'_>, raw: RawMetrics) -> Result<Option<Metrics>, ConfigError> {
     let allow_remote = raw.allow_remote.unwrap_or(false);
     let key = key.key("listen");
     let Some(text) = raw.listen else { return Ok(None) };
-    let text = values.filled(&key, text)?.text;
+    let text = key.filled(text)?;
     let form = "write an address of this machine and a port, such as \"127.0.0.1:9464\"";
-    let fault = |message: &str, hint: &str| Err(values.document.at_value(&key, message).with_hint(hint));
+    let fault = |message: &str, hint: &str| Err(key.at_value(message).with_hint(hint));
     match text.parse::<SocketAddr>() {
         Ok(listen) if listen.port() == 0 => fault("port 0 is any port", form),
         Ok(listen) if !listen.ip().is_loopback() && !allow_remote => {
@@ -44,23 +42,22 @@ pub(super) fn metrics(values: Values<'_>, raw: RawMetrics) -> Result<Option<Metr
     }
 }
 
-pub(super) fn telemetry(values: Values<'_>, raw: RawTelemetry) -> Result<Option<Telemetry>, ConfigError> {
+pub(super) fn telemetry(key: &Key<'_>, raw: RawTelemetry) -> Result<Option<Telemetry>, ConfigError> {
     const PATH: &str = "v1/traces";
-    let key = KeyPath::root("telemetry");
     let Some(endpoint) = raw.endpoint else {
         return match raw.headers {
-            Some(_) => Err(values.document.at_key(&key.key("headers"), "headers of no endpoint")),
+            Some(_) => Err(key.key("headers").at_key("headers of no endpoint")),
             None => Ok(None),
         };
     };
-    let (mut traces, is_private) = address(&values, &key.key("endpoint"), endpoint)?;
+    let (mut traces, is_private) = address(&key.key("endpoint"), endpoint)?;
     if traces.contains(['?', '#']) {
-        let error = values.document.at_value(&key.key("endpoint"), "has a query or a fragment");
+        let error = key.key("endpoint").at_value("has a query or a fragment");
         return Err(error.with_hint(format!("give the base, such as \"http://127.0.0.1:4318\"; /{PATH} is added")));
     }
     if !traces.ends_with(PATH) {
         traces = format!("{}/{PATH}", traces.trim_end_matches('/'));
     }
-    let headers = headers(&values, &key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
+    let headers = headers(&key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
     Ok(Some(Telemetry { traces, headers }))
 }

@@ -1,31 +1,122 @@
 //! Transport of a server, and its keys.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::credential::{self, Credential, RawCredential};
-use super::document::KeyPath;
+use super::credential::{self, Credential, variables};
 use super::error::ConfigError;
+use super::key::Key;
 use super::openapi;
-use super::raw::RawServer;
+use super::raw::{RawCredential, RawServer};
 use super::sensitive;
-use super::values::Values;
-use super::{HttpKind, Transport};
+use super::words::{Word, Words};
 use base::address::is_loopback;
-use redact::secret::Secret;
+use redact::secret::{self, Secret};
+
+/// Transport of a server.
+#[derive(Clone, PartialEq)]
+pub enum Transport {
+    /// A child process with MCP on stdin and stdout.
+    Stdio {
+        /// Program; looked up in `PATH` unless it contains a path separator: then it is relative to the configuration
+        /// file.
+        command: String,
+        /// Arguments, verbatim: no shell and no `~`.
+        args: Vec<String>,
+        /// Variables beside the short allow-list that a child inherits.
+        env: BTreeMap<String, Credential>,
+        /// Working directory; relative ones were resolved against the configuration file.
+        cwd: Option<PathBuf>,
+    },
+    /// A server that listens on HTTP.
+    Http {
+        /// Which of the two transports over HTTP.
+        kind: HttpKind,
+        /// A valid `http` or `https` URL with a host and without user name or password.
+        url: String,
+        /// Extra headers. Names are valid, lower-case and not among those of the transport; none is a credential if the
+        /// URL is plain HTTP to another machine.
+        headers: BTreeMap<String, Credential>,
+    },
+    /// An API on HTTP that an OpenAPI document describes.
+    OpenApi {
+        /// The document.
+        document: DocumentPlace,
+        /// Address of its operations, as the URL of [`Transport::Http`] and without a query; `None` leaves it to the
+        /// document.
+        base_url: Option<String>,
+        /// Extra headers, as in [`Transport::Http`].
+        headers: BTreeMap<String, Credential>,
+        /// Extra parameters of the query, by name.
+        query: BTreeMap<String, Credential>,
+    },
+}
+
+/// Where a document is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentPlace {
+    /// A file; relative ones were resolved against the configuration file.
+    File(PathBuf),
+    /// A valid `http` or `https` URL.
+    Url(String),
+}
+
+/// A transport over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpKind {
+    /// Streamable HTTP, or HTTP+SSE where the server turns out to speak that.
+    Streamable,
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse,
+}
+
+impl fmt::Debug for Transport {
+    /// Arguments and URLs may hold a token from the environment: redacted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                let args: Vec<_> = args.iter().map(|arg| secret::redact(arg)).collect();
+                let command = secret::redact(command);
+                f.debug_struct("Stdio")
+                    .field("command", &command)
+                    .field("args", &args)
+                    .field("env", env)
+                    .field("cwd", cwd)
+                    .finish()
+            }
+            Self::Http { kind, url, headers } => f
+                .debug_struct("Http")
+                .field("kind", kind)
+                .field("url", &secret::redact(url))
+                .field("headers", headers)
+                .finish(),
+            Self::OpenApi { document, base_url, headers, query } => f
+                .debug_struct("OpenApi")
+                .field("document", &secret::redact(&format!("{document:?}")))
+                .field("base_url", &base_url.as_deref().map(secret::redact))
+                .field("headers", headers)
+                .field("query", query)
+                .finish(),
+        }
+    }
+}
 
 /// Resolves the transport of an entry and checks its keys.
-pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
-    let named = |word: &String| named_kind(values, &key.key("transport"), word);
-    let kind = raw.transport.as_ref().map(named).transpose()?.flatten();
-    let kind = match (kind, raw.command.is_some(), raw.url.is_some()) {
+pub(super) fn transport(key: &Key<'_>, mut raw: RawServer) -> Result<Transport, ConfigError> {
+    let kind = match (
+        named_kind(&key.key("transport"), raw.transport.take())?,
+        raw.command.is_some(),
+        raw.url.is_some(),
+    ) {
         (Some(kind), _, _) => kind,
         (None, false, false) if raw.openapi.is_some() => Kind::OpenApi,
         (None, true, true) => {
             let message = "both `command` and `url`: a server has one transport";
-            return Err(values.document.at_key(key, message).with_hint("keep one of them"));
+            return Err(key.at_key(message).with_hint("keep one of them"));
         }
         (None, true, false) => Kind::Stdio,
         (None, false, true) => Kind::Http(HttpKind::Streamable),
@@ -33,13 +124,14 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
             let message = "neither `command` nor `url` nor `openapi`";
             let hint = "give `command` for a server that is started here, `url` for one that listens on HTTP, or `openapi` \
                         for an API without a server";
-            return Err(values.document.at_key(key, message).with_hint(hint));
+            return Err(key.at_key(message).with_hint(hint));
         }
     };
+    refuse_others(key, kind, &raw)?;
     match kind {
-        Kind::Stdio => stdio(values, key, raw),
-        Kind::Http(http_kind) => http(values, key, http_kind, raw),
-        Kind::OpenApi => openapi::openapi(values, key, raw),
+        Kind::Stdio => stdio(key, raw),
+        Kind::Http(http_kind) => http(key, http_kind, raw),
+        Kind::OpenApi => openapi::openapi(key, raw),
     }
 }
 
@@ -51,133 +143,98 @@ pub(super) enum Kind {
     OpenApi,
 }
 
-/// Values of `transport`.
-pub(super) const KINDS: &[(&str, Kind)] = &[
-    ("stdio", Kind::Stdio),
-    ("http", Kind::Http(HttpKind::Streamable)),
-    ("sse", Kind::Http(HttpKind::Sse)),
-    ("openapi", Kind::OpenApi),
-];
-
-/// The transport given by name, also under other tools' names.
-fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
-    let fault = |message: &str, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
-    match values.text(key, word.to_owned())?.text.as_str() {
-        "http+sse" | "http-sse" => fault("not a known value", "HTTP+SSE is \"sse\" here"),
-        "streamable-http" | "streamable_http" | "streamableHttp" => {
-            fault("not a known value", "Streamable HTTP is \"http\" here")
-        }
-        _ => values.word(key, word.to_owned(), KINDS),
+impl Words for Kind {
+    fn words() -> Vec<(&'static str, Self)> {
+        let (http, sse) = (Self::Http(HttpKind::Streamable), Self::Http(HttpKind::Sse));
+        vec![("stdio", Self::Stdio), ("http", http), ("sse", sse), ("openapi", Self::OpenApi)]
     }
 }
 
-fn stdio(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
-    let http_only = [("url", raw.url.is_some()), ("headers", raw.headers.is_some())];
-    refuse(values, key, Kind::Stdio, &http_only)?;
-    refuse(values, key, Kind::Stdio, &openapi_only(&raw))?;
-    let Some(command) = raw.command else {
-        return Err(values.document.at_value(&key.key("transport"), "a stdio server needs `command`"));
-    };
-    let command = program(values, &key.key("command"), command)?;
-    let args_key = key.key("args");
-    let mut args = Vec::new();
-    for (index, arg) in raw.args.unwrap_or_default().into_iter().enumerate() {
-        let arg = values.text(&args_key.index(index), arg)?;
-        sensitive::list_in_argument(args.last().map(String::as_str), &arg);
-        args.push(arg.text);
+/// The transport given by name, also under other tools' names.
+fn named_kind(key: &Key<'_>, word: Option<Word<Kind>>) -> Result<Option<Kind>, ConfigError> {
+    let Some(word) = word else { return Ok(None) };
+    let fault = |hint: &str| Err(key.at_value("not a known value").with_hint(hint));
+    match key.text(word.text.clone())?.text.as_str() {
+        "http+sse" | "http-sse" => fault("HTTP+SSE is \"sse\" here"),
+        "streamable-http" | "streamable_http" | "streamableHttp" => fault("Streamable HTTP is \"http\" here"),
+        _ => key.word(Some(word)),
     }
-    let env = env(values, &key.key("env"), raw.env.unwrap_or_default())?;
-    let cwd = raw.cwd.map(|cwd| values.path(&key.key("cwd"), cwd)).transpose()?;
+}
+
+fn stdio(key: &Key<'_>, raw: RawServer) -> Result<Transport, ConfigError> {
+    let Some(command) = raw.command else {
+        return Err(key.key("transport").at_value("a stdio server needs `command`"));
+    };
+    let command = program(&key.key("command"), command)?;
+    let mut args = Vec::new();
+    key.key("args").each::<_, _, ()>(raw.args, |key, arg| argument(key, arg, &mut args))?;
+    let env = variables(&key.key("env"), raw.env.unwrap_or_default(), true, |key| {
+        match key.name().is_empty() || key.name().contains(['=', '\0']) {
+            true => Err(key.at_key("not usable as the name of an environment variable")),
+            false => Ok(()),
+        }
+    })?;
+    let cwd = raw.cwd.map(|cwd| key.key("cwd").path(cwd)).transpose()?;
     Ok(Transport::Stdio { command, args, env, cwd })
 }
 
+/// Reads an argument behind others.
+fn argument(key: &Key<'_>, text: String, words: &mut Vec<String>) -> Result<(), ConfigError> {
+    let word = key.text(text)?;
+    sensitive::list_in_argument(words.last().map(String::as_str), &word);
+    words.push(word.text);
+    Ok(())
+}
+
 /// A program's name, or its path resolved against the configuration file.
-pub(super) fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Result<String, ConfigError> {
-    let command = values.filled(key, command)?;
+fn program(key: &Key<'_>, command: String) -> Result<String, ConfigError> {
+    let command = key.filled_text(command)?;
     sensitive::list_named(&command);
     let command = command.text;
-    values.no_tilde(key, &command)?;
-    if values.is_open(&command) || !command.contains(std::path::is_separator) {
+    key.no_tilde(&command)?;
+    if key.is_open(&command) || !command.contains(std::path::is_separator) {
         return Ok(command);
     }
     // Joining two valid texts gives a valid text; the fallback is for a configuration path that is not.
-    Ok(values.base.join(&command).into_os_string().into_string().unwrap_or(command))
+    Ok(key.base.join(&command).into_os_string().into_string().unwrap_or(command))
 }
 
 /// A program with its arguments.
-pub(super) fn words(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
+pub(super) fn words(key: &Key<'_>, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
     let mut raw = raw.into_iter();
     let Some(name) = raw.next() else {
-        return Err(values.document.at_value(key, "no program").with_hint("give it with its arguments"));
+        return Err(key.at_value("no program").with_hint("give it with its arguments"));
     };
-    let mut words = vec![program(values, &key.index(0), name)?];
+    let mut words = vec![program(&key.index(0), name)?];
     for (word, index) in raw.zip(1..) {
-        let word = values.text(&key.index(index), word)?;
-        sensitive::list_in_argument(words.last().map(String::as_str), &word);
-        words.push(word.text);
+        argument(&key.index(index), word, &mut words)?;
     }
     Ok(words)
 }
 
-fn env(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: BTreeMap<String, RawCredential>,
-) -> Result<BTreeMap<String, Credential>, ConfigError> {
-    let mut env = BTreeMap::new();
-    for (name, raw) in raw {
-        let key = key.key(&name);
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(values.document.at_key(&key, "not usable as the name of an environment variable"));
-        }
-        let value = match raw {
-            RawCredential::Text(text) => {
-                let value = values.text(&key, text)?;
-                values.env.map(|_| Credential::Given(sensitive::variable(&name, value)))
-            }
-            RawCredential::Table(raw) => Some(Credential::Kept(credential::source(values, &key, raw, false)?)),
-        };
-        if let Some(value) = value.filter(|_| values.env.is_some()) {
-            env.insert(name, value);
-        }
-    }
-    Ok(env)
-}
-
-fn http(values: &Values<'_>, key: &KeyPath, kind: HttpKind, raw: RawServer) -> Result<Transport, ConfigError> {
-    let stdio_only = [
-        ("command", raw.command.is_some()),
-        ("args", raw.args.is_some()),
-        ("env", raw.env.is_some()),
-        ("cwd", raw.cwd.is_some()),
-    ];
-    refuse(values, key, Kind::Http(kind), &stdio_only)?;
-    refuse(values, key, Kind::Http(kind), &openapi_only(&raw))?;
+fn http(key: &Key<'_>, kind: HttpKind, raw: RawServer) -> Result<Transport, ConfigError> {
     let Some(url) = raw.url else {
         let message = match kind {
             HttpKind::Streamable => "an http server needs `url`",
             HttpKind::Sse => "an sse server needs `url`",
         };
-        return Err(values.document.at_value(&key.key("transport"), message));
+        return Err(key.key("transport").at_value(message));
     };
-    let (url, is_private) = address(values, &key.key("url"), url)?;
-    let headers = headers(values, &key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
+    let (url, is_private) = address(&key.key("url"), url)?;
+    let headers = headers(&key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
     Ok(Transport::Http { kind, url, headers })
 }
 
-fn openapi_only(raw: &RawServer) -> [(&'static str, bool); 3] {
-    [("openapi", raw.openapi.is_some()), ("base_url", raw.base_url.is_some()), ("query", raw.query.is_some())]
-}
-
+pub(super) const PLAIN_CREDENTIAL: &str = "a credential for a plain http URL";
 pub(super) const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
 
 /// A URL, and whether requests to it are private: encrypted, or within this machine.
-pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
-    let text = values.filled(key, text)?;
-    if values.is_open(&text.text) {
+pub(super) fn address(key: &Key<'_>, text: String) -> Result<(String, bool), ConfigError> {
+    let text = key.filled_text(text)?;
+    if key.is_open(&text.text) {
         return Ok((text.text, true));
     }
-    let fault = |message: String, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
+    let fault = |message: String, hint: &str| Err(key.at_value(message).with_hint(hint));
     let form = "write it in full, such as \"https://mcp.example.com/mcp\"";
     let url = match Url::parse(&text.text) {
         Ok(url) => url,
@@ -216,8 +273,7 @@ const TRANSPORT_HEADERS: &[&str] = &[
 ];
 
 pub(super) fn headers(
-    values: &Values<'_>,
-    key: &KeyPath,
+    key: &Key<'_>,
     raw: BTreeMap<String, RawCredential>,
     is_private: bool,
 ) -> Result<BTreeMap<String, Credential>, ConfigError> {
@@ -225,39 +281,39 @@ pub(super) fn headers(
     for (name, raw) in raw {
         let key = key.key(&name);
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-            return Err(values.document.at_key(&key, "not usable as the name of a header"));
+            return Err(key.at_key("not usable as the name of a header"));
         };
         let header = header.as_str().to_owned();
         if TRANSPORT_HEADERS.contains(&header.as_str()) || header.starts_with("mcp-param-") {
-            return Err(values.document.at_key(&key, "this header is set by the transport"));
+            return Err(key.at_key("this header is set by the transport"));
         }
         let (value, is_credential) = match raw {
-            RawCredential::Text(text) => given(values, &key, &header, text)?,
-            RawCredential::Table(raw) => (Credential::Kept(credential::source(values, &key, raw, true)?), true),
+            RawCredential::Text(text) => given(&key, &header, text)?,
+            RawCredential::Table(raw) => (Credential::Kept(credential::source(&key, *raw, true)?), true),
         };
         if !is_private && is_credential {
-            return Err(values.document.at_key(&key, "a credential for a plain http URL").with_hint(PLAIN));
+            return Err(key.at_key(PLAIN_CREDENTIAL).with_hint(PLAIN));
         }
         if headers.insert(header, value).is_some() {
-            return Err(values.document.at_key(&key, "given twice: header names ignore case"));
+            return Err(key.at_key("given twice: header names ignore case"));
         }
     }
-    if values.env.is_none() {
+    if key.env.is_none() {
         headers.clear();
     }
     Ok(headers)
 }
 
 /// The value of a header as it is written, and whether it is a credential.
-fn given(values: &Values<'_>, key: &KeyPath, header: &str, text: String) -> Result<(Credential, bool), ConfigError> {
-    let mut value = values.text(key, text)?;
+fn given(key: &Key<'_>, header: &str, text: String) -> Result<(Credential, bool), ConfigError> {
+    let mut value = key.text(text)?;
     value.text = value.text.trim().to_owned();
     if HeaderValue::from_str(&value.text).is_err() {
         let message = "holds a line break or another character that no header can have";
-        return Err(values.document.at_value(key, message));
+        return Err(key.at_value(message));
     }
     let is_credential = sensitive::is_credential(header, &value);
-    let secret = match values.env {
+    let secret = match key.env {
         Some(_) => sensitive::header(header, value),
         None => Secret::unlisted(""),
     };
@@ -265,24 +321,32 @@ fn given(values: &Values<'_>, key: &KeyPath, header: &str, text: String) -> Resu
 }
 
 /// Refuses keys of other transports.
-pub(super) fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)]) -> Result<(), ConfigError> {
-    match keys.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let message = match kind {
-                Kind::Stdio => "not a key of a stdio server",
-                Kind::Http(HttpKind::Streamable) => "not a key of an http server",
-                Kind::Http(HttpKind::Sse) => "not a key of an sse server",
-                Kind::OpenApi => "not a key of an OpenAPI server",
-            };
-            let hint = match *name {
-                "headers" => "a server that is started here takes its credentials from `env`",
-                "openapi" | "base_url" | "query" => "a server has one of `command`, `url` and `openapi`",
-                "url" if matches!(kind, Kind::OpenApi) => "the address of its operations is `base_url`",
-                "env" => "a server that listens on HTTP takes its credentials from `headers`",
-                _ => "keep `command` with its `args`, `env` and `cwd`, or `url` with its `headers`",
-            };
-            Err(values.document.at_key(&key.key(name), message).with_hint(hint))
-        }
-    }
+fn refuse_others(key: &Key<'_>, kind: Kind, raw: &RawServer) -> Result<(), ConfigError> {
+    let (is_stdio, is_api) = (matches!(kind, Kind::Stdio), matches!(kind, Kind::OpenApi));
+    let keys = [
+        ("command", raw.command.is_some(), is_stdio),
+        ("args", raw.args.is_some(), is_stdio),
+        ("env", raw.env.is_some(), is_stdio),
+        ("cwd", raw.cwd.is_some(), is_stdio),
+        ("url", raw.url.is_some(), matches!(kind, Kind::Http(_))),
+        ("headers", raw.headers.is_some(), !is_stdio),
+        ("openapi", raw.openapi.is_some(), is_api),
+        ("base_url", raw.base_url.is_some(), is_api),
+        ("query", raw.query.is_some(), is_api),
+    ];
+    let Some((name, ..)) = keys.into_iter().find(|(_, is_given, is_its)| *is_given && !is_its) else { return Ok(()) };
+    let message = match kind {
+        Kind::Stdio => "not a key of a stdio server",
+        Kind::Http(HttpKind::Streamable) => "not a key of an http server",
+        Kind::Http(HttpKind::Sse) => "not a key of an sse server",
+        Kind::OpenApi => "not a key of an OpenAPI server",
+    };
+    let hint = match name {
+        "headers" => "a server that is started here takes its credentials from `env`",
+        "openapi" | "base_url" | "query" => "a server has one of `command`, `url` and `openapi`",
+        "url" if is_api => "the address of its operations is `base_url`",
+        "env" => "a server that listens on HTTP takes its credentials from `headers`",
+        _ => "keep `command` with its `args`, `env` and `cwd`, or `url` with its `headers`",
+    };
+    Err(key.key(name).at_key(message).with_hint(hint))
 }

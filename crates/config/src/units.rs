@@ -4,6 +4,15 @@
 
 use std::time::Duration;
 
+pub(super) const MILLI: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const KIB: u64 = 1 << 10;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GIB: u64 = 1 << 30;
+
 const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 const SIZES: &[(&str, u64)] = &[

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{
-    Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, RecyclePolicy, Sandbox, ScriptRule,
-    Scripts, Server,
+    Approvals, Audit, AuditTo, Budgets, Config, Journal, Manifest, RecyclePolicy, Sandbox, ScriptRule, Scripts, Server,
 };
+use crate::bounds::Bounds as _;
 use base::text::{head, push_visible};
 use redact::Results;
 
@@ -47,7 +47,9 @@ impl Widened {
             widened.add(format!("servers.{name}"), "other references", true);
         }
         widened.sandbox(sandbox, &next.sandbox);
-        widened.memory(memory, &next.memory);
+        for key in memory.raised(&next.memory) {
+            widened.add(format!("memory.{key}"), "raised", true);
+        }
         widened.manifest(manifest, &next.manifest);
         widened.audit(audit, &next.audit);
         widened.journal(journal, &next.journal);
@@ -142,47 +144,8 @@ impl Widened {
         self.add("sandbox.worker_age", "raised", next.wear.age > age);
         self.add("sandbox.worker_growth", "raised", next.wear.growth > growth);
         self.add("sandbox.require", "shrunk", require.iter().any(|layer| !next.require.contains(layer)));
-        self.limits(limits, &next.limits);
-    }
-
-    fn limits(&mut self, now: &Limits, next: &Limits) {
-        #[rustfmt::skip]
-        let Limits {
-            cpu, wall, background_wall, heap_bytes, code_bytes, output_bytes, calls, concurrency, args_bytes, answer_bytes,
-            binary_bytes, runs, queue, result_tokens, stash_entries, stash_bytes, stash_value_bytes,
-        } = now;
-        for (key, is_raised) in [
-            ("cpu", next.cpu > *cpu),
-            ("wall", next.wall > *wall),
-            ("background_wall", next.background_wall > *background_wall),
-            ("heap", next.heap_bytes > *heap_bytes),
-            ("code", next.code_bytes > *code_bytes),
-            ("output", next.output_bytes > *output_bytes),
-            ("calls", next.calls > *calls),
-            ("concurrency", next.concurrency > *concurrency),
-            ("args", next.args_bytes > *args_bytes),
-            ("answer", next.answer_bytes > *answer_bytes),
-            ("binary", next.binary_bytes > *binary_bytes),
-            ("runs", next.runs > *runs),
-            ("queue", next.queue > *queue),
-            ("result_tokens", next.result_tokens > *result_tokens),
-            ("stash_entries", next.stash_entries > *stash_entries),
-            ("stash", next.stash_bytes > *stash_bytes),
-            ("stash_value", next.stash_value_bytes > *stash_value_bytes),
-        ] {
-            self.add(format!("sandbox.limits.{key}"), "raised", is_raised);
-        }
-    }
-
-    fn memory(&mut self, now: &Memory, next: &Memory) {
-        let Memory { answers, results, lists, list } = now;
-        for (key, is_raised) in [
-            ("answers", next.answers > *answers),
-            ("results", next.results > *results),
-            ("lists", next.lists > *lists),
-            ("list", next.list > *list),
-        ] {
-            self.add(format!("memory.{key}"), "raised", is_raised);
+        for key in limits.raised(&next.limits) {
+            self.add(format!("sandbox.limits.{key}"), "raised", true);
         }
     }
 

@@ -127,31 +127,25 @@ fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Wide
     fn by_name(rules: &[ToolRule]) -> BTreeMap<&[String], &ToolRule> {
         rules.iter().map(|rule| (rule.tools.entries(), rule)).collect()
     }
-    let (now, next) = (by_name(now), by_name(next));
+    let (now, next, none) = (by_name(now), by_name(next), ToolRule::default());
     for name in now.keys().chain(next.keys().filter(|name| !now.contains_key(*name))) {
-        let (now, next) = (now.get(name), next.get(name));
-        let (rate, cost, approval) = now.map_or((None, None, None), |rule| {
-            let ToolRule { tools: _, rate, cost, approval, only_from: _ } = rule;
-            (*rate, *cost, *approval)
-        });
-        let (to_rate, to_cost, to_approval) =
-            next.map_or((None, None, None), |rule| (rule.rate, rule.cost, rule.approval));
-        let is_cheaper = match (cost, to_cost) {
+        let [now, next] = [&now, &next].map(|rules| rules.get(name).copied().unwrap_or(&none));
+        let ToolRule { tools: _, rate, cost, approval, only_from } = now;
+        let is_cheaper = match (cost, &next.cost) {
             (Some(now), Some(next)) => next < now,
             (now, next) => now != next,
         };
-        let is_weaker = match (approval, to_approval) {
+        let is_weaker = match (approval, &next.approval) {
             (Some(now), Some(next)) => next < now,
             (None, None | Some(Approval::Always)) => false,
             (None, Some(_)) | (Some(_), None) => true,
         };
-        let (only_from, to_only_from) =
-            (now.and_then(|rule| rule.only_from.as_ref()), next.and_then(|rule| rule.only_from.as_ref()));
         // Every rule for a tool counts, so that another one takes nothing away.
-        let has_more = only_from.is_some_and(|now| to_only_from.is_none_or(|next| !next.is_subset(now)));
+        let has_more =
+            only_from.as_ref().is_some_and(|now| next.only_from.as_ref().is_none_or(|next| !next.is_subset(now)));
         let key = format!("{key}.tools.{}", name.join(","));
         widened.add(format!("{key}.only_from"), "with more callers", has_more);
-        widened.add(format!("{key}.rate"), "raised", is_raised(rate, to_rate));
+        widened.add(format!("{key}.rate"), "raised", is_raised(*rate, next.rate));
         widened.add(format!("{key}.cost"), "perhaps lowered", is_cheaper);
         widened.add(format!("{key}.approval"), "perhaps weaker", is_weaker);
     }

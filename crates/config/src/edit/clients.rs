@@ -2,7 +2,6 @@
 
 use super::{Edit, NewServer};
 use crate::error::ConfigError;
-use base::error::{did_you_mean, nearest};
 
 /// Tables of the clients, and of people who may open the console.
 const CLIENTS: &str = "clients";
@@ -14,11 +13,12 @@ impl Edit<'_> {
     /// # Errors
     /// A client has this name in any case, or the file cannot be edited.
     pub fn with_client(&self, name: &str, token_sha256: &str) -> Result<String, ConfigError> {
+        let clients = self.of(CLIENTS);
         if let Some(taken) = self.clients().find(|taken| taken.eq_ignore_ascii_case(name)) {
-            let error = self.client_fault(name, format!("there is a client `{taken}` already"));
+            let error = clients.fault(name, format!("there is a client `{taken}` already"));
             return Err(error.with_hint(format!("`forgefs clients rotate {taken}` gives it another token")));
         }
-        self.with_entry(CLIENTS, name, &[format!("token_sha256 = \"{token_sha256}\"")])
+        clients.with_entry(name, &[format!("token_sha256 = \"{token_sha256}\"")])
     }
 
     /// The text with another person who may open the console, whose token has this digest.
@@ -26,15 +26,16 @@ impl Edit<'_> {
     /// # Errors
     /// A person has this name, or the file cannot be edited.
     pub fn with_console(&self, name: &str, token_sha256: &str, read_only: bool) -> Result<String, ConfigError> {
-        if self.console().any(|taken| taken.eq_ignore_ascii_case(name)) {
-            let error = super::fault(self.file, &format!("{CONSOLE}.{name}"), format!("`{name}` has a token already"));
+        let people = self.of(CONSOLE);
+        if people.servers().any(|(taken, _)| taken.eq_ignore_ascii_case(name)) {
+            let error = people.fault(name, format!("`{name}` has a token already"));
             return Err(error.with_hint(format!("`forgefs console remove {name}` takes it back")));
         }
         let mut pairs = vec![format!("token_sha256 = \"{token_sha256}\"")];
         if read_only {
             pairs.push("read_only = true".to_owned());
         }
-        self.with_entry(CONSOLE, name, &pairs)
+        people.with_entry(name, &pairs)
     }
 
     /// The text without such a person.
@@ -42,23 +43,17 @@ impl Edit<'_> {
     /// # Errors
     /// There is none of this name, or the file cannot be edited.
     pub fn without_console(&self, name: &str) -> Result<String, ConfigError> {
-        if !self.console().any(|known| known == name) {
-            let error = super::fault(self.file, &format!("{CONSOLE}.{name}"), format!("`{name}` has no token"));
-            let hint = did_you_mean(&nearest(name, self.console().map(String::as_str)));
-            return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs console add NAME` makes one".into())));
+        let people = self.of(CONSOLE);
+        if !people.servers().any(|(known, _)| known == name) {
+            let error = people.fault(name, format!("`{name}` has no token"));
+            return Err(error.with_hint(people.meant(name, "`forgefs console add NAME` makes one")));
         }
-        self.of(CONSOLE).without(&[name])
+        people.without(&[name])
     }
 
-    /// Names of the people who may open the console.
-    fn console(&self) -> impl Iterator<Item = &String> {
-        self.entries(CONSOLE).map(|(name, _)| name)
-    }
-
-    fn with_entry(&self, table: &'static str, name: &str, pairs: &[String]) -> Result<String, ConfigError> {
+    fn with_entry(&self, name: &str, pairs: &[String]) -> Result<String, ConfigError> {
         let key = toml_edit::Key::new(name);
-        let entry = NewServer { name, key: &key.display_repr(), comments: &[], pairs, group: None };
-        self.of(table).added(&entry)
+        self.added(&NewServer { name, key: &key.display_repr(), comments: &[], pairs, group: None })
     }
 
     /// The text without a client.
@@ -77,20 +72,20 @@ impl Edit<'_> {
     /// # Errors
     /// There is no such client, its token is not in the file, or the file cannot be edited.
     pub fn with_client_token(&self, name: &str, token_sha256: &str) -> Result<String, ConfigError> {
+        let clients = self.of(CLIENTS);
         let Some((_, entry)) = self.client_entries().find(|(known, _)| *known == name) else {
             return Err(self.unknown_client(name));
         };
-        let clients = self.of(CLIENTS);
         let value = format!("\"{token_sha256}\"");
         match entry.get("token").map(|token| token.as_str().unwrap_or_default()) {
             Some(token) if token.contains("${") => {
-                let error = self.client_fault(name, format!("its token is that of {token}"));
+                let error = clients.fault(name, format!("its token is that of {token}"));
                 Err(error.with_hint("change the variable where the gateway starts, and `forgefs reload`"))
             }
             Some(_) => clients.with_digest(name, &value),
             None if entry.get("token_sha256").is_some() => clients.with_value(name, "token_sha256", &value),
             None => {
-                let error = self.client_fault(name, "it has no token of its own".to_owned());
+                let error = clients.fault(name, "it has no token of its own".to_owned());
                 Err(error.with_hint("its access tokens are rotated where they are issued"))
             }
         }
@@ -132,13 +127,9 @@ impl Edit<'_> {
     }
 
     fn unknown_client(&self, name: &str) -> ConfigError {
-        let error = self.client_fault(name, format!("there is no client `{name}`"));
-        let hint = did_you_mean(&nearest(name, self.clients().map(String::as_str)));
-        error.with_hint(hint.unwrap_or_else(|| "`forgefs clients list` shows those there are".into()))
-    }
-
-    fn client_fault(&self, name: &str, message: String) -> ConfigError {
-        super::fault(self.file, &format!("{CLIENTS}.{name}"), message)
+        let clients = self.of(CLIENTS);
+        let error = clients.fault(name, format!("there is no client `{name}`"));
+        error.with_hint(clients.meant(name, "`forgefs clients list` shows those there are"))
     }
 }
 
