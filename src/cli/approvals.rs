@@ -1,7 +1,7 @@
 //! `forgefs approvals`: calls that wait for approval, and decisions about them.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

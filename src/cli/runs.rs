@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use forgefs::base::pause::Pause;
-use forgefs::run::sandbox::{Answer, Failure, Host, Pool, Script, Turn, now_ms};
+use forgefs::base::time::now_ms;
+use forgefs::run::sandbox::{Answer, Failure, Host, Pool, Script, Turn};
 use forgefs::run::scripts::{Hints, definition};
 use serde_json::{Value, json};
 use wire::{CallError, ErrorCode, Language, Limits, Op, Outcome, Run, Signature};

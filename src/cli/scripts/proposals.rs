@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::time::rfc3339;
 use clap::Args;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -17,6 +16,7 @@ use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, test};
 use base::text::counted;
 use base::time::rfc3339;
+use catalog::people;
 use run::proposals::{Extension, Kept, Proposals};
 use run::replay::Difference;
 use run::scripts::{Folder, Source, in_file};

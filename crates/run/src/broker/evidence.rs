@@ -142,7 +142,7 @@ impl Evidence {
         let (from, then) = self.inherited.lock().remove(&op).unzip();
         let effect = self.effects.lock().remove(&op);
         let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
-        let now_ms = then.or_else(past).unwrap_or_else(|| now_ms());
+        let now_ms = then.or_else(past).unwrap_or_else(now_ms);
         let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
         if let Some(writer) = &self.writer {
             writer.answered(Answered {
