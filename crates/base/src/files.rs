@@ -157,7 +157,7 @@ fn is_same_content(before: &Metadata, after: &Metadata) -> bool {
 /// could be read half-written, and half of it may be valid. Blocks for `rest` or more after a recent change.
 ///
 /// # Errors
-/// `ResourceBusy` when it keeps changing for [`RESTLESS`].
+/// `ResourceBusy` when it keeps changing for 10 s.
 pub fn at_rest<T>(path: &Path, rest: Duration, read: impl Fn() -> T) -> io::Result<T> {
     let mut seen = Version::of(path);
     let mut waits = seen.as_ref().is_some_and(|version| version.age() < rest);

@@ -1,7 +1,7 @@
 //! Input limits: one table for every field from a script, a client, a server or a file.
 //!
 //! A limit is checked where its field comes in, before any work on it. The operator's limits are in
-//! [`config::Limits`]. `cargo xtask docs` writes docs/limits.md from the table.
+//! `config::Limits`. `cargo xtask docs` writes docs/limits.md from the table.
 
 mod bounds;
 mod fields;

@@ -11,8 +11,7 @@ pub const LOCAL: &str = "local";
 /// a client has a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
-    /// Client authenticated by the gateway; `local` on stdio and for the command line. For the client's own name see
-    /// [`Session::client`](run::session::Session::client).
+    /// Client authenticated by the gateway; `local` on stdio and for the command line. Its own name is in its session.
     pub client: Arc<str>,
     /// Profile that its credentials give it; that of its configuration comes first.
     pub profile: Option<Arc<str>>,
