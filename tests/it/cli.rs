@@ -317,7 +317,7 @@ fn what_is_logged_is_decided_by_the_option_then_the_variable_then_the_default() 
         command.args(option.iter().flat_map(|filter| ["--log", filter]));
         command.envs(variable.map(|filter| ("RUST_LOG", filter)));
         let stderr = finish(&mut command, "").success().stderr;
-        let has = (stderr.contains(" forgefs::"), stderr.contains(" rmcp::"));
+        let has = (stderr.contains(" forgefs_"), stderr.contains(" rmcp::"));
         assert_eq!(has, (ours, library), "{option:?} {variable:?}: {stderr}");
     }
 }

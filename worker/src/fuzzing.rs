@@ -89,9 +89,7 @@ fn start() -> Sender<Job> {
 
 fn serve(jobs: &Receiver<Job>) {
     let interrupt = Arc::new(Interrupt::default());
-    // One native is not interrupted, such as `"" * 2147483647`. A worker ends then; here it would be the test.
-    let grace = Duration::from_secs(300);
-    let mut watchdog = Watchdog::start(Arc::clone(&interrupt), grace).expect("the watchdog starts");
+    let mut watchdog = Watchdog::start(Arc::clone(&interrupt)).expect("the watchdog starts");
     let mut starlark = crate::starlark::Starlark::new(Arc::clone(&interrupt));
     #[cfg(feature = "quickjs")]
     let mut javascript = crate::js::quickjs::QuickJs::new(interrupt).expect("QuickJS starts");

@@ -27,7 +27,7 @@ use crate::JsEngine;
 use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
 use crate::host::FrameHost;
 use crate::inbox::{Inbox, take_stdin, wait_for_end};
-use crate::watchdog::{self, Interrupt, Watchdog};
+use crate::watchdog::{Interrupt, Watchdog};
 use crate::{check, last_words};
 
 /// The worker could not start.
@@ -127,7 +127,7 @@ struct Worker {
 impl Worker {
     fn new(js: JsEngine, wire: Wire, inbox: Inbox, memory: DataLimit) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::default());
-        let watchdog = Watchdog::start(Arc::clone(&interrupt), watchdog::GRACE).context("watchdog")?;
+        let watchdog = Watchdog::start(Arc::clone(&interrupt)).context("watchdog")?;
         let mut javascript: Option<Box<dyn Engine>> = match js {
             #[cfg(feature = "quickjs")]
             JsEngine::QuickJs => Some(Box::new(crate::js::quickjs::QuickJs::new(Arc::clone(&interrupt))?)),

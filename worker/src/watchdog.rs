@@ -13,7 +13,7 @@ use wire::Run;
 use crate::last_words;
 
 /// CPU time over the limit for the engine to stop; then the process ends.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Tells an engine that its run's CPU time is used up. Interpreters poll [`Interrupt::is_raised`]; V8 has a hook.
 #[derive(Default)]
@@ -53,7 +53,6 @@ pub(crate) struct Watchdog {
 
 struct Shared {
     interrupt: Arc<Interrupt>,
-    grace: Duration,
     watched: Mutex<Watched>,
     changed: Condvar,
 }
@@ -68,10 +67,10 @@ struct Watched {
 }
 
 impl Watchdog {
-    /// Starts watching the calling thread. An engine that has not stopped `grace` after its limit ends the process.
-    pub(crate) fn start(interrupt: Arc<Interrupt>, grace: Duration) -> io::Result<Self> {
+    /// Starts watching the calling thread.
+    pub(crate) fn start(interrupt: Arc<Interrupt>) -> io::Result<Self> {
         let clock = thread_clock()?;
-        let shared = Arc::new(Shared { interrupt, grace, watched: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared { interrupt, watched: Mutex::default(), changed: Condvar::new() });
         let seen = Arc::clone(&shared);
         thread::Builder::new().name("watchdog".to_owned()).spawn(move || seen.watch(clock))?;
         Ok(Self { shared, clock, started: Duration::ZERO })
@@ -107,7 +106,7 @@ impl Shared {
                 self.changed.wait(&mut watched);
                 continue;
             };
-            let deadline = if watched.raised { end.saturating_add(self.grace) } else { end };
+            let deadline = if watched.raised { end.saturating_add(GRACE) } else { end };
             let left = deadline.saturating_sub(now(clock));
             if !left.is_zero() {
                 // The thread cannot use CPU time faster than time passes.
