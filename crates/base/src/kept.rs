@@ -84,7 +84,7 @@ impl Kind {
         held.entries > self.most_entries.max || held.bytes > self.most_bytes.max
     }
 
-    /// Entries and bytes that it holds.
+    /// Entries and bytes of all its maps.
     pub fn held(&self) -> Usage {
         let (entries, bytes) = (self.entries.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         Usage { what: self.what, entries, bytes }

@@ -43,7 +43,7 @@ pub struct Hello {
     pub version: String,
     /// Process of the sender.
     pub pid: u32,
-    /// What the connection is for.
+    /// Purpose of the connection.
     pub purpose: Purpose,
     /// Absent where an older revision speaks, which is refused.
     #[serde(default)]

@@ -16,7 +16,7 @@ pub enum Verdict {
     Undecided,
     /// No rule is against it.
     Allowed,
-    /// The user or the operator consented: by whom, and for what.
+    /// The user or the operator consented; with source and scope.
     Approved(String),
     /// An earlier run made it, and answers it.
     Inherited(String),
