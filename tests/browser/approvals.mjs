@@ -54,7 +54,7 @@ test("each decision is made with its button, as far as calls wait", async (t) =>
         .waitFor();
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("an approval that someone else decided says so", async () => {
@@ -94,5 +94,5 @@ test("an approval that someone else decided says so", async () => {
   await card.getByRole("button", { name: "Allow once" }).click();
   await card.getByRole("alert").waitFor();
   await clean(opened, { failed: true });
-  await opened.context.close();
+  await opened.close();
 });

@@ -36,7 +36,7 @@ test("a server with thousands of tools opens at once, and shows a part", async (
     }
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a folder opens and closes", async () => {
@@ -50,7 +50,7 @@ test("a folder opens and closes", async () => {
   await folder.click();
   assert.equal(await opened.page.locator(".tree a.leaf").count(), 0);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a tool has both stubs side by side, its definition and its documentation", async () => {
@@ -66,7 +66,7 @@ test("a tool has both stubs side by side, its definition and its documentation",
   assert.match(await page.getByRole("region", { name: "Definition" }).textContent(), /"name"/);
   await page.getByText("Documentation", { exact: true }).click();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("findings of a hostile server's tools are listed", async () => {
@@ -85,7 +85,7 @@ test("findings of a hostile server's tools are listed", async () => {
     const opened = await open(link(entry.path));
     assert.equal(await opened.page.locator(".findings li").count(), Math.min(20, tool.findings.length));
     await clean(opened);
-    return opened.context.close();
+    return opened.close();
   }
   return assert.fail(`no tool of ${hostile} has a finding`);
 });
@@ -122,7 +122,7 @@ test("a tool is tried by its form and by JSON, and the answer leads to its run",
   await settled(page);
   assert.match(page.url(), /#\/runs\/./);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a form has a field for each kind of argument, and sends what was typed", async () => {
@@ -195,7 +195,7 @@ test("a form has a field for each kind of argument, and sends what was typed", a
   await page.getByText("It failed.").waitFor();
   await page.getByText("Say yes.").waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a search says why each hit ranks where it does", async () => {
@@ -211,7 +211,7 @@ test("a search says why each hit ranks where it does", async () => {
   await page.locator(".hit h2 a").first().click();
   await page.locator(".chosen h2").waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("drift is shown, and accepted after a question", async (t) => {
@@ -237,7 +237,7 @@ test("drift is shown, and accepted after a question", async (t) => {
     assert.ok((await api("drift")).items.length < items.length);
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("the editor shows findings at their places, and runs", async () => {
@@ -270,5 +270,5 @@ test("the editor shows findings at their places, and runs", async () => {
   await page.getByLabel("Language").selectOption("starlark");
   assert.notEqual(await editor.inputValue(), process.env.FORGEFS_SCRIPT ?? "return 6 * 7;");
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });

@@ -55,6 +55,12 @@ export const close = () => browser?.close();
 // The sessions that the first tests made, as the page keeps them. A token is good for one login.
 export const sessions = { main: null, readOnly: null };
 
+// A handler that still answers when its page closes fails after its test, and node then fails the whole file.
+async function closed(context) {
+  for (const page of context.pages()) await page.unrouteAll({ behavior: "ignoreErrors" });
+  await context.close();
+}
+
 // A new page without a session. `watch` collects what must never happen.
 export async function blank({ scheme = "light", size = WIDE, motion = "reduce", origin = main.origin } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: scheme, reducedMotion: motion });
@@ -75,7 +81,7 @@ export async function blank({ scheme = "light", size = WIDE, motion = "reduce", 
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
       watch.faults.push(message.text());
   });
-  page.on("dialog", (dialog) => (watch.dialogs.push(dialog.message()), dialog.dismiss()));
+  page.on("dialog", (dialog) => (watch.dialogs.push(dialog.message()), dialog.dismiss().catch(() => {})));
   await page.exposeBinding("toldViolation", (_, text) => watch.violations.push(text));
   await page.addInitScript(() =>
     addEventListener("securitypolicyviolation", (event) =>
@@ -83,7 +89,7 @@ export async function blank({ scheme = "light", size = WIDE, motion = "reduce", 
     ),
   );
   page.setDefaultTimeout(Number(process.env.FORGEFS_BROWSER_TIMEOUT_MS ?? 15000));
-  return { page, watch, context, [Symbol.asyncDispose]: () => context.close() };
+  return { page, watch, context, close: () => closed(context) };
 }
 
 // A page with the session of the first login, at `hash`.

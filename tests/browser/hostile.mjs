@@ -19,7 +19,7 @@ test("names and descriptions of a hostile server are shown as text", async () =>
       await unfold(page);
       await clean(opened);
     }
-    await opened.context.close();
+    await opened.close();
   }
 });
 
@@ -39,7 +39,7 @@ test("some hostile text is there, and its invisible characters are visible", asy
   assert.match(text, /<(script|img|svg|b|iframe)\b/i, "markup among the seeded texts");
   assert.match(text, /⟨U\+[0-9A-F]{4,6}( ×\d+)?⟩/, "invisible characters among the seeded texts");
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a hostile address makes no elements", async () => {
@@ -60,7 +60,7 @@ test("a hostile address makes no elements", async () => {
     await opened.page.getByRole("alert").or(opened.page.locator(".empty")).first().waitFor();
     await clean(opened, { failed: true });
   }
-  await opened.context.close();
+  await opened.close();
 });
 
 // Each answer of the API with every text replaced: what no server here says, another one will.
@@ -84,7 +84,7 @@ test("every text of every answer may be hostile", async () => {
       assert.equal(await opened.page.getByText("This view cannot show").count(), 0, `${name} with hostile texts`);
       await clean(opened);
     }
-    await opened.context.close();
+    await opened.close();
   }
 });
 
@@ -152,7 +152,7 @@ test("a live snapshot may be hostile", async () => {
     await opened.page.setViewportSize(size);
     await clean(opened);
   }
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a megabyte is cut, and shown whole when asked, while the page answers", async (t) => {
@@ -188,5 +188,5 @@ test("a megabyte is cut, and shown whole when asked, while the page answers", as
   );
   assert.ok(slowest < 1000, `a frame took ${slowest} ms`);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });

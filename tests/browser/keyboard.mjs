@@ -56,7 +56,7 @@ test("Tab reaches every control of each view, and the focus shows", async () => 
   ]) {
     const opened = await open(hash);
     assert.ok((await walk(opened.page)) > 5, hash);
-    await opened.context.close();
+    await opened.close();
   }
 });
 
@@ -88,7 +88,7 @@ test("from the first key to a call of a run, by keyboard alone", async () => {
     await page.locator("details.op[open]").first().waitFor();
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a question before an action holds the focus, and Escape takes it back", async () => {
@@ -105,5 +105,5 @@ test("a question before an action holds the focus, and Escape takes it back", as
   await dialog.waitFor({ state: "detached" });
   assert.match(await page.evaluate(() => document.activeElement.ariaLabel ?? ""), /^Stop the script/);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });

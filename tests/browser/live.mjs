@@ -40,7 +40,7 @@ test("Now shows each running script with its calls, and each server with its sta
   await page.locator("article.running summary").first().click();
   await page.getByRole("region", { name: "Code of the script" }).waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a stream that cannot be opened is tried again, until it is live", async () => {
@@ -56,7 +56,7 @@ test("a stream that cannot be opened is tried again, until it is live", async ()
   await page.locator("header").getByText("live", { exact: true }).waitFor();
   await page.locator("dl.totals").waitFor();
   await clean(opened, { failed: true });
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a stream that ends keeps the last state on the page, and comes back", async () => {
@@ -73,7 +73,7 @@ test("a stream that ends keeps the last state on the page, and comes back", asyn
   await page.unroute("**/api/live", once);
   await page.locator("header").getByText("live", { exact: true }).waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("the end of a session in the stream leads to the form", async () => {
@@ -86,7 +86,7 @@ test("the end of a session in the stream leads to the form", async () => {
   await page.getByLabel("Token").waitFor();
   await page.getByText("The session ended.").waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("stop asks first, and then the script is gone", async () => {
@@ -106,7 +106,7 @@ test("stop asks first, and then the script is gone", async () => {
   await page.getByRole("dialog").getByRole("button", { name: "Stop it" }).click();
   await page.locator(`article.running a[href="${link}"]`).waitFor({ state: "detached" });
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("the page asks for nothing but its own files and its API", async () => {
@@ -124,5 +124,5 @@ test("the page asks for nothing but its own files and its API", async () => {
   );
   assert.deepEqual(strange.map(String), []);
   assert.ok((await api("about")).version);
-  await opened.context.close();
+  await opened.close();
 });

@@ -36,7 +36,7 @@ for (const scheme of SCHEMES) {
           await accessible(opened.page, name);
         });
       }
-      await opened.context.close();
+      await opened.close();
     });
   }
 }
@@ -44,9 +44,9 @@ for (const scheme of SCHEMES) {
 test("light and dark differ", async () => {
   const grounds = [];
   for (const scheme of SCHEMES) {
-    const { page, context } = await open("#/now", { scheme });
+    const { page, close } = await open("#/now", { scheme });
     grounds.push(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
-    await context.close();
+    await close();
   }
   assert.notEqual(grounds[0], grounds[1]);
 });
@@ -58,7 +58,7 @@ test("the sign-in form is accessible", async () => {
     await opened.page.getByLabel("Token").waitFor();
     await accessible(opened.page, "sign-in");
     await clean(opened);
-    await opened.context.close();
+    await opened.close();
   }
 });
 
@@ -76,7 +76,7 @@ test("views are links, and the browser's back works", async () => {
   await go(page, "#/nothing/of/that/name");
   await page.locator("main h1", { hasText: "Now" }).waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("without a wish for reduced motion things move, with it they do not", async () => {
@@ -84,7 +84,7 @@ test("without a wish for reduced motion things move, with it they do not", async
     ["reduce", false],
     ["no-preference", true],
   ]) {
-    const { page, context } = await open("#/spending", { motion });
+    const { page, close } = await open("#/spending", { motion });
     const moves = await page.evaluate(() =>
       [...document.styleSheets].some((sheet) =>
         [...sheet.cssRules].some(
@@ -93,6 +93,6 @@ test("without a wish for reduced motion things move, with it they do not", async
       ),
     );
     assert.equal(moves, expected);
-    await context.close();
+    await close();
   }
 });

@@ -28,7 +28,7 @@ test("the list comes by pages, in time", async (t) => {
   await page.getByRole("button", { name: "Refresh" }).click();
   await settled(page);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("each filter stands in the address and narrows the list", async () => {
@@ -77,7 +77,7 @@ test("each filter stands in the address and narrows the list", async () => {
   await page.getByRole("button", { name: "Filter" }).click();
   await page.waitForFunction(() => location.hash.includes("tool="));
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a run shows its script with marks, its calls with arguments and answers, and its timeline", async () => {
@@ -111,7 +111,7 @@ test("a run shows its script with marks, its calls with arguments and answers, a
     await page.locator("details.op[open]").nth(1).or(page.locator("details.op[open]")).first().waitFor();
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("calls that overlap stand in lanes of their own", async () => {
@@ -134,7 +134,7 @@ test("calls that overlap stand in lanes of their own", async () => {
   const lanes = new Set(boxes.map((box) => box.top));
   assert.ok(lanes.size > 1, "one lane only");
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a refused call shows its rule, and labels show where data went", async () => {
@@ -154,7 +154,7 @@ test("a refused call shows its rule, and labels show where data went", async () 
     assert.ok((await page.locator("table.plain tbody tr").count()) > 0);
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("what the agent had read is there, as it was", async () => {
@@ -170,7 +170,7 @@ test("what the agent had read is there, as it was", async () => {
     (await section.locator("pre").first().textContent()).includes(text.replace(/[^\x20-\x7e]+[^]*/, "").slice(0, 30)),
   );
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("replay says whether it went the same way, save gives a file", async () => {
@@ -189,7 +189,7 @@ test("replay says whether it went the same way, save gives a file", async () => 
   await page.getByText(/^Saved as /).waitFor();
   await page.getByRole("region", { name: "Saved script" }).waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("the resume line is copied", async () => {
@@ -207,7 +207,7 @@ test("the resume line is copied", async () => {
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a run that is not there, and a gateway that fails, say what is wrong and what to do", async () => {
@@ -230,7 +230,7 @@ test("a run that is not there, and a gateway that fails, say what is wrong and w
   await page.getByRole("button", { name: "Refresh" }).click();
   await page.getByRole("alert").getByText("The gateway does not answer.").waitFor();
   await clean(opened, { failed: true });
-  await opened.context.close();
+  await opened.close();
 });
 
 test("an answer of another shape spoils its own view alone", async () => {
@@ -244,7 +244,7 @@ test("an answer of another shape spoils its own view alone", async () => {
   await go(page, "#/spending");
   await page.locator("dl.totals").waitFor();
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("nothing to show says what to do", async () => {
@@ -269,5 +269,5 @@ test("nothing to show says what to do", async () => {
     assert.ok((await page.locator(".empty p").count()) >= 2, `${hash} says what to do`);
   }
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });

@@ -23,11 +23,12 @@ import {
 const folder = path.resolve(process.argv[2] ?? path.join(import.meta.dirname, "../../docs/images"));
 
 async function login() {
-  const { page, context } = await blank();
+  const opened = await blank();
+  const { page } = opened;
   await page.goto(`${main.page}#${encodeURIComponent(main.token)}`);
   await settled(page);
   sessions.main = await kept(page);
-  await context.close();
+  await opened.close();
 }
 
 await mkdir(folder, { recursive: true });
@@ -44,13 +45,14 @@ const views = [
 ];
 for (const [name, hash] of views) {
   for (const scheme of SCHEMES) {
-    const { page, context } = await open(hash, { scheme, size: WIDE });
+    const opened = await open(hash, { scheme, size: WIDE });
+    const { page } = opened;
     await page.locator("header").getByText("live", { exact: true }).waitFor();
     await page.evaluate(() => document.activeElement?.blur());
     const picture = smaller(await page.screenshot({ caret: "hide", animations: "disabled" }));
     await writeFile(path.join(folder, `console-${name}-${scheme}.png`), picture);
     console.log(`console-${name}-${scheme}.png ${picture.length} bytes`);
-    await context.close();
+    await opened.close();
   }
 }
 await close();

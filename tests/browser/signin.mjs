@@ -24,7 +24,7 @@ async function login(place, name) {
   assert.equal(await page.evaluate(() => document.cookie), "");
   assert.equal(await page.evaluate(() => localStorage.length), 0);
   await clean(opened);
-  await context.close();
+  await opened.close();
   return took;
 }
 
@@ -46,7 +46,7 @@ test("a token that was used already, or is none, leads to the form, which says w
   assert.ok(!opened.page.url().includes("not-a-token"));
   assert.equal(await kept(opened.page), null);
   await clean(opened, { failed: true });
-  await opened.context.close();
+  await opened.close();
 });
 
 test("without a token there is a form, and no data", async () => {
@@ -55,7 +55,7 @@ test("without a token there is a form, and no data", async () => {
   await opened.page.getByLabel("Token").waitFor();
   assert.match(await opened.page.textContent("main"), /forgefs console/);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a session that ended leads to the form", async () => {
@@ -65,7 +65,7 @@ test("a session that ended leads to the form", async () => {
   await opened.page.goto(main.page);
   await opened.page.getByLabel("Token").waitFor();
   await clean(opened, { failed: true });
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a read-only session sees everything and its buttons that act are off, with a reason", async () => {
@@ -89,7 +89,7 @@ test("a read-only session sees everything and its buttons that act are off, with
     assert.equal(await page.locator("dialog").count(), 0);
     assert.deepEqual(posts, [], "requests that act");
     await clean(opened);
-    await opened.context.close();
+    await opened.close();
   }
   const { session } = JSON.parse(sessions.readOnly);
   const answer = await fetch(new URL("../api/execute", readOnly.page), {
@@ -136,6 +136,6 @@ export const signOut = () =>
       await opened.page.getByLabel("Token").waitFor();
       assert.equal(await kept(opened.page), null);
       assert.equal((await about()).status, status, String(said));
-      await opened.context.close();
+      await opened.close();
     }
   });

@@ -43,7 +43,7 @@ test("plots are drawn for each span and group, and their values stand in tables"
   await page.getByRole("button", { name: "Refresh" }).click();
   await settled(page);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("a plot has the colours of its legend, in both schemes", async () => {
@@ -72,7 +72,7 @@ test("a plot has the colours of its legend, in both schemes", async () => {
     `pixels of the first colour: ${drawn}`,
   );
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });
 
 test("an error's code leads to the runs that ended with it", async () => {
@@ -83,5 +83,5 @@ test("an error's code leads to the runs that ended with it", async () => {
   await settled(opened.page);
   assert.match(opened.page.url(), /#\/runs\?outcome=/);
   await clean(opened);
-  await opened.context.close();
+  await opened.close();
 });

@@ -229,6 +229,9 @@ impl Seeded {
     }
 }
 
+/// How lines of TAP begin that name a test, or what failed after one.
+const TOLD: [&str; 4] = ["ok ", "not ok ", "# Error", "# Warning"];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_view_and_button_works_in_a_browser() {
     let Some(tools) = tools() else { return };
@@ -241,7 +244,7 @@ async fn each_view_and_button_works_in_a_browser() {
     let (mut command, pages) = seeded.node(&tools, &args);
     let output = tokio::task::spawn_blocking(move || finish(&mut command, "")).await.expect("node runs");
     let told: Vec<&str> =
-        output.stdout.lines().filter(|line| line.starts_with("ok ") || line.starts_with("not ok ")).collect();
+        output.stdout.lines().filter(|line| TOLD.iter().any(|start| line.starts_with(start))).collect();
     assert!(
         output.code == Some(0) && (told.len() > 20 || only.is_ok()),
         "{}\n{}\n{}",
