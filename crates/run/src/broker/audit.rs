@@ -110,7 +110,7 @@ impl Audit {
         // Everything awaited below completes even if this future is dropped.
         self.finished = true;
         let Some((record, entry)) = self.complete(outcome, error) else { return Vec::new() };
-        if self.broker.recorder.log.write(entry).await.is_err() {
+        if self.broker.run.recorder.log.write(entry).await.is_err() {
             self.broker.context.session.give_back_reads(record.read);
         }
         record.calls
@@ -119,8 +119,8 @@ impl Audit {
     /// The record and its log entry; `None` for a request without calls, unless its session has read so much that some
     /// of it would be forgotten before the next record.
     fn complete(&self, outcome: Outcome, error: Option<&str>) -> Option<(Record, Entry)> {
-        let calls = self.broker.ledger.records();
-        let is_request = matches!(self.broker.recorder.subject, Subject::Request { .. });
+        let calls = self.broker.run.ledger.records();
+        let is_request = matches!(self.broker.run.recorder.subject, Subject::Request { .. });
         if calls.is_empty() && is_request && !self.broker.context.session.is_record_due() {
             return None;
         }
@@ -133,14 +133,14 @@ impl Audit {
         let session = &self.broker.context.session;
         let (mut reads, objects) = new_reads(session);
         // The record of a run includes all new reads, and needs no other line.
-        let before = std::mem::take(&mut *self.broker.recorder.read.lock());
+        let before = std::mem::take(&mut *self.broker.run.recorder.read.lock());
         for (path, seen) in before {
             reads.read.entry(path).or_insert(seen);
         }
         let record = Record {
-            id: self.broker.recorder.id.clone(),
-            time: rfc3339_millis(unix_ms(self.broker.recorder.begun)),
-            run: self.broker.recorder.subject.of(&self.broker.context, self.broker.trace.id()),
+            id: self.broker.run.recorder.id.clone(),
+            time: rfc3339_millis(unix_ms(self.broker.run.recorder.begun)),
+            run: self.broker.run.recorder.subject.of(&self.broker.context, self.broker.run.trace.id()),
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),
             ms: Some(millis(self.started)),
@@ -150,7 +150,7 @@ impl Audit {
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
-            stash: self.broker.ledger.stash_uses(),
+            stash: self.broker.run.ledger.stash_uses(),
             read: reads.read,
             read_part: reads.read_part,
             read_count: reads.read_count,
@@ -163,7 +163,7 @@ impl Audit {
 impl Audit {
     /// Reports the execution to metrics and traces.
     fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
-        let (what, language) = match &self.broker.recorder.subject {
+        let (what, language) = match &self.broker.run.recorder.subject {
             Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
             Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
             Subject::Request { request } => (*request, None),
@@ -178,7 +178,7 @@ impl Audit {
             session: self.broker.context.session.id(),
             client: &self.broker.context.session.principal().client,
             profile: self.broker.context.profile.as_deref(),
-            began: self.broker.recorder.begun,
+            began: self.broker.run.recorder.begun,
             took: self.started.elapsed(),
             // A planned call of a dry run is not a call.
             calls: calls
@@ -199,7 +199,7 @@ impl Audit {
                 })
                 .collect(),
         };
-        self.broker.context.telemetry.ended(&ended, &self.broker.trace);
+        self.broker.context.telemetry.ended(&ended, &self.broker.run.trace);
     }
 }
 
@@ -209,7 +209,7 @@ impl Drop for Audit {
             return;
         }
         if let Some((record, entry)) = self.complete(Outcome::Failed(ErrorCode::Cancelled), None)
-            && self.broker.recorder.log.write_now(&entry).is_err()
+            && self.broker.run.recorder.log.write_now(&entry).is_err()
         {
             self.broker.context.session.give_back_reads(record.read);
         }

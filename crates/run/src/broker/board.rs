@@ -143,7 +143,7 @@ impl Board {
             let what = format!("run {} is not under way here", base::text::brief(id));
             return Err(Error::new(ErrorCode::InvalidArgs, what).hint("it has ended, or another gateway runs it"));
         };
-        broker.stop.cancel();
+        broker.run.stop.cancel();
         Ok(())
     }
 }
@@ -151,18 +151,18 @@ impl Board {
 impl Broker {
     /// Waits until the execution is stopped from outside.
     pub async fn stopped(&self) -> Error {
-        self.stop.cancelled().await;
+        self.run.stop.cancelled().await;
         Error::new(ErrorCode::Cancelled, "an operator stopped it in the console")
             .hint("ask the operator before you run it again; what it did is on record")
     }
 
     fn glance(&self, newest: usize) -> RunSnapshot {
         let (session, context) = (&self.context.session, &self.context);
-        let (subject, dry_run) = match &self.recorder.subject {
+        let (subject, dry_run) = match &self.run.recorder.subject {
             Subject::Script { code, dry_run, .. } => (code.clone(), *dry_run),
             Subject::Request { request } => ((*request).to_owned(), false),
         };
-        let (calls, newest, in_flight) = self.ledger.glance(newest);
+        let (calls, newest, in_flight) = self.run.ledger.glance(newest);
         RunSnapshot {
             id: self.id().to_owned(),
             client: session.principal().named().unwrap_or(LOCAL).to_owned(),
@@ -172,7 +172,7 @@ impl Broker {
             subject,
             dry_run,
             background: context.live.is_some(),
-            began: self.recorder.begun,
+            began: self.run.recorder.begun,
             wall_ms: u64::try_from(context.limits.wall.as_millis()).unwrap_or(u64::MAX),
             calls: (calls, context.limits.calls),
             progress: context.live.as_ref().and_then(|live| live.progress()),

@@ -269,7 +269,7 @@ impl Broker {
         reasons: &[Reason],
     ) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
-        if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {
+        if let Some(settled) = self.run.consents.remembered(&wanted, &self.context.session.approvals).await? {
             return settled.approval();
         }
         if self.context.approver == Approver::Operator {
@@ -306,15 +306,15 @@ impl Broker {
         (fields, hash): (Shown, String),
         may_wait: bool,
     ) -> Result<Settled> {
-        let (batch, is_first) = self.consents.join(wanted, fields, hash);
+        let (batch, is_first) = self.run.consents.join(wanted, fields, hash);
         if is_first {
-            let turn = self.consents.turn(wanted);
+            let turn = self.run.consents.turn(wanted);
             let _turn = turn.lock().await;
-            self.consents.gather().await;
-            let (calls, hashes) = self.consents.close(wanted, &batch);
+            self.run.consents.gather().await;
+            let (calls, hashes) = self.run.consents.close(wanted, &batch);
             // Another question for the same key may have been answered meanwhile.
-            let remembered = self.consents.remembered(wanted, &self.context.session.approvals).await?;
-            let settled = match remembered.or_else(|| self.consents.dismissed(wanted)) {
+            let remembered = self.run.consents.remembered(wanted, &self.context.session.approvals).await?;
+            let settled = match remembered.or_else(|| self.run.consents.dismissed(wanted)) {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, wanted, (&calls, &hashes), may_wait).await,
             };
@@ -351,11 +351,11 @@ impl Broker {
             }
             Decision::Dismissed(why) if may_wait => {
                 let why = format!("{needs}, and {why}");
-                self.consents.dismiss(wanted, &why);
+                self.run.consents.dismiss(wanted, &why);
                 Settled::Unable(denied(why))
             }
             Decision::Denied(why) | Decision::Dismissed(why) => {
-                self.consents.refuse(wanted, &why);
+                self.run.consents.refuse(wanted, &why);
                 Settled::Refused(denied(why))
             }
             Decision::Unable(mut error) => {
@@ -367,12 +367,12 @@ impl Broker {
 
     async fn remember(&self, how: &Approval, wanted: &[Consent]) {
         if *how == Approval::Run {
-            self.consents.grant(wanted);
+            self.run.consents.grant(wanted);
         }
         for consent in wanted.iter().filter(|_| *how == Approval::Session) {
             if let Err(error) = self.context.session.approvals.grant(consent).await {
                 tracing::warn!(%error, "an approval for the session is kept for the run alone");
-                self.consents.grant(wanted);
+                self.run.consents.grant(wanted);
             }
         }
     }
@@ -381,7 +381,7 @@ impl Broker {
     pub(super) async fn decision(&self, caller: &dyn Caller, message: String, about: String, name: &str) -> Decision {
         let params = json!({"message": message, "requestedSchema": form()});
         let answer = {
-            let _held = self.pause.hold();
+            let _held = self.run.pause.hold();
             let question = Question { ask: Ask::Elicitation, params, name: None, about, put_off: None };
             caller.ask(Speaker::Gateway, question).await
         };

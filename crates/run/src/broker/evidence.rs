@@ -214,21 +214,21 @@ impl Drop for Evidence {
 impl Broker {
     /// Writes what the run does to a journal from now on.
     pub fn keep_evidence(&self, evidence: Evidence) {
-        self.ledger.expect_inherited(evidence.expected());
+        self.run.ledger.expect_inherited(evidence.expected());
         // One run has one journal.
-        let _ = self.evidence.set(evidence);
+        let _ = self.run.evidence.set(evidence);
     }
 
     /// Identifier of the run, in its records and its journal.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.recorder.id
+        &self.run.recorder.id
     }
 
     /// Its journal, if it has one.
     #[must_use]
     pub fn evidence(&self) -> Option<&Evidence> {
-        self.evidence.get()
+        self.run.evidence.get()
     }
 
     /// Writes that a call goes out; false if the run should have a journal and has none, `None` if it need not.
@@ -286,7 +286,7 @@ impl Broker {
 
     /// Refuses to go on with a script that does not belong to the run that it resumes, unless the operator consents.
     pub fn refuse_apart(&self, what: &str, run: &str) -> Result<()> {
-        if self.is_dry || self.context.approver == Approver::Operator {
+        if self.run.is_dry || self.context.approver == Approver::Operator {
             return Ok(());
         }
         let error = Error::new(ErrorCode::ApprovalDenied, format!("{what} of run {run}, which it resumes"));

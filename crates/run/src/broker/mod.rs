@@ -112,31 +112,58 @@ struct Admitted {
     approval: Option<Arc<str>>,
 }
 
-/// Enforcement point of one execution. A script that it calls has a broker of its own, which shares all of it but the
-/// scope.
+/// Enforcement point of one script: that of the run, or one that it calls, which shares the run.
 pub struct Broker {
     context: Arc<ExecutionContext>,
-    recorder: Arc<Recorder>,
-    evidence: Arc<OnceLock<Evidence>>,
-    slots: Arc<Semaphore>,
-    ledger: Arc<Ledger>,
+    run: Arc<Shared>,
     taint: Arc<Taint>,
     attachments: Arc<Attachments>,
-    consents: Arc<Consents>,
-    /// True for a dry run.
-    is_dry: bool,
     /// Language of the script, if there is one.
     language: Option<Language>,
-    stash: Stash,
-    pause: Arc<Pause>,
-    account: Arc<Account>,
-    trace: Arc<Trace>,
-    placeholders: Arc<Placeholders>,
-    nesting: Arc<Nesting>,
-    /// Cancelled by an operator who stops it.
-    stop: CancellationToken,
     /// The script on whose behalf it calls, for one that a script has called.
     scope: Option<Scope>,
+}
+
+/// State that the brokers of one run share.
+struct Shared {
+    recorder: Recorder,
+    evidence: OnceLock<Evidence>,
+    slots: Semaphore,
+    ledger: Ledger,
+    consents: Consents,
+    /// True for a dry run.
+    is_dry: bool,
+    stash: Stash,
+    pause: Arc<Pause>,
+    account: Account,
+    trace: Trace,
+    placeholders: Placeholders,
+    nesting: Nesting,
+    /// Cancelled by an operator who stops it.
+    stop: CancellationToken,
+}
+
+impl Shared {
+    fn new(context: &ExecutionContext, subject: Subject, placeholders: Placeholders, is_dry: bool) -> Self {
+        let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
+        let recorder = Recorder::new(Arc::clone(&context.audit), subject);
+        let stash = &context.session.stash;
+        Self {
+            account: context.spending.account(&recorder.id, context.session.principal(), context.profile.as_deref()),
+            recorder,
+            evidence: OnceLock::new(),
+            slots: Semaphore::new(context.limits.concurrency),
+            ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
+            consents: Consents::default(),
+            is_dry,
+            stash: if is_dry { stash.within(Arc::new(DryRun::new(Arc::clone(stash.state())))) } else { stash.clone() },
+            pause: Arc::default(),
+            trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
+            placeholders,
+            nesting: Nesting::new(),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 impl Broker {
@@ -147,14 +174,7 @@ impl Broker {
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
         let subject = Subject::script(language, code, is_dry);
-        let broker = Self { language: Some(language), ..Self::new(context, subject, placeholders) };
-        match is_dry {
-            true => {
-                let stash = broker.stash.within(Arc::new(DryRun::new(Arc::clone(broker.stash.state()))));
-                Self { is_dry, stash, ..broker }
-            }
-            false => broker,
-        }
+        Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language))
     }
 
     /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
@@ -162,36 +182,12 @@ impl Broker {
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         let placeholders = Placeholders::new(context.placeholders, Mentions::default);
-        Self::new(context, Subject::Request { request }, placeholders)
+        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None)
     }
 
-    fn new(context: Arc<ExecutionContext>, subject: Subject, placeholders: Placeholders) -> Self {
-        let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
-        let recorder = Recorder::new(Arc::clone(&context.audit), subject);
-        Self {
-            account: Arc::new(context.spending.account(
-                &recorder.id,
-                context.session.principal(),
-                context.profile.as_deref(),
-            )),
-            recorder: Arc::new(recorder),
-            evidence: Arc::default(),
-            slots: Arc::new(Semaphore::new(context.limits.concurrency)),
-            ledger: Arc::new(Ledger::new(context.limits.calls, MAX_DISCOVERY)),
-            taint: Arc::new(Taint::new(Arc::clone(&context.rules), context.session.held().unwrap_or_default())),
-            attachments: Arc::default(),
-            consents: Arc::default(),
-            is_dry: false,
-            language: None,
-            stash: context.session.stash.clone(),
-            pause: Arc::default(),
-            trace: Arc::new(Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref())),
-            placeholders: Arc::new(placeholders),
-            nesting: Arc::new(Nesting::new()),
-            stop: CancellationToken::new(),
-            scope: None,
-            context,
-        }
+    fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>) -> Self {
+        let taint = Arc::new(Taint::new(Arc::clone(&context.rules), context.session.held().unwrap_or_default()));
+        Self { run: Arc::new(run), taint, attachments: Arc::default(), language, scope: None, context }
     }
 
     /// Context of the execution.
@@ -209,7 +205,7 @@ impl Broker {
     /// Calls so far.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.run.ledger
     }
 
     /// Binary content so far.
@@ -228,7 +224,7 @@ impl Broker {
             .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = async {
-            let _arriving = self.consents.arriving();
+            let _arriving = self.run.consents.arriving();
             let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
             let max_bytes = self.context.limits.args_bytes;
@@ -310,7 +306,7 @@ impl Broker {
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
         let labels = self.taint.now().labels;
         let record = task::work_on(args.len(), || record::of_invalid(call, server, what, args, labels));
-        match self.ledger.open(record) {
+        match self.run.ledger.open(record) {
             Ok(mut call) => {
                 let refused = Err::<Value, Error>(call.refused(error.clone()));
                 call.close(&refused, |message| self.without_restored(message));
@@ -326,7 +322,7 @@ impl Broker {
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record =
             CallRecord { instance: instance.map(Into::into), ..record::of(number, asked, taint.labels.clone()) };
-        let mut call = self.ledger.open(record)?;
+        let mut call = self.run.ledger.open(record)?;
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
@@ -346,7 +342,7 @@ impl Broker {
         call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };
-            caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });
+            caller.progress(Step { done: self.run.ledger.closed(), message: format!("{}: {said}", asked.label()) });
         }
         answer
     }
@@ -358,7 +354,7 @@ impl Broker {
         let mut approval = None;
         let verdict = match reasons.is_empty() {
             true => Verdict::Allowed,
-            false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
+            false if self.run.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
             false => {
                 let consent = Box::pin(self.approve(call, asked, &reasons)).await?;
                 if let Approval::Waited { id, .. } = &consent {
@@ -372,7 +368,7 @@ impl Broker {
         self.taint.enter(&asked.entry.name)?;
         self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
         call.charge()?;
-        let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
+        let is_planned = self.run.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
         Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval })
     }
@@ -413,16 +409,16 @@ impl Broker {
             label: &label,
             free: matches!(asked.operation, Operation::Complete { .. }),
         };
-        let cost = match self.context.spending.charge(item, &self.account).await {
+        let cost = match self.context.spending.charge(item, &self.run.account).await {
             Ok(cost) => cost,
             Err(error) => return Err(call.refused(error)),
         };
         call.paid(cost);
-        let slot = self.slots.acquire().await;
+        let slot = self.run.slots.acquire().await;
         let answer = self.send(call, asked, admitted).await;
         drop(slot);
         if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
-            self.context.spending.refund(cost, &self.account).await;
+            self.context.spending.refund(cost, &self.run.account).await;
             call.paid(Amount::ZERO);
             self.give_back(call, admitted.approval.as_deref()).await;
         }
@@ -432,12 +428,12 @@ impl Broker {
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let ready = async {
-            let logged = self.recorder.sent(&call.record(), &self.context, self.trace.id()).await?;
+            let logged = self.run.recorder.sent(&call.record(), &self.context, self.run.trace.id()).await?;
             self.still_admitted(asked, admitted)?;
             self.use_up(call, admitted.approval.as_deref()).await?;
             let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];
             let is_lost = records.contains(&Some(false)) && !records.contains(&Some(true));
-            match is_lost && !asked.is_read() && self.recorder.log.required() > Required::Nothing {
+            match is_lost && !asked.is_read() && self.run.recorder.log.required() > Required::Nothing {
                 true => Err(no_record()),
                 false => Ok(()),
             }
@@ -459,7 +455,7 @@ impl Broker {
     }
 
     async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>) -> Result<Value> {
-        let (id, told) = self.trace.call();
+        let (id, told) = self.run.trace.call();
         call.sent(id);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(call, asked, told, &room).await;
@@ -520,7 +516,7 @@ impl Broker {
             let progress = Progress::default().traced(told).in_room(room.clone());
             return self.context.router.call(entry, tenant, operation, &progress).await;
         };
-        let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.pause))
+        let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
             .relaying(self.context.rules.relays(&entry.name))
             .traced(told)
             .of_call(call.key().0, &self.about(asked, &[], &[call.key().1]))
@@ -537,7 +533,7 @@ impl Broker {
                     let writer = self.placeholder_writer();
                     let surface = Surface::Error.with_placeholders(writer.as_ref());
                     let message = redact::text(surface, &message).into_owned();
-                    caller.progress(Step { done: self.ledger.closed(), message });
+                    caller.progress(Step { done: self.run.ledger.closed(), message });
                 }
             }
         }

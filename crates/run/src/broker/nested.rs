@@ -28,7 +28,7 @@ const MAX_MESSAGE: usize = 2000;
 impl Broker {
     /// Sets the text from which the random numbers of the scripts that it calls follow, before its first call.
     pub fn seeded(&self, seed: &str) {
-        self.nesting.seeded(seed);
+        self.run.nesting.seeded(seed);
     }
 
     /// Runs the script behind an admitted call.
@@ -52,7 +52,7 @@ impl Broker {
         let frame = self.frame_of(&script, asked, &args_hash)?;
         let is_clean = script.returns == Returns::Clean && script.locked.is_some();
         let nested = self.nested(scope, is_clean);
-        let turn = self.scope.as_ref().map_or(&self.nesting.turn, |outer| &outer.turn).acquire().await;
+        let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;
         let wall = self.context.limits.wall;
         let report = self.context.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
@@ -122,7 +122,7 @@ impl Broker {
         let args = serde_json::value::RawValue::from_string(args)
             .map_err(|error| Error::new(ErrorCode::Internal, "arguments that are no JSON").caused_by(error))?;
         let limits = self.context.run_limits(0);
-        let seed = self.nesting.seed(&script.source.name, args_hash);
+        let seed = self.run.nesting.seed(&script.source.name, args_hash);
         Ok(Run {
             run: 0,
             language: script.prepared.language,
@@ -142,26 +142,8 @@ impl Broker {
             true => (Arc::new(self.taint.fork()), Arc::default()),
             false => (Arc::clone(&self.taint), Arc::clone(&self.attachments)),
         };
-        Self {
-            context: Arc::clone(&self.context),
-            recorder: Arc::clone(&self.recorder),
-            evidence: Arc::clone(&self.evidence),
-            slots: Arc::clone(&self.slots),
-            ledger: Arc::clone(&self.ledger),
-            taint,
-            attachments,
-            consents: Arc::clone(&self.consents),
-            is_dry: self.is_dry,
-            language: Some(scope.script.source.language),
-            stash: self.stash.clone(),
-            pause: Arc::clone(&self.pause),
-            account: Arc::clone(&self.account),
-            trace: Arc::clone(&self.trace),
-            placeholders: Arc::clone(&self.placeholders),
-            nesting: Arc::clone(&self.nesting),
-            stop: self.stop.clone(),
-            scope: Some(scope),
-        }
+        let (context, run) = (Arc::clone(&self.context), Arc::clone(&self.run));
+        Self { context, run, taint, attachments, language: Some(scope.script.source.language), scope: Some(scope) }
     }
 }
 

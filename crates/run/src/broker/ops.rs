@@ -31,7 +31,7 @@ use upstream::Step;
 impl Host for Broker {
     async fn call(&self, call: u64, op: Op) -> Answer {
         let (call, is_nested) = match &self.scope {
-            Some(_) => (self.nesting.number(), true),
+            Some(_) => (self.run.nesting.number(), true),
             None => (call, false),
         };
         // Of a script within the run its calls are evidence: the rest it does again when it runs again.
@@ -49,7 +49,7 @@ impl Host for Broker {
     }
 
     fn pause(&self) -> &Pause {
-        &self.pause
+        &self.run.pause
     }
 
     fn wrote(&self, text: &str) {
@@ -69,7 +69,7 @@ impl Host for Broker {
         if let Some(live) = &self.context.live {
             live.report(message.clone());
         }
-        caller.progress(Step { done: self.ledger.closed(), message });
+        caller.progress(Step { done: self.run.ledger.closed(), message });
     }
 }
 
@@ -79,7 +79,7 @@ impl Watched for Broker {
     }
 
     fn calls(&self) -> usize {
-        self.ledger.closed()
+        self.run.ledger.closed()
     }
 }
 
@@ -106,7 +106,7 @@ impl Broker {
         self.scope.as_ref().map_or(Ok(()), |scope| scope.admit(&op))?;
         let discovery = self.discovery(Some(self));
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } | Op::Sleep { .. }) {
-            self.ledger.charge_discovery()?;
+            self.run.ledger.charge_discovery()?;
         }
         match op {
             Op::Tool { server, tool, args } => json_text(&self.call_tool(call, &server, &tool, args.get()).await?),
@@ -148,13 +148,13 @@ impl Broker {
                         .hint("keep less, or raise `sandbox.limits.stash_value` in the configuration"));
                 }
                 let (ttl, room) = (ttl_secs.map(Duration::from_secs), Room::stash(&self.context.limits));
-                self.ledger.stash("put", &key, value.get().len());
-                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, room, self.readable()).await?;
+                self.run.ledger.stash("put", &key, value.get().len());
+                self.run.stash.put(key, value.get().to_owned(), self.labels(), ttl, room, self.readable()).await?;
                 json_text(&Value::Null)
             }
             Op::StashGet { key } => {
                 let found = self.stashed(&key).await?;
-                self.ledger.stash("get", &key, found.as_ref().map_or(0, |text| text.len()));
+                self.run.ledger.stash("get", &key, found.as_ref().map_or(0, |text| text.len()));
                 match found {
                     Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
                     None => json_text(&Value::Null),
@@ -162,12 +162,12 @@ impl Broker {
             }
             Op::StashDelete { key } => {
                 let is_there = self.stashed(&key).await?.is_some();
-                self.ledger.stash("delete", &key, 0);
-                self.stash.delete(&key, self.readable()).await?;
+                self.run.ledger.stash("delete", &key, 0);
+                self.run.stash.delete(&key, self.readable()).await?;
                 json_text(&is_there)
             }
             // A key is its writer's data as much as the value under it.
-            Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels)).await?),
+            Op::StashKeys => json_text(&self.run.stash.keys(|labels| self.sees(labels)).await?),
             Op::ResultsList => json_text(&self.results().await?),
             Op::ResultsGet { path } => self.result(&discovery, &path).await,
             // The wall clock of the run bounds it.
@@ -179,7 +179,7 @@ impl Broker {
             }
             Op::RunsList => json_text(&self.context.runs.list(|labels| self.sees(labels)).await?),
             Op::RunsGet { run } => self.run(&run).await,
-            Op::RunsCancel { run } if self.is_dry => {
+            Op::RunsCancel { run } if self.run.is_dry => {
                 let is_running = self.context.runs.get(&run).await?.state == RunState::Running;
                 json_text(&is_running)
             }
@@ -200,7 +200,7 @@ impl Broker {
 
     /// An entry of the stash. Its mere existence is information from its writer.
     async fn stashed(&self, key: &str) -> Result<Option<Arc<str>>> {
-        let Some(entry) = self.stash.get(key, self.readable()).await? else { return Ok(None) };
+        let Some(entry) = self.run.stash.get(key, self.readable()).await? else { return Ok(None) };
         // A concurrent call may have entered another group meanwhile.
         if self.taint.take_in("the stash", &entry.labels).is_err() {
             return Ok(None);

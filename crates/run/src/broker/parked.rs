@@ -51,7 +51,7 @@ impl Broker {
             args_hash,
         };
         let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let known = approvals.known(&call, &reasons, self.recorder.script()).await?;
+        let known = approvals.known(&call, &reasons, self.run.recorder.script()).await?;
         Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
     }
 

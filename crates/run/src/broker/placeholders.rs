@@ -36,7 +36,7 @@ impl Broker {
     /// Writer of placeholders for this execution's answers, if they are on.
     #[must_use]
     pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
-        self.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
+        self.run.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }
 
     /// A text without the values that took the place of placeholders before.
@@ -55,7 +55,7 @@ impl Broker {
     /// Admits the placeholders in a kept value: an earlier script of the agent wrote them, or the gateway did when it
     /// stored a result.
     pub(super) fn reads_kept(&self, text: &str) {
-        if let Some(mentions) = &self.placeholders.0 {
+        if let Some(mentions) = &self.run.placeholders.0 {
             mentions.lock().add(text);
         }
     }
@@ -64,7 +64,7 @@ impl Broker {
     /// servers.
     pub(super) fn restore_placeholders(&self, server: &str, args: &str) -> Result<Option<Restored>> {
         self.small_enough(args)?;
-        let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
+        let Some(mentions) = &self.run.placeholders.0 else { return Ok(None) };
         // A script gets placeholders as they are: its own calls have their values.
         if self.context.catalog.server(server).is_ok_and(ServerEntry::is_scripts) {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Broker {
 
     /// The client as the called server may reach it.
     pub(super) fn reachable(&self, caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
-        match &self.placeholders.0 {
+        match &self.run.placeholders.0 {
             Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.context.session) }),
             None => Arc::clone(caller),
         }
@@ -94,7 +94,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when `text` has one of this session.
     pub(super) fn without_placeholders(&self, what: &str, text: &str) -> Result<()> {
-        match self.placeholders.0.as_ref().and_then(|_| self.context.session.placeholders().first_in(text)) {
+        match self.run.placeholders.0.as_ref().and_then(|_| self.context.session.placeholders().first_in(text)) {
             None => Ok(()),
             Some(name) => Err(Error::new(ErrorCode::InvalidArgs, format!("{name} is not put back in {what}"))
                 .hint("values take the place of placeholders in the arguments of tools and prompts only")),

@@ -94,7 +94,7 @@ impl Broker {
     /// `APPROVAL_DENIED` when the user says no.
     pub async fn approve_plan(&self, planned: Vec<Planned>, plan: &Plan) -> Result<()> {
         let Some(caller) = &self.context.caller else { return Ok(()) };
-        if planned.is_empty() || self.is_dry || self.context.approver == Approver::Operator {
+        if planned.is_empty() || self.run.is_dry || self.context.approver == Approver::Operator {
             return Ok(());
         }
         let (mut shown, mut bytes) = (Vec::new(), 0);
@@ -136,7 +136,7 @@ impl Broker {
                 Decision::Unable(_) => return Ok(()),
             }
         }
-        self.consents.plan(planned);
+        self.run.consents.plan(planned);
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Broker {
     pub(super) fn is_planned(&self, asked: &PendingCall<'_>, wanted: &[Consent]) -> bool {
         let Operation::Tool { arguments, .. } = asked.operation else { return false };
         let [consent] = wanted else { return false };
-        self.consents.with_plan(|planned| {
+        self.run.consents.with_plan(|planned| {
             let Some(call) = planned.iter_mut().find(|call| call.covers(consent, arguments)) else { return false };
             call.left = call.left.map(|left| left - 1);
             true
