@@ -15,7 +15,10 @@ use forgefs::catalog::Catalog;
 use forgefs::catalog::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::config::{Audit, AuditTo, Config, RecyclePolicy, References};
 use forgefs::redact::{self, Results, Surface};
-use forgefs::run::broker::{Approver, Broker, Evidence, ExecutionContext, Rules, Validators};
+use forgefs::run::broker::{
+    Approver, Broker, Evidence, ExecutionContext, Policy, Records, Rules, Scripts, Validators, Workers,
+};
+use forgefs::run::parts;
 use forgefs::run::router::{Route, Router};
 use forgefs::run::runs::Runs;
 use forgefs::run::sandbox::{Host as _, Pool, PoolOptions, Turn};
@@ -125,30 +128,28 @@ impl Setup {
         let rules = Arc::clone(&self.rules);
         let context = ExecutionContext {
             catalog: Arc::clone(&self.catalog),
+            validators: Arc::clone(&self.validators),
             router: Arc::clone(&self.router),
             session: Arc::clone(session),
-            validators: Arc::clone(&self.validators),
-            pool: Arc::clone(&self.pool),
-            turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
-            scripts: Arc::default(),
+            profile: None,
+            caller: None,
             limits: self.config.sandbox.limits.clone(),
-            board: Arc::default(),
+            policy: Policy {
+                now: Arc::new(move |_| Arc::clone(&rules)),
+                rules: Arc::clone(&self.rules),
+                approver: Approver::default(),
+                waiting: None,
+            },
             spending: Arc::clone(&self.spending),
-            journals: None,
-            proposals: None,
+            workers: Workers {
+                pool: Arc::clone(&self.pool),
+                turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
+            },
+            scripts: Scripts::default(),
             runs: Runs::default(),
             live: None,
-            waiting_approvals: None,
-            telemetry: Telemetry::default(),
-            audit: Arc::clone(&self.audit),
-            redaction: self.config.redaction,
-            placeholders: self.config.placeholders,
-            findings: false,
-            caller: None,
-            profile: None,
-            rules_now: Arc::new(move |_| Arc::clone(&rules)),
-            rules: Arc::clone(&self.rules),
-            approver: Approver::default(),
+            records: Records { audit: Arc::clone(&self.audit), board: Arc::default(), telemetry: Telemetry::default() },
+            answers: parts::Answers { findings: false, ..parts::Answers::of(&self.config) },
         };
         Broker::of_request(Arc::new(context), "bench")
     }

@@ -11,7 +11,6 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use redact::{Outgoing as _, Surface};
-use run::broker::ExecutionContext;
 use run::session::Session;
 use server::gateway::Gateway;
 
@@ -47,7 +46,7 @@ pub(super) async fn made(
     yes: bool,
     json: bool,
 ) -> Result<Answer, Failure> {
-    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
+    let context = gateway.execution_context(session).approved_by(super::approver(yes));
     let value = context.request("call", async |broker| broker.call_tool(1, server, tool, args).await).await?;
     Ok(Answer::of(Piece::Json(match json {
         true => shapes::foreign(gateway, json!({ "value": value })),

@@ -14,7 +14,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use base::error::ErrorCode;
 use base::limits;
-use run::broker::{ExecutionContext, PARTED};
+use run::broker::PARTED;
 use run::execution::{self, Execution, Failed, Wanted};
 use run::session::Session;
 use server::gateway::Gateway;
@@ -75,7 +75,7 @@ pub(super) async fn ran(
     yes: bool,
     json: bool,
 ) -> Result<Answer, Failure> {
-    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
+    let context = gateway.execution_context(session).approved_by(super::approver(yes));
     let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;
     let data = |failed: &Failed| failed.data.as_ref().is_some_and(|data| data.get(PARTED).is_some());

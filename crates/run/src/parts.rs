@@ -10,6 +10,7 @@ use base::error::Result;
 use base::json;
 use base::task;
 use base::text::head;
+use config::Config;
 use redact::Redaction;
 
 /// Beginnings of lines that follow a value.
@@ -22,6 +23,28 @@ const MAX_KEYS: usize = 20;
 const MAX_KEY: usize = 100;
 /// The key under which `serde_json` passes a number. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
+
+/// How agents are answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Answers {
+    /// Redaction of values, errors and files.
+    pub redaction: redact::Results,
+    /// True if redacted values get placeholders, which calls may use.
+    pub placeholders: bool,
+    /// True if answers of runs with calls are examined for findings.
+    pub findings: bool,
+    /// Tokens of a text; a larger value or output is stored.
+    pub result_tokens: usize,
+}
+
+impl Answers {
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let &Config { redaction, placeholders, answer_findings, .. } = config;
+        Self { redaction, placeholders, findings: answer_findings, result_tokens: config.sandbox.limits.result_tokens }
+    }
+}
 
 /// A part of an answer.
 pub enum Part {

@@ -26,9 +26,10 @@ use config::{Amount, Config, Environment, Expose, Matcher, Patterns, Profile, Re
 use fleet::Fleet;
 use redact::{Outgoing as _, Surface};
 use run::approvals::Approvals;
-use run::broker::{Approver, Board, ExecutionContext, Rules, Validators};
+use run::broker::{Approver, Board, ExecutionContext, Policy, Records, Rules, Scripts, Validators, Workers};
 use run::discovery::Discovery;
 use run::execution::{Execution, Request};
+use run::parts::Answers;
 use run::proposals::Proposals;
 use run::router::{Router, Tenant};
 use run::runs::{Background, Bounds, Runs};
@@ -72,7 +73,7 @@ pub struct Gateway {
     shelf: ScriptSet,
     /// State that outlives requests and reloads.
     state: Arc<dyn State>,
-    workers: Workers,
+    workers: WorkerCommand,
     /// Keeps workers of the pool warm, once started.
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
@@ -133,12 +134,12 @@ fn rules_of_profiles(config: &Config) -> BTreeMap<String, Arc<Rules>> {
 }
 
 /// Command of a worker.
-struct Workers {
+struct WorkerCommand {
     exe: PathBuf,
     args: Vec<std::ffi::OsString>,
 }
 
-impl Workers {
+impl WorkerCommand {
     fn pool(&self, sandbox: &config::Sandbox) -> Arc<Pool> {
         Pool::new(PoolOptions {
             exe: self.exe.clone(),
@@ -160,7 +161,7 @@ impl Gateway {
     /// When a file with tool lists cannot be read, or two servers have one name.
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
-        let workers = Workers { exe: worker, args: worker_args };
+        let workers = WorkerCommand { exe: worker, args: worker_args };
         memory::configure(&config.memory, config.remote_clients());
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = state::open(&config)?;
@@ -627,9 +628,7 @@ impl Gateway {
             background: Arc::clone(&self.background),
             journals: in_force.journals.clone(),
             client: Arc::clone(&session.principal().client),
-            redaction: in_force.config.redaction,
-            placeholders: in_force.config.placeholders,
-            result_tokens: in_force.config.sandbox.limits.result_tokens,
+            answers: Answers::of(&in_force.config),
         }
     }
 
@@ -656,34 +655,36 @@ impl Gateway {
     #[must_use]
     pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
-        let InForce { config, router, pool, audit, spending, journals, waiting_approvals, traces, .. } = &*in_force;
+        let InForce { config, router, pool, audit, spending, waiting_approvals, traces, .. } = &*in_force;
         let now = Arc::clone(&self.in_force);
         ExecutionContext {
             catalog: self.catalog_of(session.principal()),
-            profile: in_force.profile(session.principal()).map(|(name, _)| name.into()),
+            validators: Arc::clone(&self.validators),
             router: Arc::clone(router),
             session: Arc::clone(session),
-            validators: Arc::clone(&self.validators),
-            pool: Arc::clone(pool),
-            turn: turn(config, session.principal()),
-            scripts: Arc::clone(&self.shelf.now),
+            profile: in_force.profile(session.principal()).map(|(name, _)| name.into()),
+            caller: None,
             limits: config.sandbox.limits.clone(),
+            policy: Policy {
+                rules: in_force.rules(session.principal()),
+                now: Arc::new(move |principal| now.load().rules(principal)),
+                approver: Approver::default(),
+                waiting: waiting_approvals.clone(),
+            },
             spending: Arc::clone(spending),
-            journals: journals.clone(),
-            proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
+            workers: Workers { pool: Arc::clone(pool), turn: turn(config, session.principal()) },
+            scripts: Scripts {
+                now: Arc::clone(&self.shelf.now),
+                proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
+            },
             runs: self.runs(session),
             live: None,
-            waiting_approvals: waiting_approvals.clone(),
-            board: Arc::clone(&self.board),
-            telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
-            audit: Arc::clone(audit),
-            redaction: config.redaction,
-            placeholders: config.placeholders,
-            findings: config.answer_findings,
-            caller: None,
-            rules: in_force.rules(session.principal()),
-            rules_now: Arc::new(move |principal| now.load().rules(principal)),
-            approver: Approver::default(),
+            records: Records {
+                audit: Arc::clone(audit),
+                board: Arc::clone(&self.board),
+                telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
+            },
+            answers: Answers::of(config),
         }
     }
 }

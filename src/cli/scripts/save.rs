@@ -16,6 +16,7 @@ use catalog::people;
 use config::Limits;
 use redact::Surface;
 use run::broker::ExecutionContext;
+use run::parts::Answers;
 use run::scripts::{self, Saved, Wanted, is_script_name};
 
 #[derive(Args)]
@@ -64,7 +65,8 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), returns: None };
     let context = nowhere(&offline(global, Limits::default())?);
     let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
-    let context = ExecutionContext { limits, redaction: config.redaction, ..context };
+    let context =
+        ExecutionContext { limits, answers: Answers { redaction: config.redaction, ..context.answers }, ..context };
     let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
         error.hint.get_or_insert_with(|| "give --keep, or write the function by hand".to_owned());
         if error.code == ErrorCode::InvalidArgs { Failure::of_usage(error) } else { error.into() }

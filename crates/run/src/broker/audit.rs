@@ -95,7 +95,7 @@ impl Audit {
     /// Begins the audit of an execution.
     #[must_use]
     pub fn begin(broker: Arc<Broker>) -> Self {
-        let place = broker.context.board.enter(&broker);
+        let place = broker.context.records.board.enter(&broker);
         Self { broker, started: Instant::now(), ran_in: None, finished: false, _place: place }
     }
 
@@ -129,7 +129,7 @@ impl Audit {
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.as_str().to_owned()).collect()
         };
         self.tell(outcome, &calls);
-        self.broker.context.board.ended(&calls);
+        self.broker.context.records.board.ended(&calls);
         let session = &self.broker.context.session;
         let (mut reads, objects) = new_reads(session);
         // The record of a run includes all new reads, and needs no other line.
@@ -199,7 +199,7 @@ impl Audit {
                 })
                 .collect(),
         };
-        self.broker.context.telemetry.ended(&ended, &self.broker.run.trace);
+        self.broker.context.records.telemetry.ended(&ended, &self.broker.run.trace);
     }
 }
 

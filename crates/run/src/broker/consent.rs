@@ -272,7 +272,7 @@ impl Broker {
         if let Some(settled) = self.run.consents.remembered(&wanted, &self.context.session.approvals).await? {
             return settled.approval();
         }
-        if self.context.approver == Approver::Operator {
+        if self.context.policy.approver == Approver::Operator {
             return Ok(Approval::Operator);
         }
         if self.is_planned(asked, &wanted) {

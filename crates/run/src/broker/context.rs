@@ -8,6 +8,7 @@ use wire::{Language, Server};
 
 use super::{Approver, Board, Rules, RulesNow, Validators, arguments};
 use crate::approvals::Approvals;
+use crate::parts::Answers;
 use crate::proposals::Proposals;
 use crate::router::Router;
 use crate::runs::{Live, Runs};
@@ -19,7 +20,6 @@ use base::error::Result;
 use catalog::Catalog;
 use config::Limits;
 use state::audit;
-use state::journal::Journals;
 use state::spending::Spending;
 use upstream::Caller;
 
@@ -29,57 +29,85 @@ use upstream::Caller;
 pub struct ExecutionContext {
     /// Catalog that the script sees.
     pub catalog: Arc<Catalog>,
+    /// Compiled schemas.
+    pub validators: Arc<Validators>,
     /// Routes to the servers.
     pub router: Arc<Router>,
     /// Session that it belongs to.
     pub session: Arc<Session>,
-    /// Compiled schemas.
-    pub validators: Arc<Validators>,
+    /// Name of the client's profile, if it has one.
+    pub profile: Option<Arc<str>>,
+    /// Client that servers may reach meanwhile, if any.
+    pub caller: Option<Arc<dyn Caller>>,
+    /// Limits of one execution.
+    pub limits: Limits,
+    /// Its policy.
+    pub policy: Policy,
+    /// Rate limits and budgets.
+    pub spending: Arc<Spending>,
+    /// Where scripts run.
+    pub workers: Workers,
+    /// Scripts that are tools.
+    pub scripts: Scripts,
+    /// Runs of its client, and their journals.
+    pub runs: Runs,
+    /// Its own place among the runs in the background, if it goes on there.
+    pub live: Option<Arc<Live>>,
+    /// Where it is put on record.
+    pub records: Records,
+    /// How it is answered.
+    pub answers: Answers,
+}
+
+/// Policy of one execution: a call must be allowed by the rules that it began with, and by those in force.
+#[derive(Clone)]
+pub struct Policy {
+    /// Rules when the execution began.
+    pub rules: Arc<Rules>,
+    /// Rules in force when a call is made.
+    pub now: RulesNow,
+    /// Approves the calls that need it.
+    pub approver: Approver,
+    /// Approvals that wait.
+    pub waiting: Option<Arc<Approvals>>,
+}
+
+/// Workers of one execution.
+#[derive(Clone)]
+pub struct Workers {
     /// Workers that scripts run in.
     pub pool: Arc<Pool>,
     /// Its turn among those who run scripts.
     pub turn: Turn,
-    /// Scripts that are tools, as they are now.
-    pub scripts: Arc<ArcSwap<Callables>>,
-    /// Limits of one execution.
-    pub limits: Limits,
-    /// Rate limits and budgets.
-    pub spending: Arc<Spending>,
-    /// Journals of runs, unless they are off.
-    pub journals: Option<Arc<Journals>>,
-    /// Scripts that agents propose, if they may.
+}
+
+/// Scripts that are tools, and those that may become some.
+#[derive(Clone, Default)]
+pub struct Scripts {
+    /// Those that are tools, as they are now.
+    pub now: Arc<ArcSwap<Callables>>,
+    /// Those that agents propose, if they may.
     pub proposals: Option<Proposals>,
-    /// Runs of its client.
-    pub runs: Runs,
-    /// Its own place among the runs in the background, if it goes on there.
-    pub live: Option<Arc<Live>>,
-    /// Approvals that wait.
-    pub waiting_approvals: Option<Arc<Approvals>>,
+}
+
+/// Records of executions.
+#[derive(Clone)]
+pub struct Records {
+    /// The audit log.
+    pub audit: Arc<audit::Log>,
     /// Executions under way.
     pub board: Arc<Board>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
-    /// The audit log.
-    pub audit: Arc<audit::Log>,
-    /// Redaction of answers.
-    pub redaction: redact::Results,
-    /// True if redacted values get placeholders, which calls may use.
-    pub placeholders: bool,
-    /// True if answers of runs with calls are examined for findings.
-    pub findings: bool,
-    /// Client that servers may reach meanwhile, if any.
-    pub caller: Option<Arc<dyn Caller>>,
-    /// Name of the client's profile, if it has one.
-    pub profile: Option<Arc<str>>,
-    /// Policy when the execution began.
-    pub rules: Arc<Rules>,
-    /// Policy in force when a call is made.
-    pub rules_now: RulesNow,
-    /// Approves the calls that need it.
-    pub approver: Approver,
 }
 
 impl ExecutionContext {
+    /// With this source of consent.
+    #[must_use]
+    pub fn approved_by(self, approver: Approver) -> Self {
+        Self { policy: Policy { approver, ..self.policy }, ..self }
+    }
+
     /// Checks arguments of a recorded call against the definition that the tool has now.
     ///
     /// # Errors
@@ -111,6 +139,6 @@ impl ExecutionContext {
 
     /// Policy in force for the session's principal.
     pub(super) fn rules_now(&self) -> Arc<Rules> {
-        (self.rules_now)(self.session.principal())
+        (self.policy.now)(self.session.principal())
     }
 }

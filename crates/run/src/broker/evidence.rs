@@ -286,7 +286,7 @@ impl Broker {
 
     /// Refuses to go on with a script that does not belong to the run that it resumes, unless the operator consents.
     pub fn refuse_apart(&self, what: &str, run: &str) -> Result<()> {
-        if self.run.is_dry || self.context.approver == Approver::Operator {
+        if self.run.is_dry || self.context.policy.approver == Approver::Operator {
             return Ok(());
         }
         let error = Error::new(ErrorCode::ApprovalDenied, format!("{what} of run {run}, which it resumes"));

@@ -68,7 +68,7 @@ pub use audit::Audit;
 pub use board::{Board, RunSnapshot, Tally};
 pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
-pub use context::ExecutionContext;
+pub use context::{ExecutionContext, Policy, Records, Scripts, Workers};
 pub use evidence::{Evidence, PARTED};
 pub use ledger::Ledger;
 pub use policy::is_read_only;
@@ -146,7 +146,7 @@ struct Shared {
 impl Shared {
     fn new(context: &ExecutionContext, subject: Subject, placeholders: Placeholders, is_dry: bool) -> Self {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
-        let recorder = Recorder::new(Arc::clone(&context.audit), subject);
+        let recorder = Recorder::new(Arc::clone(&context.records.audit), subject);
         let stash = &context.session.stash;
         Self {
             account: context.spending.account(&recorder.id, context.session.principal(), context.profile.as_deref()),
@@ -158,7 +158,7 @@ impl Shared {
             is_dry,
             stash: if is_dry { stash.within(Arc::new(DryRun::new(Arc::clone(stash.state())))) } else { stash.clone() },
             pause: Arc::default(),
-            trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
+            trace: Trace::begin(context.records.telemetry.traces.as_ref(), client_trace.as_ref()),
             placeholders,
             nesting: Nesting::new(),
             stop: CancellationToken::new(),
@@ -172,7 +172,7 @@ impl Broker {
     /// stash are dropped.
     #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
-        let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
+        let placeholders = Placeholders::new(context.answers.placeholders, || Mentions::of(code));
         let subject = Subject::script(language, code, is_dry);
         Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language))
     }
@@ -181,12 +181,12 @@ impl Broker {
     /// arguments.
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
-        let placeholders = Placeholders::new(context.placeholders, Mentions::default);
+        let placeholders = Placeholders::new(context.answers.placeholders, Mentions::default);
         Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None)
     }
 
     fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>) -> Self {
-        let taint = Arc::new(Taint::new(Arc::clone(&context.rules), context.session.held().unwrap_or_default()));
+        let taint = Arc::new(Taint::new(Arc::clone(&context.policy.rules), context.session.held().unwrap_or_default()));
         Self { run: Arc::new(run), taint, attachments: Arc::default(), language, scope: None, context }
     }
 
@@ -375,8 +375,8 @@ impl Broker {
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
     fn decide(&self, rules: &Arc<Rules>, asked: &PendingCall<'_>, taint: &Held) -> Result<Vec<Reason>> {
-        let mut reasons = policy::decide(&self.context.rules, asked, taint)?;
-        if !Arc::ptr_eq(rules, &self.context.rules) {
+        let mut reasons = policy::decide(&self.context.policy.rules, asked, taint)?;
+        if !Arc::ptr_eq(rules, &self.context.policy.rules) {
             let more = policy::decide_anew(rules, asked, taint)?;
             reasons.extend(more.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
         }
@@ -517,7 +517,7 @@ impl Broker {
             return self.context.router.call(entry, tenant, operation, &progress).await;
         };
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
-            .relaying(self.context.rules.relays(&entry.name))
+            .relaying(self.context.policy.rules.relays(&entry.name))
             .traced(told)
             .of_call(call.key().0, &self.about(asked, &[], &[call.key().1]))
             .in_room(room.clone());

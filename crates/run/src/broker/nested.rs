@@ -54,7 +54,7 @@ impl Broker {
         let nested = self.nested(scope, is_clean);
         let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;
         let wall = self.context.limits.wall;
-        let report = self.context.pool.run_nested(&frame, &nested, wall).await;
+        let report = self.context.workers.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
         let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
         match &report.result {
@@ -90,7 +90,7 @@ impl Broker {
             let what = format!("{} has tools and nothing else", asked.entry.ident);
             return Err(Error::new(ErrorCode::ToolNotFound, what));
         };
-        let scripts = self.context.scripts.load();
+        let scripts = self.context.scripts.now.load();
         if let Some(reason) = scripts.why_held(name) {
             let what = format!("{} is quarantined: {reason}", asked.label());
             return Err(

@@ -36,7 +36,7 @@ impl Broker {
         asked: &PendingCall<'_>,
         reasons: &[Reason],
     ) -> Result<Option<Parked<'_>>> {
-        let approvals = self.context.waiting_approvals.as_deref().filter(|approvals| approvals.wait().is_some());
+        let approvals = self.context.policy.waiting.as_deref().filter(|approvals| approvals.wait().is_some());
         let evidence = self.evidence().filter(|evidence| evidence.is_written());
         let (Some(approvals), Some(evidence)) = (approvals, evidence) else { return Ok(None) };
         let (op, args_hash) = call.key();
@@ -96,7 +96,7 @@ impl Broker {
         fields: Vec<String>,
     ) -> approvals::Approval {
         let session = &self.context.session;
-        let wait = self.context.waiting_approvals.as_ref().and_then(|approvals| approvals.wait()).unwrap_or_default();
+        let wait = self.context.policy.waiting.as_ref().and_then(|approvals| approvals.wait()).unwrap_or_default();
         let (at_ms, holds_ms) = (now_ms(), u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         approvals::Approval {
             version: VERSION,
@@ -124,7 +124,7 @@ impl Broker {
     /// # Errors
     /// `APPROVAL_DENIED` when another run has used it, or a person has withdrawn it.
     pub(super) async fn use_up(&self, call: &Call<'_>, approval: Option<&str>) -> Result<()> {
-        match (approval, &self.context.waiting_approvals) {
+        match (approval, &self.context.policy.waiting) {
             (Some(id), Some(approvals)) => approvals.use_up(id, self.id(), call.key().0).await,
             (None, _) => Ok(()),
             (Some(_), None) => Err(denied("approvals do not wait any more".to_owned())),
@@ -133,7 +133,7 @@ impl Broker {
 
     /// Gives it back when the call was not made.
     pub(super) async fn give_back(&self, call: &Call<'_>, approval: Option<&str>) {
-        if let (Some(id), Some(approvals)) = (approval, &self.context.waiting_approvals) {
+        if let (Some(id), Some(approvals)) = (approval, &self.context.policy.waiting) {
             approvals.give_back(id, self.id(), call.key().0).await;
         }
     }

@@ -75,7 +75,7 @@ impl Broker {
         };
         if let Some(back) = &back {
             let entry = self.context.catalog.server(server)?;
-            policy::release(&self.context.rules, &self.taint.now(), &entry.name, &back.origins)?;
+            policy::release(&self.context.policy.rules, &self.taint.now(), &entry.name, &back.origins)?;
             self.taint.take_in("a placeholder", &back.origins)?;
         }
         Ok(back)

@@ -94,7 +94,7 @@ impl Broker {
     /// `APPROVAL_DENIED` when the user says no.
     pub async fn approve_plan(&self, planned: Vec<Planned>, plan: &Plan) -> Result<()> {
         let Some(caller) = &self.context.caller else { return Ok(()) };
-        if planned.is_empty() || self.run.is_dry || self.context.approver == Approver::Operator {
+        if planned.is_empty() || self.run.is_dry || self.context.policy.approver == Approver::Operator {
             return Ok(());
         }
         let (mut shown, mut bytes) = (Vec::new(), 0);

@@ -45,7 +45,7 @@ impl ExecutionContext {
             let hint = "its answer comes before its end: run it in the foreground";
             return wrong("`background` with `save_as`", hint);
         }
-        if self.journals.is_none() {
+        if self.runs.journals.is_none() {
             return wrong("`background` without journals", "`on = true` in [journal] of the configuration");
         }
         let live = Live::new(Arc::clone(&self.session.principal().client), request.language);

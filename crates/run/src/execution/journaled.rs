@@ -76,7 +76,7 @@ impl ExecutionContext {
     }
 
     async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>, anyway: bool) -> Result<Past> {
-        let Some(journals) = &self.journals else {
+        let Some(journals) = &self.runs.journals else {
             return Err(Error::new(ErrorCode::InvalidArgs, "no run can be resumed: journals are off")
                 .hint("`on = true` in [journal] of the configuration"));
         };
@@ -113,7 +113,7 @@ impl ExecutionContext {
             return Ok(());
         };
         let head = &past.head;
-        let old = self.pool.prepare(head.language, &head.code, self.limits.code_bytes).await;
+        let old = self.workers.pool.prepare(head.language, &head.code, self.limits.code_bytes).await;
         let (old, new) = (old.map(|old| targets(&old.outline)).unwrap_or_default(), targets(outline));
         match old.intersection(&new).count() * 2 < old.len().min(new.len()) {
             true => broker.refuse_apart("this script is no edit of that", &head.run),
@@ -138,7 +138,7 @@ impl ExecutionContext {
             None => Seed { random: format!("{}{}", random::token(), random::token()), now_ms: now_ms() },
         };
         let principal = self.session.principal();
-        let writer = match &self.journals {
+        let writer = match &self.runs.journals {
             Some(journals) if !request.dry_run => {
                 let head = Head {
                     version: VERSION,
@@ -153,7 +153,7 @@ impl ExecutionContext {
                     code: request.code.clone(),
                     seed: seed.random.clone(),
                     now_ms: seed.now_ms,
-                    placeholders: self.placeholders,
+                    placeholders: self.answers.placeholders,
                     servers: self.namespaces(),
                     limits: Some(self.run_limits(past.as_ref().map_or(0, Past::calls))),
                 };

@@ -172,7 +172,7 @@ impl ExecutionContext {
         request: &'static str,
         ask: impl AsyncFnOnce(&Broker) -> base::error::Result<T>,
     ) -> base::error::Result<T> {
-        let redaction = self.redaction;
+        let redaction = self.answers.redaction;
         let broker = Arc::new(Broker::of_request(Arc::new(self), request));
         let audit = Audit::begin(Arc::clone(&broker));
         let answer = tokio::select! {
@@ -200,7 +200,7 @@ impl ExecutionContext {
         let run = begun.unwrap_or_else(|_| u64::from(random::number()) << 20);
         let mut audit = Audit::begin(Arc::clone(&broker));
         let resumed = request.past.as_ref().map(|past| past.head.run.clone());
-        let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
+        let prepared = context.workers.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
         let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
@@ -255,7 +255,7 @@ impl ExecutionContext {
     pub async fn check_as(self, from: Option<&str>, language: Language, code: &str) -> base::error::Result<Judgement> {
         let context = Arc::new(self);
         let broker = Broker::of_script(Arc::clone(&context), language, code, true);
-        match context.pool.prepare(language, code, context.limits.code_bytes).await {
+        match context.workers.pool.prepare(language, code, context.limits.code_bytes).await {
             Ok(script) => Ok(broker.judge(&script.outline, language, from).await),
             Err(sandbox::Failure::NotRun(error)) => Err(error),
             Err(failure) => {
@@ -290,20 +290,20 @@ impl ExecutionContext {
         };
         let run = async |seed: Seed| {
             let inherited = broker.evidence().map_or(0, Evidence::expected);
-            self.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await
+            self.workers.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await
         };
         let ran = async {
-            let entry = self.pool.enter(&self.turn)?;
+            let entry = self.workers.pool.enter(&self.workers.turn)?;
             match self.live.is_some() {
                 // It is read by its journal while it waits for a place.
                 true => {
                     let seed = begin.await?;
-                    self.pool.within(entry, &self.turn, (&**broker, wall), run(seed)).await
+                    self.workers.pool.within(entry, &self.workers.turn, (&**broker, wall), run(seed)).await
                 }
                 // Refused, it leaves no journal.
                 false => {
                     let begun = async { Ok(run(begin.await?).await) };
-                    self.pool.within(entry, &self.turn, (&**broker, wall), begun).await?
+                    self.workers.pool.within(entry, &self.workers.turn, (&**broker, wall), begun).await?
                 }
             }
         };
@@ -352,13 +352,13 @@ impl ExecutionContext {
         let (engine, stats, output) = match report {
             Some(report) => {
                 let output = captured(report.output);
-                (report.engine, report.stats, output.redacted(redaction(Surface::Output(self.redaction))))
+                (report.engine, report.stats, output.redacted(redaction(Surface::Output(self.answers.redaction))))
             }
             None => (None, Stats::default(), String::new()),
         };
         let (value, error) = match result {
             Ok(value) => (Some(value), None),
-            Err(failed) => (None, Some(failed.redacted(redaction(Surface::Output(self.redaction))))),
+            Err(failed) => (None, Some(failed.redacted(redaction(Surface::Output(self.answers.redaction))))),
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
@@ -369,7 +369,7 @@ impl ExecutionContext {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
-        let shown = redaction(Surface::Answer(self.redaction));
+        let shown = redaction(Surface::Answer(self.answers.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         let value = changed.or(value).map(|value| clean(value, shown));
         let shown_text = value.as_ref().map_or("", |value| value.get());
@@ -409,7 +409,7 @@ impl ExecutionContext {
 
     /// Notes text that may be meant for the model in what a run with calls returned and printed.
     fn finding_note(&self, calls: &[CallRecord], texts: [&str; 2]) -> Option<String> {
-        if !self.findings || calls.is_empty() {
+        if !self.answers.findings || calls.is_empty() {
             return None;
         }
         let examined = || texts.map(|text| Findings::of_text(&Item::Answer, text));

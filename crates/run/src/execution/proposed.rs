@@ -19,7 +19,7 @@ impl ExecutionContext {
     /// `BUDGET_EXCEEDED` when there are too many.
     pub(super) async fn may_propose(&self, name: &str, dry_run: bool) -> Result<()> {
         let wrong = |what: &str, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
-        let Some(proposals) = &self.proposals else {
+        let Some(proposals) = &self.scripts.proposals else {
             let hint = "run it without; a person turns them on: `path` and `proposals = true` in [scripts] of the \
                         configuration";
             return wrong("`save_as`: proposals are off", hint);
@@ -27,7 +27,7 @@ impl ExecutionContext {
         if dry_run {
             return wrong("`save_as` with `dry_run`", "a dry run has no record: propose the run that succeeds");
         }
-        if self.journals.is_none() {
+        if self.runs.journals.is_none() {
             return wrong("`save_as` without journals", "`on = true` in [journal] of the configuration");
         }
         let (name, client) = (name.to_owned(), Arc::clone(&self.session.principal().client));
@@ -54,7 +54,7 @@ impl ExecutionContext {
     }
 
     async fn proposed(&self, name: &str, run: &str) -> Result<String> {
-        let (Some(proposals), Some(journals)) = (&self.proposals, &self.journals) else {
+        let (Some(proposals), Some(journals)) = (&self.scripts.proposals, &self.runs.journals) else {
             return Err(Error::new(ErrorCode::InvalidArgs, "proposals are off"));
         };
         let client = Arc::clone(&self.session.principal().client);

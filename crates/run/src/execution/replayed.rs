@@ -74,7 +74,12 @@ impl ExecutionContext {
         // It describes failures, and is asked nothing.
         let broker = Broker::of_script(Arc::clone(&context), script.language, &script.code, true);
         let failed = |failure, prepared| Failed::new(failure, &script.code, prepared, &broker);
-        let prepared = match context.pool.prepare(script.language, &script.code, context.limits.code_bytes).await {
+        let prepared = match context
+            .workers
+            .pool
+            .prepare(script.language, &script.code, context.limits.code_bytes)
+            .await
+        {
             Ok(prepared) => prepared,
             Err(Failure::NotRun(error)) => return Err(error),
             Err(failure) => {
@@ -94,7 +99,7 @@ impl ExecutionContext {
         let wall = context.limits.wall.max(Duration::from_millis(script.limits.cpu_ms));
         let report = tokio::select! {
             biased;
-            report = context.pool.run(frame, player, wall, context.turn.clone()) => report,
+            report = context.workers.pool.run(frame, player, wall, context.workers.turn.clone()) => report,
             () = player.parted() => return Ok(Played { result: None, output: String::new(), engine: None }),
         };
         let Report { result, output, engine, .. } = report;

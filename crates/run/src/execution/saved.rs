@@ -40,16 +40,16 @@ impl ExecutionContext {
             let what = format!("the script cannot be made a function: {}", people::line(&why));
             Error::new(ErrorCode::InvalidArgs, what)
         };
-        let parts = self.pool.parts(head.language, &head.code, max_bytes).await;
+        let parts = self.workers.pool.parts(head.language, &head.code, max_bytes).await;
         let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
         if matches!(parts.form, Form::Taken) {
             let what = "the script cannot be made a function: it is one with parameters already".to_owned();
             return wrong(what, "run it as statements: literals in arguments of tools become parameters");
         }
         let saved = function(&code, head.language, &parts, &wanted).map_err(refused)?;
-        let signed = self.pool.prepare_function(head.language, &saved.code, max_bytes).await;
+        let signed = self.workers.pool.prepare_function(head.language, &saved.code, max_bytes).await;
         signed.map_err(|failure| refused(reason(failure)))?;
-        let export = Export::of(recorded, tools, self.redaction)?;
+        let export = Export::of(recorded, tools, self.answers.redaction)?;
         let mut before = export.play(self, &head.code, None).await?;
         let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
         let cassette = export.play(self, &saved.code, no_args).await?;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use wire::Language;
 
-use crate::parts::Part;
+use crate::parts::{Answers, Part};
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -110,12 +110,8 @@ pub struct Runs {
     pub journals: Option<Arc<Journals>>,
     /// The client.
     pub client: Arc<str>,
-    /// Redaction of what is read.
-    pub redaction: redact::Results,
-    /// True if redacted values get placeholders.
-    pub placeholders: bool,
-    /// Tokens of a text; a larger value or output is stored.
-    pub result_tokens: usize,
+    /// How what is read is answered.
+    pub answers: Answers,
 }
 
 /// A run in a listing. What an ended one did is read by its id.
@@ -216,16 +212,17 @@ impl Runs {
     /// The run for the agent of the session with these placeholders.
     #[must_use]
     pub fn redacted(&self, run: Run, placeholders: &PlaceholderTable) -> Run {
-        let writer = self.placeholders.then(|| placeholders.writer(run.labels.clone()));
+        let Answers { redaction: results, placeholders: has_placeholders, .. } = self.answers;
+        let writer = has_placeholders.then(|| placeholders.writer(run.labels.clone()));
         let redaction = |surface: Surface| surface.with_placeholders(writer.as_ref());
-        run.redacted(redaction(Surface::Answer(self.redaction)), redaction(Surface::Output(self.redaction)))
+        run.redacted(redaction(Surface::Answer(results)), redaction(Surface::Output(results)))
     }
 
     /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`.
     pub async fn text(&self, run: &Run, session: &Session, has_state: bool) -> String {
         let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
         let (size, mut stored) = (run.value.as_ref().map_or(0, |value| value.get().len()), 0);
-        for part in task::work_on(size, || run.parts(self.result_tokens)) {
+        for part in task::work_on(size, || run.parts(self.answers.result_tokens)) {
             match part {
                 Part::Text(part) => text.push_str(&part),
                 Part::Large(large) => {
