@@ -11,6 +11,7 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::error::ErrorCode;
+use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
 use catalog::people;
@@ -125,24 +126,19 @@ async fn list(journals: &Journals, newest: &Newest, format: Format, ui: Ui) -> R
 
 /// State of a run: `running`, the name of its outcome, or `died`.
 fn state(run: &Run, recorded: &Recorded) -> String {
-    match &recorded.end {
-        _ if run.file.is_running => "running".to_owned(),
-        Some(end) => end.outcome.to_string(),
-        None => "died".to_owned(),
+    match recorded.outcome(run.file.is_running) {
+        Outcome::Unfinished => "died".to_owned(),
+        outcome => outcome.to_string(),
     }
 }
 
-/// Number of calls that went out or were answered from an earlier run, and of those that may be done or not.
+/// Number of calls, and of those that may be done or not.
 fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
-    let is_call =
-        |operation: &&Operation| operation.sent.is_some() || matches!(operation.op, Some(wire::Op::Tool { .. }));
-    let calls = recorded.operations.values().chain(recorded.nested.values()).filter(is_call);
-    let unknown = calls.clone().filter(|operation| is_unknown(run, operation)).count();
-    (calls.count(), unknown)
+    (recorded.calls().count(), recorded.calls().filter(|call| is_unknown(run, call)).count())
 }
 
 fn is_unknown(run: &Run, operation: &Operation) -> bool {
-    operation.sent.is_some() && operation.given.is_none() && !run.file.is_running
+    !run.file.is_running && operation.is_unknown()
 }
 
 /// One run in a line.

@@ -11,7 +11,7 @@ use wire::{CallError, Json, Op, Outcome};
 
 use super::{Broker, ExecutionContext, normalise};
 use crate::discovery::{Discovery, SEARCH_STEPS, Sight};
-use crate::runs::{self, RunState, Watched};
+use crate::runs::{self, Watched};
 use crate::sandbox::{Answer, Host};
 use crate::session;
 use base::error::{Error, ErrorCode, Result};
@@ -180,7 +180,7 @@ impl Broker {
             Op::RunsList => json_text(&self.context.runs.list(|labels| self.sees(labels)).await?),
             Op::RunsGet { run } => self.run(&run).await,
             Op::RunsCancel { run } if self.run.is_dry => {
-                let is_running = self.context.runs.get(&run).await?.state == RunState::Running;
+                let is_running = self.context.runs.get(&run).await?.state == base::outcome::Outcome::Running;
                 json_text(&is_running)
             }
             Op::RunsCancel { run } => json_text(&self.context.runs.cancel(&run, &self.labels()).await?),

@@ -7,9 +7,10 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use wire::Language;
 
-use super::run::{Run, RunState};
+use super::run::Run;
 use super::since;
 use base::labels::Labels;
+use base::outcome::Outcome;
 
 /// A running script, as its execution knows it.
 pub trait Watched: Send + Sync {
@@ -139,7 +140,7 @@ impl Live {
             id: id.to_owned(),
             language: self.language,
             at_ms: self.at_ms,
-            state: RunState::Running,
+            state: Outcome::Running,
             elapsed_ms: Some(since(self.at_ms)),
             calls: watched.calls(),
             progress,

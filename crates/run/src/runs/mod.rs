@@ -16,13 +16,14 @@ use crate::parts::{Answers, Part};
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
+use base::outcome::Outcome;
 use base::task;
 use base::text::{brief, counted};
 use redact::{PlaceholderTable, Surface};
 use state::journal::Journals;
 
 pub use live::{Live, Watched};
-pub use run::{Run, RunState};
+pub use run::Run;
 
 /// Most ended runs of a listing.
 const LISTED: usize = 50;
@@ -243,7 +244,7 @@ impl Runs {
     pub async fn cancel(&self, id: &str, labels: &Labels) -> Result<bool> {
         let Some(live) = self.background.find(&self.client, id) else {
             return match self.get(id).await?.state {
-                RunState::Running => Err(Error::new(
+                Outcome::Running => Err(Error::new(
                     ErrorCode::InvalidArgs,
                     format!("run {} is not in the background of this gateway", brief(id)),
                 )

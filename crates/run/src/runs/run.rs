@@ -15,43 +15,6 @@ use base::text::{BYTES_PER_TOKEN, counted};
 use redact::Redaction;
 use state::journal::{self, Line, Reader};
 
-/// State of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunState {
-    /// It goes on.
-    Running,
-    /// It ended with a value.
-    Ok,
-    /// It failed.
-    Failed(Outcome),
-    /// It was cancelled.
-    Cancelled,
-    /// Its gateway ended before it did.
-    Died,
-}
-
-impl RunState {
-    /// Its name for scripts.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Ok => "ok",
-            Self::Failed(_) => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Died => "died",
-        }
-    }
-
-    fn of(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Ok => Self::Ok,
-            Outcome::Failed(ErrorCode::Cancelled) => Self::Cancelled,
-            failed => Self::Failed(failed),
-        }
-    }
-}
-
 /// One run.
 #[derive(Debug)]
 pub struct Run {
@@ -61,8 +24,8 @@ pub struct Run {
     pub language: Language,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
-    /// Its state.
-    pub state: RunState,
+    /// Its outcome: `Running` while it goes on, `Unfinished` if its gateway ended before it did.
+    pub state: Outcome,
     /// Time from its begin to its end, or to now; `None` where the end is not known.
     pub elapsed_ms: Option<u64>,
     /// Calls so far.
@@ -95,7 +58,7 @@ impl Run {
             id: file.id,
             language: head.language,
             at_ms: head.at_ms,
-            state: if file.is_running { RunState::Running } else { RunState::Died },
+            state: if file.is_running { Outcome::Running } else { Outcome::Unfinished },
             elapsed_ms: file.is_running.then(|| since(head.at_ms)),
             calls: 0,
             progress: None,
@@ -116,7 +79,7 @@ impl Run {
                         run.labels.extend(answered.labels);
                     }
                     Line::Ended(end) => {
-                        run.state = RunState::of(end.outcome);
+                        run.state = end.outcome;
                         run.elapsed_ms = Some(end.at_ms.saturating_sub(head.at_ms));
                         run.labels.extend(end.labels);
                         (run.value, run.output) = (end.value, end.output);
@@ -150,7 +113,7 @@ impl Run {
         parts.extend(self.value.as_ref().map(|value| fit_value(value.get(), budget)));
         parts.extend(self.error.as_ref().map(|error| fit_text(error, "error", budget)));
         if !self.output.is_empty() {
-            let so_far = if self.state == RunState::Running { " so far" } else { "" };
+            let so_far = if self.state == Outcome::Running { " so far" } else { "" };
             let line_end = if parts.is_empty() { "" } else { "\n" };
             parts.push(Part::Text(format!("{line_end}--- output{so_far}\n")));
             parts.push(fit_text(self.output.trim_end(), "output", budget));
@@ -165,26 +128,37 @@ impl Run {
         let Self { id, at_ms, calls, .. } = self;
         let seconds = self.elapsed_ms.unwrap_or_default() / 1000;
         let state = match &self.state {
-            RunState::Running => format!("running for {seconds} s"),
-            RunState::Ok => format!("ok after {seconds} s"),
-            RunState::Failed(code) => format!("failed after {seconds} s ({code})"),
-            RunState::Cancelled => format!("cancelled after {seconds} s"),
-            RunState::Died => "died: its gateway ended before it did".to_owned(),
+            Outcome::Running => format!("running for {seconds} s"),
+            Outcome::Ok => format!("ok after {seconds} s"),
+            Outcome::Failed(ErrorCode::Cancelled) => format!("cancelled after {seconds} s"),
+            Outcome::Unfinished => "died: its gateway ended before it did".to_owned(),
+            failed => format!("failed after {seconds} s ({failed})"),
         };
         let progress = self.progress.as_ref().map(|progress| format!("\nprogress: {progress}")).unwrap_or_default();
         format!("run {id}: {state}, {}, began {}{progress}", counted(*calls, "call"), rfc3339(*at_ms))
     }
 
+    /// Its state in a word for scripts.
+    fn state_name(&self) -> &'static str {
+        match self.state {
+            Outcome::Running => "running",
+            Outcome::Ok => "ok",
+            Outcome::Failed(ErrorCode::Cancelled) => "cancelled",
+            Outcome::Unfinished => "died",
+            _ => "failed",
+        }
+    }
+
     /// The next step, if there is one.
     fn advice(&self) -> Option<String> {
         let Self { id, .. } = self;
-        match (&self.state, &self.next) {
-            (RunState::Ok, _) if self.value.is_none() => {
+        match (self.state, &self.next) {
+            (Outcome::Ok, _) if self.value.is_none() => {
                 Some("note: the value is too large for the journal; return less".to_owned())
             }
             (_, Some(next)) => Some(format!("note: run {next} continues it")),
-            (RunState::Running, None) => Some(format!("note: forge.runs.cancel(\"{id}\") in a script ends it")),
-            (RunState::Ok, None) => None,
+            (Outcome::Running, None) => Some(format!("note: forge.runs.cancel(\"{id}\") in a script ends it")),
+            (Outcome::Ok, None) => None,
             (_, None) => Some(format!("resume: execute(resume=\"{id}\", code=…) repeats no call that was made")),
         }
     }
@@ -196,7 +170,7 @@ impl Run {
             id: &self.id,
             language: self.language,
             began: rfc3339(self.at_ms),
-            state: self.state.name(),
+            state: self.state_name(),
             elapsed_ms: self.elapsed_ms,
             calls: self.calls,
             progress: self.progress.as_deref(),

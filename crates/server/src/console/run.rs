@@ -197,12 +197,6 @@ fn script(recorded: Option<&Recorded>) -> Option<(Language, String)> {
 /// Line of the list for a run that the audit log does not have.
 fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
     let end = recorded.end.as_ref();
-    let outcome = match end {
-        _ if is_running || run.file.is_running => Ended::Running,
-        Some(end) => end.outcome,
-        None => Ended::Unfinished,
-    };
-    let labels = end.map(|end| &end.labels);
     json!({
         "id": run.file.id,
         "at_ms": run.head.at_ms,
@@ -212,13 +206,13 @@ fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
         "kind": "script",
         "language": run.head.language,
         "request": null,
-        "outcome": outcome,
+        "outcome": recorded.outcome(is_running || run.file.is_running),
         "error": end.and_then(|end| end.error.as_ref()),
         "ms": end.map(|end| end.at_ms.saturating_sub(run.head.at_ms)),
-        "calls": recorded.operations.values().filter(|operation| operation.sent.is_some()).count(),
+        "calls": recorded.calls().count(),
         "refused": 0,
         "cost": "0",
-        "labels": labels,
+        "labels": end.map(|end| &end.labels),
         "servers": [],
         "code": run.head.code.lines().next().unwrap_or_default(),
         "dry_run": false,
@@ -304,7 +298,7 @@ fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&CallRe
         "labels": call.map(|call| call.labels.clone()).unwrap_or_default(),
         "approval": call.and_then(|call| call.verdict.approval()),
         "inherited": given.and_then(|given| given.from.as_ref()).map(|from| json!({ "run": from.run, "op": from.op })),
-        "unknown": sent.is_some() && given.is_none() && !is_running,
+        "unknown": !is_running && operation.is_some_and(Operation::is_unknown),
     })
 }
 

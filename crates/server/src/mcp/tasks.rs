@@ -24,7 +24,7 @@ use base::outcome::Outcome;
 use base::panics;
 use base::task::Task;
 use run::execution::Started;
-use run::runs::{Live, Run, RunState};
+use run::runs::{Live, Run};
 
 /// Suggested interval between two `tasks/get`, in milliseconds.
 const POLL: u64 = 1_000;
@@ -125,19 +125,19 @@ impl ForgeServer {
     pub(super) async fn task(&self, id: &str) -> Result<DetailedTask, ErrorData> {
         let run = self.run(id).await?;
         let payload = match &run.state {
-            RunState::Running => match self.tasks.open(id) {
+            Outcome::Running => match self.tasks.open(id) {
                 open if open.is_empty() => TaskPayload::Working,
                 input_requests => TaskPayload::InputRequired { input_requests },
             },
-            RunState::Cancelled => TaskPayload::Cancelled,
-            RunState::Died => TaskPayload::Failed { error: self.failure(&run).await },
+            Outcome::Failed(ErrorCode::Cancelled) => TaskPayload::Cancelled,
+            Outcome::Unfinished => TaskPayload::Failed { error: self.failure(&run).await },
             // An error of a protocol, a server's or the gateway's, is no result of the script.
-            RunState::Failed(Outcome::Failed(ErrorCode::UpstreamError | ErrorCode::Internal)) => {
+            Outcome::Failed(ErrorCode::UpstreamError | ErrorCode::Internal) => {
                 TaskPayload::Failed { error: self.failure(&run).await }
             }
-            RunState::Ok | RunState::Failed(_) => {
+            _ => {
                 let content = vec![ContentBlock::text(self.text(&run).await)];
-                let is_ok = run.state == RunState::Ok;
+                let is_ok = run.state == Outcome::Ok;
                 let result = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
                 TaskPayload::Completed { result: object(serde_json::to_value(result)) }
             }

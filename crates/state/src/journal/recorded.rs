@@ -51,6 +51,20 @@ pub struct Given {
     pub from: Option<RunOp>,
 }
 
+impl Operation {
+    /// True for a call that went out, or that an earlier run has answered.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        self.sent.is_some() || self.given.as_ref().is_some_and(|given| given.from.is_some())
+    }
+
+    /// True for a call that may be done or not, of a run that has ended.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.sent.is_some() && self.given.is_none()
+    }
+}
+
 impl Recorded {
     /// Reads a journal.
     ///
@@ -95,6 +109,21 @@ impl Recorded {
     /// The operations that one of this number belongs to.
     fn of(&mut self, op: u64) -> &mut BTreeMap<u64, Operation> {
         if op < NESTED { &mut self.operations } else { &mut self.nested }
+    }
+
+    /// Outcome of the run: `Running` while it is written, `Unfinished` if its gateway ended before it did.
+    #[must_use]
+    pub fn outcome(&self, is_running: bool) -> outcome::Outcome {
+        match &self.end {
+            _ if is_running => outcome::Outcome::Running,
+            Some(end) => end.outcome,
+            None => outcome::Outcome::Unfinished,
+        }
+    }
+
+    /// Its calls, and those of the scripts that it called.
+    pub fn calls(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.values().chain(self.nested.values()).filter(|operation| operation.is_call())
     }
 
     /// True if the run was stopped from outside, or died: its journal ends somewhere in the middle of its script.
