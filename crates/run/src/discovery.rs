@@ -96,7 +96,7 @@ impl Discovery<'_> {
             limits::PATH.check(path.len())?;
             return match id {
                 None => self.runs.listing(|labels| self.sees(labels)).await,
-                Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, run.state.name())),
+                Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, run.state_name())),
             };
         }
         let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH) as usize;

@@ -139,7 +139,8 @@ impl Run {
     }
 
     /// Its state in a word for scripts.
-    fn state_name(&self) -> &'static str {
+    #[must_use]
+    pub fn state_name(&self) -> &'static str {
         match self.state {
             Outcome::Running => "running",
             Outcome::Ok => "ok",
