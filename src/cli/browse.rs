@@ -36,7 +36,7 @@ pub(super) struct CatArgs {
     /// Files or globs, such as /github/*.pyi
     #[arg(required = true)]
     paths: Vec<String>,
-    /// Lines, such as 10-40
+    /// Lines, such as 10-40, or -5 for the last five
     #[arg(long)]
     lines: Option<String>,
     #[command(flatten)]

@@ -7,13 +7,14 @@ mod search;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::parts;
 use crate::runs::{self, Run, Runs};
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::limits;
 use base::meter::{Halt, Meter, metered_as};
-use base::text::brief;
+use base::text::{BYTES_PER_TOKEN, brief};
 use catalog::{Catalog, Node, Remote};
 use redact::Surface;
 use state::Entry;
@@ -95,8 +96,8 @@ impl Discovery<'_> {
         if let Some(id) = runs::path(path) {
             limits::PATH.check(path.len())?;
             return match id {
-                None => self.runs.listing(|labels| self.sees(labels)).await,
-                Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, run.state_name())),
+                None => self.runs.listing(|labels| self.sees(labels), self.sight.is_none()).await,
+                Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, runs::state_name(run.state))),
             };
         }
         let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH) as usize;
@@ -135,15 +136,18 @@ impl Discovery<'_> {
         limits::PATHS.check(paths.len())?;
         let mut asked = Vec::with_capacity(paths.len());
         for path in paths {
-            asked.push(self.asked(path).await?);
+            asked.push(self.asked(path, lines).await?);
         }
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let unseen = self.unseen(&asked, &hidden).await?;
         let lowered = self.lowered.clone();
+        // A script reads by itself.
+        let budget = self.sight.is_none().then_some(self.runs.answers.result_tokens * BYTES_PER_TOKEN);
         let find = move |meter: &Meter| {
-            let (hidden, unseen, files) = (&hidden, &unseen, Vec::new());
-            let (lowered, rooted) = (lowered.as_deref(), BTreeSet::new());
-            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, lowered, files, bytes: 0, rooted };
+            let (hidden, unseen, lowered) = (&hidden, &unseen, lowered.as_deref());
+            let (files, bytes, rooted) = (Vec::new(), 0, BTreeSet::new());
+            let mut found =
+                Read { catalog: &catalog, hidden, unseen, meter, lines, budget, lowered, files, bytes, rooted };
             asked.iter().try_for_each(|asked| found.add(asked))?;
             Ok(found.files)
         };
@@ -172,10 +176,10 @@ impl Discovery<'_> {
         Ok(reached)
     }
 
-    async fn asked(&self, path: &str) -> Result<Asked> {
+    async fn asked(&self, path: &str, lines: Lines) -> Result<Asked> {
         if let Some(id) = runs::path(path) {
             limits::PATH.check(path.len())?;
-            return self.asked_run(id).await;
+            return self.asked_run(id, lines).await;
         }
         if !is_results(path) {
             return Ok(Asked::Path(path.to_owned()));
@@ -199,15 +203,24 @@ impl Discovery<'_> {
         Ok(self.runs.redacted(run, self.session.placeholders()))
     }
 
-    /// The text of a run; its large parts are stored.
-    async fn asked_run(&self, id: Option<&str>) -> Result<Asked> {
+    /// The text of a run, whose large parts are stored; or lines of its output.
+    async fn asked_run(&self, id: Option<&str>, lines: Lines) -> Result<Asked> {
         let Some(id) = id else {
-            let listing = self.runs.listing(|labels| self.sees(labels)).await?;
+            let listing = self.runs.listing(|labels| self.sees(labels), self.sight.is_none()).await?;
             return Err(Error::new(ErrorCode::InvalidArgs, format!("/runs is a folder\n{listing}"))
                 .hint("`cat` one of the runs in it"));
         };
         let run = self.run(id).await?;
-        let text = self.runs.text(&run, self.session, true).await;
+        let text = match lines {
+            Lines::All => {
+                // A script's look is not the agent's.
+                let look = || self.session.looked(&run.id, run.output.lines().count());
+                let seen = if self.sight.is_none() { look() } else { None };
+                self.runs.text(&run, self.session, true, seen).await
+            }
+            _ if run.output.is_empty() => format!("run {} has printed nothing\n", run.id),
+            _ => run.output,
+        };
         Ok(Asked::Run { path: format!("/runs/{}", run.id), text, labels: run.labels })
     }
 
@@ -269,6 +282,8 @@ struct Read<'a> {
     unseen: &'a BTreeSet<String>,
     meter: &'a Meter,
     lines: Lines,
+    /// Bytes of a stored result that is shown as a whole; `None` for a script.
+    budget: Option<usize>,
     /// See [`Discovery::lowered`].
     lowered: Option<&'a str>,
     /// Each with its server's name if it is one of several resources of a glob.
@@ -283,7 +298,10 @@ impl Read<'_> {
     fn add(&mut self, asked: &Asked) -> Result<(), Halt> {
         let path = match asked {
             Asked::Result(result) => {
-                let text = self.cut(&result.value, &result.name)?;
+                let text = match self.budget.filter(|_| self.lines == Lines::All) {
+                    Some(budget) => parts::opening(&result.value, &result.name, budget),
+                    None => self.cut(&result.value, &result.name)?,
+                };
                 return self.push(result.name.to_string(), text, (*result.labels).clone(), None);
             }
             Asked::Run { path, text, labels } => {

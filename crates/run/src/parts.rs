@@ -15,6 +15,8 @@ use redact::Redaction;
 
 /// Beginnings of lines that follow a value.
 const MARKS: [&str; 3] = ["--- ", "note: ", "too large for an answer"];
+/// Part of its budget that the first lines of a larger text take.
+const OPENING: usize = 4;
 /// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
 /// Most keys of an object in a shape.
@@ -25,7 +27,7 @@ const MAX_KEY: usize = 100;
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// How agents are answered.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Answers {
     /// Redaction of values, errors and files.
     pub redaction: redact::Results,
@@ -35,6 +37,13 @@ pub struct Answers {
     pub findings: bool,
     /// Tokens of a text; a larger value or output is stored.
     pub result_tokens: usize,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        let result_tokens = config::Limits::default().result_tokens;
+        Self { redaction: redact::Results::default(), placeholders: false, findings: false, result_tokens }
+    }
 }
 
 impl Answers {
@@ -100,6 +109,37 @@ pub fn fit_text(text: &str, shape: &str, budget: usize) -> Part {
         true => Part::Text(text.to_owned()),
         false => Part::Large(Large { shape: shape.to_owned(), text: text.to_owned(), is_json: false }),
     }
+}
+
+/// A stored text, or if it is over the budget in bytes, its shape and first lines, and how to read on.
+pub fn opening(text: &str, path: &str, budget: usize) -> String {
+    if text.len() <= budget {
+        return text.to_owned();
+    }
+    let shape = if path.ends_with(".json") { shape(text, true).ok() } else { None };
+    let mut shown = shape.map(|shape| format!("{shape}\n")).unwrap_or_default();
+    let (mut lines, room) = (0, budget / OPENING);
+    for line in text.lines() {
+        if shown.len() + line.len() > room {
+            break;
+        }
+        shown.push_str(line);
+        shown.push('\n');
+        lines += 1;
+    }
+    if lines == 0 {
+        shown.push_str(head(text, room));
+        shown.push('\n');
+    }
+    shown.push_str(&format!(
+        "… {lines} of {} lines ({} bytes); read on: cat(\"{path}\", lines=\"{}-{}\"), or forge.results.get(\"{path}\") in a \
+         script (Starlark: results.get)",
+        text.lines().count(),
+        text.len(),
+        lines + 1,
+        lines + 200
+    ));
+    shown
 }
 
 impl Large {

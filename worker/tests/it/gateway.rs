@@ -62,7 +62,8 @@ pub(crate) struct Transcript {
     pub(crate) calls: Vec<Value>,
     pub(crate) output: Vec<(Stream, String)>,
     pub(crate) done: Done,
-    pub(crate) took: Duration,
+    /// Most calls without an answer at once.
+    pub(crate) most_open: usize,
 }
 
 /// Chooses which open calls are answered now, in order, each with its time.
@@ -156,7 +157,7 @@ impl Worker {
 
     /// Runs code unwrapped; `None` when the worker ended without an answer.
     pub(crate) fn run_code(&mut self, code: String, limits: Limits) -> Option<Transcript> {
-        let started = Instant::now();
+        let mut most_open = 0;
         self.send_run(code, limits);
         let mut transcript = (Vec::new(), Vec::new());
         let mut delayed: Vec<(Instant, Reply)> = Vec::new();
@@ -174,12 +175,13 @@ impl Worker {
                     transcript.0.push(serde_json::to_value(&call.op).unwrap_or_else(|_| Value::String(text())));
                     let (delay, reply) = self.answer(call);
                     delayed.push((Instant::now() + delay, reply));
+                    most_open = most_open.max(delayed.len());
                 }
                 Ok(FromWorker::Output(output)) => transcript.1.push((output.stream, output.text)),
                 Ok(FromWorker::Done(done)) => {
                     assert_eq!(done.run, self.runs);
                     let (calls, output) = transcript;
-                    return Some(Transcript { calls, output, done: *done, took: started.elapsed() });
+                    return Some(Transcript { calls, output, done: *done, most_open });
                 }
                 Ok(FromWorker::Ready(_) | FromWorker::Pong(_) | FromWorker::Checked(_)) => {
                     panic!("neither is asked for in a run")

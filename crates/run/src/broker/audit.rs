@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::calls::preview;
 use base::time::{rfc3339_millis, unix_ms};
 use wire::{EngineInfo, Language, Layer};
 
 use super::board::Place;
-use super::record::preview;
 use super::recorder::new_reads;
 use super::{Broker, ExecutionContext, millis};
 use crate::sandbox::Report;

@@ -94,7 +94,8 @@ impl Evidence {
         let past = self.past.as_ref()?;
         let (all, _) = self.expected;
         let used = all.saturating_sub(past.calls());
-        Some(format!("continues {}: {used} of {all} recorded calls used", past.head.run))
+        let (run, then) = (&past.head.run, rfc3339(past.head.at_ms));
+        Some(format!("continues {run} of {then}: {used} of {all} recorded calls used; see /runs/{run}"))
     }
 
     /// True if there should be a journal and none can be written.
@@ -253,6 +254,7 @@ impl Broker {
             origin: self.origin_of(asked),
             definition: definition(asked).to_owned(),
             args_hash: record.args_hash,
+            reads: asked.is_read(),
             again,
             ask: evidence.asks.lock().remove(&record.call),
         };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::millis;
-use super::record::preview;
+use crate::calls::preview;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
@@ -17,6 +17,9 @@ use state::audit::{CallRecord, StashUse, Verdict};
 
 /// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
+
+/// Words behind the limit of calls of a run that has made them all.
+pub(crate) const ALL_MADE: &str = " calls and this one has made them";
 
 /// Operations of the stash that a record shows.
 const MAX_STASH: usize = 200;
@@ -147,7 +150,7 @@ impl Call<'_> {
     /// `BUDGET_EXCEEDED` when the limit is used up.
     pub(super) fn charge(&mut self) -> Result<()> {
         let limit = self.ledger.max_calls;
-        let made = || format!("a run may make {limit} calls and this one has made them");
+        let made = || format!("a run may make {limit}{ALL_MADE}");
         charge(&self.ledger.charged, limit, made)?;
         self.is_charged = true;
         Ok(())

@@ -70,6 +70,7 @@ pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::{ExecutionContext, Policy, Records, Scripts, Workers};
 pub use evidence::{Evidence, PARTED};
+pub(crate) use ledger::ALL_MADE;
 pub use ledger::Ledger;
 pub use policy::is_read_only;
 pub use policy::{Rules, RulesNow};

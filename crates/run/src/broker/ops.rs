@@ -177,7 +177,7 @@ impl Broker {
                 tokio::time::sleep(Duration::from_millis(u64::from(ms))).await;
                 json_text(&Value::Null)
             }
-            Op::RunsList => json_text(&self.context.runs.list(|labels| self.sees(labels)).await?),
+            Op::RunsList => json_text(&self.context.runs.list(|labels| self.sees(labels), false).await?),
             Op::RunsGet { run } => self.run(&run).await,
             Op::RunsCancel { run } if self.run.is_dry => {
                 let is_running = self.context.runs.get(&run).await?.state == base::outcome::Outcome::Running;

@@ -3,28 +3,15 @@
 use std::time::SystemTime;
 
 use super::policy::{Caller, PendingCall};
+use crate::calls::preview;
 use base::labels::Labels;
 use base::outcome::Outcome;
 use base::text::head;
-use redact::{Outgoing as _, Redaction, Surface};
+use redact::Surface;
 use state::audit::CallRecord;
 
-/// Most characters of arguments in records and errors.
-const PREVIEW: usize = 200;
-/// Most bytes of arguments that this preview is made from.
-const MAX_LOOKED_AT: usize = 64 << 10;
 /// Most characters of an unknown name.
 const MAX_NAME: usize = 100;
-
-/// The record as it may go there.
-#[must_use]
-pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
-    CallRecord {
-        args: record.args.redacted(redaction),
-        error: record.error.map(|error| error.redacted(redaction)),
-        ..record
-    }
-}
 
 /// Record of a call whose names and arguments are valid.
 pub(super) fn of(call: u64, asked: &PendingCall<'_>, labels: Labels) -> CallRecord {
@@ -62,12 +49,4 @@ fn written(call: u64, server: String, tool: String, args: &str, labels: Labels) 
         ms: Some(0.0),
         ..CallRecord::default()
     }
-}
-
-/// A text as records show it: redacted, and its beginning.
-pub(super) fn preview(canonical: &str) -> String {
-    // Longer than any secret, so that none is cut in half before it is found.
-    let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
-    let cut = head(&redacted, PREVIEW);
-    if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
 }

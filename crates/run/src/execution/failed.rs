@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
-use crate::broker::{Broker, Evidence, Mistake, record, similar};
+use crate::broker::{ALL_MADE, Broker, Evidence, Mistake, similar};
+use crate::calls;
 use crate::sandbox::{Failure, Script};
 use base::error::{Behaviour, code_name, did_you_mean};
 use base::outcome::Outcome;
@@ -25,6 +26,9 @@ const MAX_MESSAGE: usize = 4000;
 const MAX_OTHERS: usize = 8 << 10;
 /// Words of a worker about the limit of calls, behind their number.
 const CALLS: &str = " calls of tools, resources and prompts";
+/// Fix of a run that has made all calls that it may make.
+const GOES_ON: &str = "resume it with the same code: recorded calls are answered for nothing, and it goes on with as many \
+                       new ones; or make fewer, by a tool that lists or filters";
 /// Most bytes of a suggestion.
 const MAX_FIX: usize = 1000;
 
@@ -132,7 +136,10 @@ impl Failed {
         };
         let meant =
             || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
+        let is_written = broker.evidence().is_some_and(Evidence::is_written);
+        let has_made_all = error.kind == ScriptErrorKind::Calls || error.message.contains(ALL_MADE);
         let fix = match &error.error {
+            _ if has_made_all && is_written => Some(GOES_ON.to_owned()),
             Some(call) => call.suggested_fix.clone(),
             None => error.fix.clone().or_else(meant),
         };
@@ -146,7 +153,7 @@ impl Failed {
             _ => (error.message.clone(), fix),
         };
         let wrote = broker.ledger().records().iter().any(|call| call.sent && call.is_write);
-        let again = match broker.evidence().is_some_and(Evidence::is_written) {
+        let again = match is_written {
             true => "change the marked line and resume the run: it repeats no call that was made",
             false => "change the marked line; do not repeat the calls that may have written",
         };
@@ -194,7 +201,7 @@ impl Failed {
             source_line: self.source_line.map(|line| line.redacted(redaction)),
             trace: self.trace.into_iter().map(|frame| frame.redacted(redaction)).collect(),
             data: self.data.map(|data| data.redacted(redaction)),
-            call: self.call.map(|call| record::redacted(call, redaction)),
+            call: self.call.map(|call| calls::redacted(call, redaction)),
             ..self
         }
     }

@@ -20,7 +20,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wire::{Json, Language, Run, Stats};
 
-use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan, record};
+use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan};
+use crate::calls;
 use crate::parts::{Part, clean};
 use crate::sandbox::{self, Report};
 use crate::session::Session;
@@ -392,7 +393,7 @@ impl ExecutionContext {
             error,
             output,
             notes,
-            calls: calls.into_iter().map(|call| record::redacted(call, shown)).collect(),
+            calls: calls.into_iter().map(|call| calls::redacted(call, shown)).collect(),
             dry_run: false,
             plan: None,
             labels: broker.labels(),

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Execution, Failed, Waiting};
+use super::{Execution, Waiting};
+use crate::calls;
 use crate::parts::{Part, fit_text, fit_value};
-use base::outcome::Outcome;
 use base::text::BYTES_PER_TOKEN;
-use state::audit::CallRecord;
 
 /// Most calls waiting for approval that an answer names.
 const MAX_WAITING: usize = 10;
@@ -23,7 +22,7 @@ impl Execution {
         }];
         // Of a script that was not run, every refused call is among its mistakes.
         if let Some(failed) = self.error.as_ref().filter(|failed| !failed.is_unrun) {
-            parts.extend(self.ledger(failed, budget));
+            parts.extend(calls::ledger(&self.calls, failed.call.as_ref().map(|shown| shown.call), budget));
         }
         if !self.output.is_empty() {
             parts.push(Part::Text("\n--- output\n".to_owned()));
@@ -32,10 +31,7 @@ impl Execution {
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
         parts.extend(self.resume.iter().map(|run| {
             Part::Text(match self.waits.as_slice() {
-                [] => format!(
-                    "\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made; \
-                     fresh=[\"server.tool\"] names tools to call again"
-                ),
+                [] => format!("\n{}", calls::resume_line(run)),
                 waits => format!("{}execute(resume=\"{run}\")", waiting(waits)),
             })
         }));
@@ -60,58 +56,8 @@ impl Execution {
         };
         let mut plan = self.plan.as_ref().map(|plan| format!("--- plan\n{plan}\n")).unwrap_or_default();
         let _ = write!(plan, "--- dry run: {counted}");
-        for (call, number) in self.calls.iter().zip(1..) {
-            let CallRecord { server, tool, args, outcome, verdict, .. } = call;
-            let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");
-        }
+        calls::dry(&self.calls).iter().for_each(|line| plan.push_str(&format!("\n{line}")));
         plan
-    }
-
-    /// Calls before a failure, counted; those that may have written and those that failed are listed, however many.
-    fn ledger(&self, failed: &Failed, budget: usize) -> Vec<Part> {
-        let is_shown = |call: &CallRecord| failed.call.as_ref().is_some_and(|shown| shown.call == call.call);
-        if self.calls.iter().all(|call| is_shown(call) && !may_have_written(call)) {
-            return Vec::new();
-        }
-        let count = |is: fn(&CallRecord) -> bool| self.calls.iter().filter(|call| is(call)).count();
-        let ok = count(|call| call.outcome == Outcome::Ok);
-        let mut text = format!("\ncalls: {}", self.calls.len());
-        match ok == self.calls.len() {
-            true => text.push_str(", all ok"),
-            false => {
-                let running = count(|call| call.outcome == Outcome::Running);
-                let planned = count(|call| call.outcome == Outcome::Planned);
-                let failed = self.calls.len() - ok - running - planned;
-                let all = [(ok, "ok"), (planned, "planned"), (failed, "failed"), (running, "without an answer")];
-                for (number, what) in all {
-                    if number > 0 {
-                        let _ = write!(text, ", {number} {what}");
-                    }
-                }
-            }
-        }
-        let mut join = "; ";
-        for (number, what) in
-            [(count(|call| call.sent && !call.is_write), "read"), (count(may_have_written), "may have written")]
-        {
-            if number > 0 {
-                let _ = write!(text, "{join}{number} {what}");
-                join = ", ";
-            }
-        }
-        let matters = |call: &CallRecord| (may_have_written(call) || call.outcome != Outcome::Ok) && !is_shown(call);
-        let line = |(call, number): (&CallRecord, usize)| {
-            let CallRecord { server, tool, args, outcome, .. } = call;
-            format!("\n  {number}. {server}.{tool}({args}) → {outcome}")
-        };
-        let list: String = self.calls.iter().zip(1..).filter(|(call, _)| matters(call)).map(line).collect();
-        if !list.is_empty() {
-            text.push(':');
-        }
-        if list.len() > budget {
-            text.push('\n');
-        }
-        vec![Part::Text(text), fit_text(&list, "calls", budget)]
     }
 }
 
@@ -131,9 +77,4 @@ pub fn waiting(waits: &[Waiting]) -> String {
         _ => text.push_str("\nafter `forgefs approvals allow ID` for each: "),
     }
     text
-}
-
-/// True for a call that was sent to a tool not annotated as read-only.
-fn may_have_written(call: &CallRecord) -> bool {
-    call.sent && call.is_write
 }

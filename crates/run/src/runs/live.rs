@@ -143,6 +143,7 @@ impl Live {
             state: Outcome::Running,
             elapsed_ms: Some(since(self.at_ms)),
             calls: watched.calls(),
+            ledger: Vec::new(),
             progress,
             output,
             value: None,

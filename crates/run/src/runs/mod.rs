@@ -18,15 +18,17 @@ use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
 use base::task;
-use base::text::{brief, counted};
+use base::text::{brief, counted, head};
 use redact::{PlaceholderTable, Surface};
 use state::journal::Journals;
 
 pub use live::{Live, Watched};
-pub use run::Run;
+pub use run::{Run, state_name};
 
 /// Most ended runs of a listing.
 const LISTED: usize = 50;
+/// Most characters of a script in a listing.
+const MAX_CODE: usize = 80;
 /// Time that a cancelled run has to end.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -124,8 +126,14 @@ pub struct Listed {
     pub language: Language,
     /// Begin, as RFC 3339.
     pub began: String,
-    /// `running` or `ended`.
+    /// `running`, `ok`, `failed`, `cancelled` or `died`; `ended` for one whose data may not be seen.
     pub state: &'static str,
+    /// Beginning of its script.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// Run that continues it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Time since its begin, if it is running here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
@@ -155,26 +163,39 @@ impl Runs {
         Run::read(found, reader)
     }
 
-    /// Runs that `sees` allows, oldest first; of the ended ones the newest.
+    /// Runs that `sees` allows, oldest first; of the ended ones the newest, how they ended if `tells_all`.
     ///
     /// # Errors
     /// `INTERNAL` when the journals cannot be read.
-    pub async fn list(&self, sees: impl Fn(&Labels) -> bool) -> Result<Vec<Listed>> {
+    pub async fn list(&self, sees: impl Fn(&Labels) -> bool, tells_all: bool) -> Result<Vec<Listed>> {
         let live = self.background.of(&self.client);
         let mut listed = Vec::new();
         if let Some(journals) = &self.journals {
             let ended = journals.list(Some(&self.client)).await?;
             let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.id)).collect();
             ended.drain(..ended.len().saturating_sub(LISTED));
-            listed.extend(ended.into_iter().map(|run| Listed {
-                id: run.id,
-                language: run.language,
-                began: rfc3339(run.at_ms),
-                state: if run.is_running { "running" } else { "ended" },
-                elapsed_ms: None,
-                calls: None,
-                progress: None,
-            }));
+            for run in ended {
+                let state = match run.is_running {
+                    true => "running",
+                    false if tells_all => state_name(journals.outcome(&self.client, &run.id).await?),
+                    false => "ended",
+                };
+                listed.push(Listed {
+                    id: run.id,
+                    language: run.language,
+                    began: rfc3339(run.at_ms),
+                    state,
+                    code: if tells_all {
+                        redact::text(Surface::Log, head(&run.code, MAX_CODE)).into_owned()
+                    } else {
+                        String::new()
+                    },
+                    next: run.next,
+                    elapsed_ms: None,
+                    calls: None,
+                    progress: None,
+                });
+            }
         }
         let mut running: Vec<Run> = live.iter().filter_map(|(id, live)| live.look(id)).collect();
         running.retain(|run| sees(&run.labels));
@@ -183,6 +204,8 @@ impl Runs {
             language: run.language,
             began: rfc3339(run.at_ms),
             state: "running",
+            code: String::new(),
+            next: None,
             elapsed_ms: run.elapsed_ms,
             calls: Some(run.calls),
             progress: run.progress,
@@ -195,13 +218,15 @@ impl Runs {
     ///
     /// # Errors
     /// As of [`Runs::list`].
-    pub async fn listing(&self, sees: impl Fn(&Labels) -> bool) -> Result<String> {
-        let lines = self.list(sees).await?.into_iter().map(|run| {
+    pub async fn listing(&self, sees: impl Fn(&Labels) -> bool, tells_all: bool) -> Result<String> {
+        let lines = self.list(sees, tells_all).await?.into_iter().map(|run| {
             let mut line = format!("/runs/{}  {}, {}, began {}", run.id, run.state, run.language.as_str(), run.began);
             if let Some(calls) = run.calls {
                 line.push_str(&format!(", {}", counted(calls, "call")));
             }
-            line + &run.progress.map(|progress| format!(": {progress}")).unwrap_or_default()
+            line.push_str(&run.next.map(|next| format!(", resumed by {next}")).unwrap_or_default());
+            line.push_str(&run.progress.map(|progress| format!(": {progress}")).unwrap_or_default());
+            if run.code.is_empty() { line } else { format!("{line}  {}", run.code) }
         });
         let lines: Vec<String> = lines.collect();
         Ok(match lines.is_empty() {
@@ -219,11 +244,12 @@ impl Runs {
         run.redacted(redaction(Surface::Answer(results)), redaction(Surface::Output(results)))
     }
 
-    /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`.
-    pub async fn text(&self, run: &Run, session: &Session, has_state: bool) -> String {
+    /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`. Of a
+    /// run that goes on, lines of output that were `seen` are left out.
+    pub async fn text(&self, run: &Run, session: &Session, has_state: bool, seen: Option<usize>) -> String {
         let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
         let (size, mut stored) = (run.value.as_ref().map_or(0, |value| value.get().len()), 0);
-        for part in task::work_on(size, || run.parts(self.answers.result_tokens)) {
+        for part in task::work_on(size, || run.parts(self.answers.result_tokens, seen)) {
             match part {
                 Part::Text(part) => text.push_str(&part),
                 Part::Large(large) => {

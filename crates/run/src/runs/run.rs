@@ -2,18 +2,34 @@
 
 use base::time::rfc3339;
 use serde::Serialize;
-use wire::{Json, Language};
+use wire::{Json, Language, Op};
 
 use super::since;
+use crate::calls;
 use crate::parts::{Part, clean, fit_text, fit_value};
 use base::error::{ErrorCode, Result};
 use base::labels::Labels;
 use base::memory;
 use base::outcome::Outcome;
 use base::task;
-use base::text::{BYTES_PER_TOKEN, counted};
+use base::text::{BYTES_PER_TOKEN, counted, head};
 use redact::Redaction;
-use state::journal::{self, Line, Reader};
+use state::audit::CallRecord;
+use state::journal::{self, Answered, Line, Reader, Sent};
+
+/// Most lines of output that are shown with a run.
+const TAIL: usize = 40;
+
+/// State of a run in a word for scripts.
+pub fn state_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Running => "running",
+        Outcome::Ok => "ok",
+        Outcome::Failed(ErrorCode::Cancelled) => "cancelled",
+        Outcome::Unfinished => "died",
+        _ => "failed",
+    }
+}
 
 /// One run.
 #[derive(Debug)]
@@ -30,6 +46,8 @@ pub struct Run {
     pub elapsed_ms: Option<u64>,
     /// Calls so far.
     pub calls: usize,
+    /// Calls of a run that has ended, in order.
+    pub ledger: Vec<CallRecord>,
     /// Its last progress report, while it is running.
     pub progress: Option<String>,
     /// Captured output.
@@ -61,6 +79,7 @@ impl Run {
             state: if file.is_running { Outcome::Running } else { Outcome::Unfinished },
             elapsed_ms: file.is_running.then(|| since(head.at_ms)),
             calls: 0,
+            ledger: Vec::new(),
             progress: None,
             output: String::new(),
             value: None,
@@ -73,9 +92,13 @@ impl Run {
             while let Some(line) = reader.next_line()? {
                 match line {
                     Line::Begun(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
-                    Line::Sent(_) => run.calls += 1,
+                    Line::Sent(sent) => {
+                        run.calls += 1;
+                        run.ledger.push(sent_call(sent));
+                    }
                     Line::Answered(answered) => {
                         run.calls += usize::from(answered.from.is_some());
+                        note_answer(&mut run.ledger, &answered);
                         run.labels.extend(answered.labels);
                     }
                     Line::Ended(end) => {
@@ -102,25 +125,57 @@ impl Run {
             error: self.error.map(clear),
             progress: self.progress.map(clear),
             output: task::work_on(size, || clear(self.output)),
+            ledger: self.ledger.into_iter().map(|call| calls::redacted(call, text)).collect(),
             ..self
         }
     }
 
-    /// Parts of its text behind the state, each of about `budget` tokens at most, or stored.
-    pub fn parts(&self, budget: usize) -> Vec<Part> {
+    /// Parts of its text behind the state, each of about `budget` tokens at most, or stored. Of its output the last
+    /// lines, or those behind the ones that were `seen` while it went on.
+    pub fn parts(&self, budget: usize, seen: Option<usize>) -> Vec<Part> {
         let budget = budget * BYTES_PER_TOKEN;
         let mut parts = Vec::new();
         parts.extend(self.value.as_ref().map(|value| fit_value(value.get(), budget)));
-        parts.extend(self.error.as_ref().map(|error| fit_text(error, "error", budget)));
-        if !self.output.is_empty() {
-            let so_far = if self.state == Outcome::Running { " so far" } else { "" };
-            let line_end = if parts.is_empty() { "" } else { "\n" };
-            parts.push(Part::Text(format!("{line_end}--- output{so_far}\n")));
-            parts.push(fit_text(self.output.trim_end(), "output", budget));
+        if let Some(error) = &self.error {
+            parts.push(fit_text(error, "error", budget));
+            parts.extend(calls::ledger(&self.ledger, None, budget));
         }
-        let line_end = if parts.is_empty() { "" } else { "\n" };
-        parts.extend(self.advice().map(|advice| Part::Text(format!("{line_end}{advice}"))));
+        let line_end = |parts: &[Part]| if parts.is_empty() { "" } else { "\n" };
+        parts.extend(self.advice().map(|advice| Part::Text(format!("{}{advice}", line_end(&parts)))));
+        parts.extend(self.last_output(budget, seen).map(|last| Part::Text(format!("{}{last}", line_end(&parts)))));
         parts
+    }
+
+    /// The last lines of its output within a budget in bytes, and how to read the ones before.
+    fn last_output(&self, budget: usize, seen: Option<usize>) -> Option<String> {
+        let (id, text) = (&self.id, self.output.trim_end());
+        if text.is_empty() {
+            return None;
+        }
+        let seen = seen.filter(|_| self.state == Outcome::Running);
+        let lines: Vec<&str> = text.lines().collect();
+        let (mut from, mut bytes) = (lines.len(), 0);
+        let first = seen.unwrap_or(0).max(lines.len().saturating_sub(TAIL));
+        while from > first && (from == lines.len() || bytes + lines[from - 1].len() < budget) {
+            from -= 1;
+            bytes += lines[from].len() + 1;
+        }
+        let so_far = if self.state == Outcome::Running { " so far" } else { "" };
+        let mut said = match seen {
+            Some(seen) if seen >= lines.len() => {
+                return Some(format!("--- no output since the last look ({seen} lines)"));
+            }
+            Some(_) => "--- output since the last look".to_owned(),
+            None => format!("--- output{so_far}"),
+        };
+        if from > seen.unwrap_or(0) {
+            said.push_str(&format!(
+                ", the last lines of {}; {from} before: cat(\"/runs/{id}\", lines=\"1-{from}\")",
+                lines.len()
+            ));
+        }
+        let shown = lines[from..].join("\n");
+        Some(format!("{said}\n{}", head(&shown, budget)))
     }
 
     /// State, time and calls in one line, with the last progress report in the next.
@@ -138,18 +193,6 @@ impl Run {
         format!("run {id}: {state}, {}, began {}{progress}", counted(*calls, "call"), rfc3339(*at_ms))
     }
 
-    /// Its state in a word for scripts.
-    #[must_use]
-    pub fn state_name(&self) -> &'static str {
-        match self.state {
-            Outcome::Running => "running",
-            Outcome::Ok => "ok",
-            Outcome::Failed(ErrorCode::Cancelled) => "cancelled",
-            Outcome::Unfinished => "died",
-            _ => "failed",
-        }
-    }
-
     /// The next step, if there is one.
     fn advice(&self) -> Option<String> {
         let Self { id, .. } = self;
@@ -160,7 +203,7 @@ impl Run {
             (_, Some(next)) => Some(format!("note: run {next} continues it")),
             (Outcome::Running, None) => Some(format!("note: forge.runs.cancel(\"{id}\") in a script ends it")),
             (Outcome::Ok, None) => None,
-            (_, None) => Some(format!("resume: execute(resume=\"{id}\", code=…) repeats no call that was made")),
+            (_, None) => Some(calls::resume_line(id)),
         }
     }
 
@@ -171,7 +214,7 @@ impl Run {
             id: &self.id,
             language: self.language,
             began: rfc3339(self.at_ms),
-            state: self.state_name(),
+            state: state_name(self.state),
             elapsed_ms: self.elapsed_ms,
             calls: self.calls,
             progress: self.progress.as_deref(),
@@ -183,6 +226,43 @@ impl Run {
         };
         // All of it is text, numbers and JSON.
         task::work_on(self.output.len(), || serde_json::value::to_raw_value(&shown)).unwrap_or_default()
+    }
+}
+
+/// A call that went out, as its journal has it, without an answer.
+fn sent_call(sent: Sent) -> CallRecord {
+    let asked = asked_tool(sent.ask.as_ref());
+    let (server, tool, args) = asked.unwrap_or_else(|| (sent.server, sent.tool, String::new()));
+    let (call, is_write, outcome) = (sent.op, !sent.reads, Outcome::Running);
+    CallRecord { call, server, tool, args, sent: true, is_write, outcome, ..CallRecord::default() }
+}
+
+/// Notes an answer. A call that did not go out was refused, or answered by an earlier run.
+fn note_answer(ledger: &mut Vec<CallRecord>, answered: &Answered) {
+    let outcome = match &answered.answer {
+        Some(wire::Outcome::Err(error)) => Outcome::Failed(error.code),
+        _ => Outcome::Ok,
+    };
+    match &answered.ask {
+        None => {
+            // The newest are answered most.
+            if let Some(sent) = ledger.iter_mut().rev().find(|call| call.call == answered.op) {
+                sent.outcome = outcome;
+            }
+        }
+        ask => {
+            if let Some((server, tool, args)) = asked_tool(ask.as_ref()) {
+                ledger.push(CallRecord { call: answered.op, server, tool, args, outcome, ..CallRecord::default() });
+            }
+        }
+    }
+}
+
+/// Server, tool and arguments of a request, as the script wrote them.
+fn asked_tool(ask: Option<&Json>) -> Option<(String, String, String)> {
+    match serde_json::from_str(ask?.get()).ok()? {
+        Op::Tool { server, tool, args } => Some((server, tool, calls::preview(args.get()))),
+        _ => None,
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Session {
     principal: Principal,
     client: Mutex<Option<String>>,
     reads: Mutex<Reads>,
+    /// Lines of output that were shown of runs while they went on.
+    looks: Mutex<BoundedMap<String, usize>>,
     placeholders: PlaceholderTable,
     tenant: Option<Tenant>,
     /// Labels of all its requests, once labels accumulate.
@@ -91,6 +93,7 @@ impl Session {
         Self {
             client: Mutex::default(),
             reads: Mutex::default(),
+            looks: Mutex::new(BoundedMap::new(&READS)),
             placeholders: PlaceholderTable::default(),
             tenant: None,
             held: OnceLock::new(),
@@ -153,6 +156,14 @@ impl Session {
     #[must_use]
     pub fn placeholders(&self) -> &PlaceholderTable {
         &self.placeholders
+    }
+
+    /// Notes that `lines` of a run's output were shown; as many as were before, if it was shown before.
+    pub fn looked(&self, run: &str, lines: usize) -> Option<usize> {
+        let mut looks = self.looks.lock();
+        let before = looks.get(&run.to_owned()).copied();
+        looks.insert(run.to_owned(), lines, run.len());
+        before
     }
 
     /// Remembers a stub that was read, with the digest of its definition, and its text.

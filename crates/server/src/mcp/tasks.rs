@@ -169,7 +169,7 @@ impl ForgeServer {
     /// The agent's answer.
     async fn text(&self, run: &Run) -> String {
         let session = &self.handler.session;
-        self.handler.gateway.runs(session).text(run, session, false).await
+        self.handler.gateway.runs(session).text(run, session, false, None).await
     }
 
     async fn failure(&self, run: &Run) -> JsonObject {

@@ -45,7 +45,7 @@ struct LsArgs {
 struct CatArgs {
     /// Globs work
     path: OneOrMany,
-    /// e.g. 10-40
+    /// e.g. 10-40; -5: the last five
     lines: Option<String>,
 }
 

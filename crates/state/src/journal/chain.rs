@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::line::outcome_of;
 use super::{Journals, Past, Reader, Run, head, room_for};
 use base::error::{Error, ErrorCode, Result};
-use base::{limits, outcome, task};
+use base::outcome::Outcome;
+use base::{limits, task};
 
 /// Newest journals that are looked at for one that can be resumed.
 const LOOKED_AT: usize = 50;
@@ -102,8 +103,16 @@ impl Journals {
 
     /// True if a run ended with a value.
     async fn is_done(&self, run: &Run) -> Result<bool> {
-        let last = self.state.journal_end(&self.of(&run.head.client), &run.file.id, ENDING).await?;
-        Ok(outcome_of(&last) == Some(outcome::Outcome::Ok))
+        Ok(self.outcome(&run.head.client, &run.file.id).await? == Outcome::Ok)
+    }
+
+    /// Outcome of a client's run that is not being written, by the end of its journal.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read.
+    pub async fn outcome(&self, client: &str, id: &str) -> Result<Outcome> {
+        let last = self.state.journal_end(&self.of(client), id, ENDING).await?;
+        Ok(outcome_of(&last).unwrap_or(Outcome::Unfinished))
     }
 }
 

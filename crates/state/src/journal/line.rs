@@ -100,6 +100,9 @@ pub struct Sent {
     pub definition: String,
     /// Whole digest of the arguments that go out, in canonical form.
     pub args_hash: String,
+    /// True if the tool is annotated as read-only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads: bool,
     /// The call of an earlier run in whose place it is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<RunOp>,

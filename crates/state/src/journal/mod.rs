@@ -74,6 +74,10 @@ pub struct Listed {
     pub language: wire::Language,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
+    /// First line of its script.
+    pub code: String,
+    /// Run that continues it.
+    pub next: Option<String>,
     /// True while a process writes its journal.
     pub is_running: bool,
 }
@@ -134,10 +138,12 @@ impl Journals {
             let folder = self.of(&owner);
             for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
                 let Some(file) = self.state.journal(&folder, id).await? else { continue };
-                let JournalFile { changed, is_running, .. } = file;
                 match head(&file, &owner) {
-                    Ok(Head { run: id, client, language, at_ms, .. }) => {
-                        runs.push((changed, Listed { id, client, language, at_ms, is_running }));
+                    Ok(Head { run: id, client, language, at_ms, code, .. }) => {
+                        let code =
+                            code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+                        let JournalFile { changed, is_running, next, .. } = file;
+                        runs.push((changed, Listed { id, client, language, at_ms, code, next, is_running }));
                     }
                     Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
                 }

@@ -1,0 +1,129 @@
+//! Calls of a run as an answer tells them: counted, and those listed that may have written or failed.
+
+use std::fmt::Write as _;
+
+use crate::parts::{Part, fit_text};
+use base::outcome::Outcome;
+use base::text::head;
+use redact::{Outgoing as _, Redaction, Surface};
+use state::audit::CallRecord;
+
+/// Most characters of arguments in records and errors.
+const PREVIEW: usize = 200;
+/// Most bytes of arguments that this preview is made from.
+const MAX_LOOKED_AT: usize = 64 << 10;
+
+/// A text as records show it: redacted, and its beginning.
+pub(crate) fn preview(canonical: &str) -> String {
+    // Longer than any secret, so that none is cut in half before it is found.
+    let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
+    let cut = head(&redacted, PREVIEW);
+    if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
+}
+
+/// The record as it may go there.
+#[must_use]
+pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
+    CallRecord {
+        args: record.args.redacted(redaction),
+        error: record.error.map(|error| error.redacted(redaction)),
+        ..record
+    }
+}
+
+/// Calls of a failed run, counted; those that may have written and those that failed are listed, however many, except
+/// the one that the failure `shown` names. Nothing if that one is all, and only read.
+pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) -> Vec<Part> {
+    let is_shown = |call: &CallRecord| shown == Some(call.call);
+    if calls.iter().all(|call| is_shown(call) && !may_have_written(call)) {
+        return Vec::new();
+    }
+    let count = |is: fn(&CallRecord) -> bool| calls.iter().filter(|call| is(call)).count();
+    let ok = count(|call| call.outcome == Outcome::Ok);
+    let mut text = format!("\ncalls: {}", calls.len());
+    match ok == calls.len() {
+        true => text.push_str(", all ok"),
+        false => {
+            let running = count(|call| call.outcome == Outcome::Running);
+            let planned = count(|call| call.outcome == Outcome::Planned);
+            let failed = calls.len() - ok - running - planned;
+            let all = [(ok, "ok"), (planned, "planned"), (failed, "failed"), (running, "without an answer")];
+            for (number, what) in all {
+                if number > 0 {
+                    let _ = write!(text, ", {number} {what}");
+                }
+            }
+        }
+    }
+    let mut join = "; ";
+    for (number, what) in
+        [(count(|call| call.sent && !call.is_write), "read"), (count(may_have_written), "may have written")]
+    {
+        if number > 0 {
+            let _ = write!(text, "{join}{number} {what}");
+            join = ", ";
+        }
+    }
+    let matters = |call: &CallRecord| (may_have_written(call) || call.outcome != Outcome::Ok) && !is_shown(call);
+    let listed = calls.iter().zip(1..).filter(|(call, _)| matters(call));
+    let list: String = grouped(listed, |call| (call.args.as_str().into(), call.outcome.to_string()))
+        .into_iter()
+        .map(|line| format!("\n  {line}"))
+        .collect();
+    if !list.is_empty() {
+        text.push(':');
+    }
+    if list.len() > budget {
+        text.push('\n');
+    }
+    vec![Part::Text(text), fit_text(&list, "calls", budget)]
+}
+
+/// Calls of a dry run in order, each with its verdict and outcome. Equal reads of other arguments are one line.
+pub(crate) fn dry(calls: &[CallRecord]) -> Vec<String> {
+    grouped(calls.iter().zip(1..), |call| {
+        let args = if call.is_write { call.args.as_str().into() } else { None };
+        (args, format!("{}; {}", call.verdict, call.outcome))
+    })
+}
+
+/// One line for calls of one tool that are alike: `2. shop.get_product({"id":"p00"}) ×33 → ok`, by the number and the
+/// arguments of the first. Those are alike whose `likeness` is: the arguments, where they count, and what became of it.
+fn grouped<'a>(
+    calls: impl Iterator<Item = (&'a CallRecord, usize)>,
+    likeness: impl Fn(&'a CallRecord) -> (Option<&'a str>, String),
+) -> Vec<String> {
+    let mut groups: Vec<(&CallRecord, usize, Option<&str>, String, usize)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for (call, number) in calls {
+        let (args, became) = likeness(call);
+        let place = *places.entry((&call.server, &call.tool, args, became.clone())).or_insert_with(|| {
+            groups.push((call, number, args, became, 0));
+            groups.len() - 1
+        });
+        groups[place].4 += 1;
+    }
+    let line = |(call, number, args, became, count): (&CallRecord, usize, Option<&str>, String, usize)| {
+        let CallRecord { server, tool, args: first, .. } = call;
+        let more = match count {
+            1 => String::new(),
+            _ if args.is_none() => format!(" and {} like it", count - 1),
+            _ => format!(" ×{count}"),
+        };
+        format!("{number}. {server}.{tool}({first}){more} → {became}")
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// Line that says how a run goes on without the calls that it has made.
+pub(crate) fn resume_line(run: &str) -> String {
+    format!(
+        "resume: execute(resume=\"{run}\", code=…) repeats no call that was made; fresh=[\"server.tool\"] names tools \
+         to call again"
+    )
+}
+
+/// True for a call that was sent to a tool not annotated as read-only.
+fn may_have_written(call: &CallRecord) -> bool {
+    call.sent && call.is_write
+}
