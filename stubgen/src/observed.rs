@@ -25,7 +25,7 @@ impl Observed {
     pub(crate) fn words(&self, annotations: Annotations) -> String {
         let Some(schema) = self.schema.as_ref().filter(|_| self.answers > 0) else {
             // A call that may write is no way to look.
-            let look = if annotations.read_only == Some(true) { ": return one to see it" } else { "" };
+            let look = if annotations.read_only == Some(true) { ": log one row" } else { "" };
             return format!("result not observed yet{look}");
         };
         let count = match self.answers.ilog2() {

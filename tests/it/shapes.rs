@@ -39,7 +39,7 @@ fn orders() -> Value {
 fn every_way_to_call_a_tool_teaches_its_stub() {
     let Some((fence, _)) = shop(&orders(), "") else { return };
     let before = cat(&fence, "/shop/orders.pyi");
-    assert!(before.contains("# result not observed yet: return one to see it\ndef orders() -> Any:"), "{before}");
+    assert!(before.contains("# result not observed yet: log one row\ndef orders() -> Any:"), "{before}");
     let docs = cat(&fence, "/shop/orders.md");
     assert!(docs.contains("Not observed yet: a script that returns one answer shows it, and then this file"), "{docs}");
 

@@ -53,8 +53,8 @@ const OFFER_PART: usize = 4;
 /// A hit's rank in each query that found it, with the number of the query.
 type Ranks = Vec<(u16, usize)>;
 
-/// Share of its score that a hit of a server that does not answer counts with.
-const SILENT_SHARE: f32 = 0.5;
+/// Most hits of servers that answer where a query names them and ranks others first.
+const MAX_NAMED_READY: usize = 2;
 /// Most hits of a query that nothing matches well.
 const MAX_WEAK: usize = 2;
 
@@ -122,6 +122,11 @@ impl Found<'_> {
     /// True if it is this tool.
     pub fn is(&self, tool: &ToolStub) -> bool {
         matches!(self, Self::Tool(hit) if std::ptr::eq(hit.tool, tool))
+    }
+
+    /// True unless it is a tool of a server that does not answer.
+    pub fn answers(&self) -> bool {
+        !matches!(self, Self::Tool(hit) if hit.server.comes_last())
     }
 
     /// True if it is a tool of this server.
@@ -351,7 +356,6 @@ impl Catalog {
         let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
         let Ranked { mut hits, .. } = self.ranked_hits(query, limit, keep, meter)?;
         hits.truncate(limit);
-        self.answering_first(&mut hits);
         Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
 
@@ -364,19 +368,19 @@ impl Catalog {
     ) -> Result<(Vec<(Hit<'_>, Explained)>, bool), Halt> {
         let Ranked { mut hits, is_weak } = self.ranked_hits(query, limit, |id| id < self.tools.len(), meter)?;
         hits.truncate(limit);
-        self.answering_first(&mut hits);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
         let mut explained = self.index.explain(query, &documents, meter)?;
         for (id, explained) in documents.iter().zip(&mut explained) {
             if self.comes_last(*id) {
-                explained.boosts.push(Boost { what: "its server does not answer".to_owned(), factor: SILENT_SHARE });
+                explained.boosts.push(Boost { what: "its server does not answer".to_owned(), factor: index::SILENT_SHARE });
             }
         }
         let hits = hits.into_iter().zip(explained);
         Ok((hits.filter_map(|((id, score), explained)| Some((self.hit(id, score)?, explained))).collect(), is_weak))
     }
 
-    /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less.
+    /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less. Where no other
+    /// is among them, tools of servers that answer come first whose name, or whose server's, the query has.
     fn ranked_hits(
         &self,
         query: &str,
@@ -384,20 +388,31 @@ impl Catalog {
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
     ) -> Result<Ranked, Halt> {
-        let mut ranked = self.index.search(query, limit * 2, keep, meter)?;
+        let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
+        let mut ranked = self.index.search(query, limit * 2, &silent, &keep, meter)?;
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
         ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
         ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
-        for (id, score) in &mut ranked.hits {
-            *score *= if self.comes_last(*id) { SILENT_SHARE } else { 1.0 };
+        if ranked.hits.iter().all(|(id, _)| self.comes_last(*id)) && silent.contains(&false) {
+            let answers = |id: usize| keep(id) && !self.comes_last(id);
+            let Ranked { hits: ready, .. } = self.index.search(query, MAX_NAMED_READY, &silent, answers, meter)?;
+            let named = ready.into_iter().filter(|(id, _)| self.is_named(query, *id));
+            ranked.hits.splice(..0, named.map(|(id, score)| (id, score.max(best))));
         }
-        ranked.hits.sort_by(|a, b| b.1.total_cmp(&a.1));
         Ok(ranked)
     }
 
-    /// Puts hits of servers that answer before those that do not.
-    fn answering_first(&self, hits: &mut [(usize, f32)]) {
-        hits.sort_by_cached_key(|(id, _)| self.comes_last(*id));
+    /// True if the query has a word of the name of a tool, or of its server.
+    fn is_named(&self, query: &str, id: usize) -> bool {
+        self.hit(id, 0.0).is_some_and(|Hit { server, tool, .. }| {
+            self.index.names(query, &server.name) || self.index.names(query, &tool.name)
+        })
+    }
+
+    /// True if a server answers, or may.
+    #[must_use]
+    pub fn has_answering(&self) -> bool {
+        self.servers.iter().any(|server| !server.comes_last())
     }
 
     /// True for a document of the index whose server does not answer.
@@ -423,7 +438,6 @@ impl Catalog {
         // Callable tools come first; a few resources and prompts follow, more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
         tools.truncate(limit - others.len());
-        self.answering_first(&mut tools);
         tools.extend(others);
         Ok((tools, is_weak))
     }

@@ -18,6 +18,11 @@ pub(crate) type Counts<'a> = &'a dyn Fn(&str) -> bool;
 const SHOWN_DIGEST: usize = 8;
 /// Most entries listed of one folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
+/// Most tools that a listing shows with their signatures, and the bytes that their lines may take, about 600 tokens.
+const MAX_SIGNED: usize = 40;
+const SIGNED_BYTES: usize = 2_300;
+/// Least bytes that a summary is cut to there.
+const MIN_SUMMARY: usize = 24;
 /// Most rules that match nothing in a server's line.
 const MAX_RULES: usize = 3;
 /// Most characters of a signature in a search hit.
@@ -212,7 +217,10 @@ impl Catalog {
             _ => return Ok(()),
         };
         let tools = || stubs.tools.iter().filter(|tool| category.is_none() || tool.category.as_ref() == category);
-        lines.extend(tools().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(entry, tool))));
+        let shown: Vec<&stubgen::ToolStub> = tools().take(MAX_ENTRIES).collect();
+        let with_signatures = signatures(entry, &shown);
+        let plain = || shown.iter().map(|tool| tool_line(entry, tool)).collect();
+        lines.extend(with_signatures.unwrap_or_else(plain).into_iter().map(|line| format!("{indent}{line}")));
         let more = tools().count().saturating_sub(MAX_ENTRIES);
         if more > 0 {
             lines.push(&format!("{indent}… {more} more; `search` with path={}", self.path(node)));
@@ -405,6 +413,37 @@ fn wire_name(param: &stubgen::Param) -> String {
 /// State of a server that does not answer, for a hit.
 fn state_of(server: Option<&ServerEntry>) -> String {
     server.and_then(ServerEntry::trouble).map(|state| format!("  {state}")).unwrap_or_default()
+}
+
+/// Lines of a few tools with their signatures, summaries cut so that all fit; `None` where the signatures do not.
+fn signatures(server: &ServerEntry, tools: &[&stubgen::ToolStub]) -> Option<Vec<String>> {
+    if tools.len() > MAX_SIGNED || !server.quarantine.is_empty() {
+        return None;
+    }
+    let signed: Vec<String> =
+        tools.iter().map(|tool| format!("{}.pyi {}", tool.ident, short_signature(tool))).collect();
+    let left = SIGNED_BYTES.checked_sub(signed.iter().map(|line| line.len() + 2).sum())?;
+    let mut summaries: Vec<usize> = tools.iter().map(|tool| tool.summary.len()).collect();
+    // The longest are cut to what the others leave.
+    summaries.sort_unstable();
+    let (mut most, mut left) = (usize::MAX, left);
+    for (number, length) in summaries.iter().enumerate() {
+        let share = left / (summaries.len() - number);
+        if *length > share {
+            most = share;
+            break;
+        }
+        left -= length;
+    }
+    if most < MIN_SUMMARY {
+        return None;
+    }
+    let line = |(signed, tool): (String, &&stubgen::ToolStub)| {
+        let summary = head(&tool.summary, most);
+        let cut = if summary.len() < tool.summary.len() { "…" } else { "" };
+        format!("{signed}  {summary}{cut}").trim_end().to_owned()
+    };
+    Some(signed.into_iter().zip(tools).map(line).collect())
 }
 
 fn tool_line(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {

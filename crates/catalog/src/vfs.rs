@@ -233,14 +233,13 @@ impl Catalog {
         node: Node,
         observed: impl Fn(&ServerEntry, &stubgen::ToolStub) -> Option<stubgen::Observed>,
     ) -> Option<Cow<'_, str>> {
-        let names = || self.servers.iter().map(|s| (s.ident.as_str(), s.name.as_str())).collect::<Vec<_>>();
         Some(match node {
             Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_) => return None,
             Node::Resource(..) | Node::Skills | Node::Skill(_) => return None,
             Node::SkillFile(..) => return self.skill_text(node),
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
-            Node::ForgePyi => stubgen::forge_pyi(&names()).into(),
-            Node::ForgeDts => stubgen::forge_dts(&names()).into(),
+            Node::ForgePyi => stubgen::forge_pyi(&[]).into(),
+            Node::ForgeDts => stubgen::forge_dts(&[]).into(),
             Node::Init(server) => {
                 let entry = &self.servers[server];
                 quarantine::init(entry, |tool| observed(entry, tool))

@@ -38,6 +38,8 @@ const LONG_QUESTION: usize = 6;
 const LONG_SENTENCE: usize = 16;
 /// Most clauses of a query.
 const MAX_CLAUSES: usize = 16;
+/// Share of its score that a hit of a server that does not answer counts with, beside those of servers that do.
+pub(super) const SILENT_SHARE: f32 = 0.5;
 /// Most documents that a query names.
 const MAX_NAMED: usize = 64;
 /// Postings and documents per metered step.
@@ -126,7 +128,8 @@ impl Index {
         is_same && self.segments().flat_map(|segment| &segment.servers).zip(servers).all(|(own, new)| own.is_of(new))
     }
 
-    /// The documents that match `query` and `keep`, best first, ties in order of id.
+    /// The documents that match `query` and `keep`, best first, ties in order of id. Those of `silent` servers, by
+    /// position, count less; the others' scores do not change.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.
@@ -134,6 +137,7 @@ impl Index {
         &self,
         query: &str,
         limit: usize,
+        silent: &[bool],
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
     ) -> Result<Ranked, Halt> {
@@ -153,6 +157,12 @@ impl Index {
             scratch.all.drain(|document, score| total.add(document, weight * (score / even).powi(fusion)));
         }
         meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
+        if silent.contains(&true) && silent.contains(&false) {
+            let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
+            let server = |document: u32| self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
+            let is_silent = |document| silent.get(server(document)).is_some_and(|is_silent| *is_silent);
+            total.scale(|document| if is_silent(document) { SILENT_SHARE.powi(fusion) } else { 1.0 });
+        }
         let mut best = total.best(limit + self.norms.len().min(MAX_NAMED), |document| keep(document as usize));
         if parts.len() > 1 {
             best.iter_mut().for_each(|(_, score)| *score = score.powf(1.0 / self.ranking.fusion as f32));
@@ -161,6 +171,13 @@ impl Index {
         best.truncate(limit);
         let hits = best.into_iter().map(|(document, score)| (document as usize, score)).collect();
         Ok(Ranked { hits, is_weak: !is_name && fit < self.ranking.weak })
+    }
+
+    /// True if a name has one of the words of a query, other than verbs of any tool.
+    pub(super) fn names(&self, query: &str, name: &str) -> bool {
+        let mut words = query::server_words(name, &self.ranking);
+        words.retain(|word| !query::OF_ANY_TOOL.contains(&word.as_str()));
+        query::terms(query, &self.ranking).iter().any(|term| words.contains(&term.stem))
     }
 
     /// Sentences of a query, and the clauses of long ones, each with its weight.

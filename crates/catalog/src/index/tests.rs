@@ -53,7 +53,7 @@ impl Dice {
 
 fn answers(index: &Index) -> Vec<String> {
     let answer = |query: &&str| {
-        let ranked = index.search(query, 20, |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
+        let ranked = index.search(query, 20, &[], |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
         let hits: Vec<_> = ranked.hits.iter().map(|(id, score)| (*id, score.to_bits())).collect();
         format!("{query}: {hits:?} {}", ranked.is_weak)
     };
@@ -113,7 +113,7 @@ fn an_explanation_adds_up_to_the_score() {
     let mut explained_hits = 0;
     for query in ["create an issue", "isue", "server 3 invoices", "get weather note", "größe"] {
         let meter = Meter::new(u64::MAX);
-        let ranked = index.search(query, 20, |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let ranked = index.search(query, 20, &[], |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
         let documents: Vec<usize> = ranked.hits.iter().map(|(id, _)| *id).collect();
         let all = index.explain(query, &documents, &meter).unwrap_or_else(|_| panic!("{query}"));
         let best = all.iter().map(product).fold(0.0, f32::max);

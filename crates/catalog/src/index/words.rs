@@ -1,9 +1,12 @@
 //! Splits text into words and sentences; stems; stop words.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use frostem::{Algorithm, Stemmer};
 
+/// Words with a stem that Snowball does not give them.
+const OWN_STEMS: &str = include_str!("stems.txt");
 /// Words of a query that describe no tool.
 const STOP_WORDS: &str = include_str!("stop_words.txt");
 /// Most sentences of a query searched on their own; the rest is one.
@@ -133,15 +136,26 @@ pub(super) fn squashed(text: &str) -> String {
 
 /// True if queries drop `word`.
 pub(super) fn is_stop_word(word: &str) -> bool {
-    static WORDS: std::sync::LazyLock<std::collections::HashSet<&str>> = std::sync::LazyLock::new(|| {
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         STOP_WORDS.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect()
     });
     WORDS.contains(word)
 }
 
-/// Stems an English word; words of other languages mostly stay unchanged.
+/// Stems an English word; words of other languages mostly stay unchanged. Those of `stems.txt` have a stem of their own.
 pub(super) fn stem(word: &str) -> String {
-    Stemmer::new(Algorithm::English).stem(word).into_owned()
+    static OWN: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+        let lines = OWN_STEMS.lines().filter(|line| !line.starts_with('#'));
+        let of_line = |line: &'static str| {
+            let (stem, words) = line.split_once(' ').unwrap_or_default();
+            words.split_whitespace().map(move |word| (word, stem))
+        };
+        lines.flat_map(of_line).collect()
+    });
+    match OWN.get(word) {
+        Some(own) => (*own).to_owned(),
+        None => Stemmer::new(Algorithm::English).stem(word).into_owned(),
+    }
 }
 
 /// Sentences of a query with enough words; the whole query if that is one or none.

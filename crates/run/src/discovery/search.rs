@@ -36,6 +36,8 @@ impl Search<'_> {
                 lines.push(Line::of(listing.clone()));
             }
             let is_weak = *is_weak && named.is_none();
+            let is_any_ready = hits.found.iter().any(|(hit, by)| by.contains(&number) && hit.answers());
+            let only_silent = named.is_none() && !is_any_ready && catalog.has_answering();
             let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
             let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
             for (position, (hit, by)) in own.enumerate() {
@@ -61,7 +63,7 @@ impl Search<'_> {
                 Some(group) if *group != number => format!("as #{}", group + 1),
                 _ => catalog.no_hits(query, path, meter)?,
             };
-            groups.push(Group { lines, is_weak, nothing });
+            groups.push(Group { lines, is_weak, only_silent, nothing });
         }
         Ok(groups)
     }
@@ -72,6 +74,8 @@ pub(super) struct Group {
     pub(super) lines: Vec<Line>,
     /// True if none of its hits matches well.
     is_weak: bool,
+    /// True if none of its hits can be called, though there are servers that answer.
+    only_silent: bool,
     /// The answer if it has no lines.
     nothing: String,
 }
@@ -100,6 +104,9 @@ pub(super) fn shown(groups: &[Group]) -> String {
         }
         if group.is_weak && !group.lines.is_empty() {
             text.push_str("no good match; nearest:\n");
+        }
+        if group.only_silent && !group.lines.is_empty() {
+            text.push_str("nothing ready fits; of servers that cannot be called now:\n");
         }
         for Line { text: line, also, .. } in &group.lines {
             size += line.len();

@@ -72,6 +72,11 @@ impl ExecutionContext {
         let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language", way))?;
         let code = code.or_else(|| head.map(|head| head.code.clone()));
         let code = code.ok_or_else(|| missing("code", "it is the script"))?;
+        // Before it calls anything. A script that does not parse is explained better by its run.
+        if save_as.is_some() && self.workers.pool.prepare(language, &code, self.limits.code_bytes).await.is_ok() {
+            let found = self.as_function(language, &code, &crate::scripts::Wanted::default()).await;
+            found.map_err(|error| error.context("`save_as`"))?;
+        }
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 

@@ -43,8 +43,8 @@ impl ExecutionContext {
             (true, true) => self.proposed(name, broker.id()).await,
         };
         let line = match proposed {
-            Ok(file) => format!(
-                "proposed as {name} ({file}); it cannot be called. A person looks at it with `forgefs scripts \
+            Ok((file, params)) => format!(
+                "proposed as {name}({params}) ({file}); it cannot be called. A person looks at it with `forgefs scripts \
                  proposals {name}`, and takes it with `forgefs scripts accept {name}`"
             ),
             Err(error) => format!("not proposed: {}; {}", error.message, error.suggested_fix()),
@@ -53,7 +53,8 @@ impl ExecutionContext {
         redact::text(Surface::ToolError, &line).replace('\n', " ")
     }
 
-    async fn proposed(&self, name: &str, run: &str) -> Result<String> {
+    /// File and parameters of a proposal.
+    async fn proposed(&self, name: &str, run: &str) -> Result<(String, String)> {
         let (Some(proposals), Some(journals)) = (&self.scripts.proposals, &self.runs.journals) else {
             return Err(Error::new(ErrorCode::InvalidArgs, "proposals are off"));
         };
@@ -70,10 +71,12 @@ impl ExecutionContext {
         let Some(extension) = Extension::of(saved.extension) else {
             return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
         };
+        let params: Vec<String> = saved.params.iter().map(|(name, default)| format!("{name} = {default}")).collect();
         let at_ms = now_ms();
         let script = (extension, saved.code, &cassette);
         let proposal = Proposal::new(name, &client, self.session.client(), run, at_ms, script);
-        on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file))).await
+        let file = on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file)));
+        Ok((file.await?, params.join(", ")))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A recorded run as a function script with its first test, for people who save one and agents that propose one.
 
 use serde_json::Value;
-use wire::Form;
+use wire::{Form, Language};
 
 use super::Export;
 use crate::broker::ExecutionContext;
@@ -23,32 +23,15 @@ impl ExecutionContext {
     /// a hint where other parameters, or none, may help.
     pub async fn saved(&self, recorded: Recorded, tools: Vec<Tool>, mut wanted: Wanted) -> Result<(Saved, Cassette)> {
         let head = recorded.head.clone();
-        let wrong = |what: String, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
-        if redact::text(Surface::Answer(Results::Secrets), &head.code) != head.code {
-            let what = format!("the script of run {} has credentials: it is not saved", head.run);
-            return wrong(what, "configure them at the server, and record the script anew");
-        }
         if head.placeholders && !Mentions::of(&head.code).is_empty() {
             let what = format!("the script of run {} names placeholders, which only its session knows", head.run);
-            return wrong(what, "pass on values that a tool answers, and record the script anew");
+            let hint = "pass on values that a tool answers, and record the script anew";
+            return Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
         }
         let value = recorded.end.as_ref().and_then(|end| end.value.as_ref());
         let value = value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
         wanted.returns = value.map(|value| Shape::of(&value, &Given::default()).schema());
-        let max_bytes = self.limits.code_bytes;
-        let refused = |why: String| {
-            let what = format!("the script cannot be made a function: {}", people::line(&why));
-            Error::new(ErrorCode::InvalidArgs, what)
-        };
-        let parts = self.workers.pool.parts(head.language, &head.code, max_bytes).await;
-        let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
-        if matches!(parts.form, Form::Taken) {
-            let what = "the script cannot be made a function: it is one with parameters already".to_owned();
-            return wrong(what, "run it as statements: literals in arguments of tools become parameters");
-        }
-        let saved = function(&code, head.language, &parts, &wanted).map_err(refused)?;
-        let signed = self.workers.pool.prepare_function(head.language, &saved.code, max_bytes).await;
-        signed.map_err(|failure| refused(reason(failure)))?;
+        let saved = self.as_function(head.language, &head.code, &wanted).await?;
         let export = Export::of(recorded, tools, self.answers.redaction)?;
         let mut before = export.play(self, &head.code, None).await?;
         let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
@@ -60,6 +43,35 @@ impl ExecutionContext {
             return Err(Error::new(ErrorCode::ScriptError, what));
         }
         Ok((saved, cassette))
+    }
+}
+
+impl ExecutionContext {
+    /// The function that a script becomes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` with what keeps it from becoming one; without a hint where other parameters, or none, may help.
+    pub(super) async fn as_function(&self, language: Language, code: &str, wanted: &Wanted) -> Result<Saved> {
+        let wrong = |what: &str, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
+        if redact::text(Surface::Answer(Results::Secrets), code) != code {
+            let hint = "configure them at the server, and record the script anew";
+            return wrong("the script has credentials: it is not saved", hint);
+        }
+        let refused = |why: String| {
+            let what = format!("the script cannot be made a function: {}", people::line(&why));
+            Error::new(ErrorCode::InvalidArgs, what)
+        };
+        let max_bytes = self.limits.code_bytes;
+        let parts = self.workers.pool.parts(language, code, max_bytes).await;
+        let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
+        if matches!(parts.form, Form::Taken) {
+            let what = "the script cannot be made a function: it is one with parameters already";
+            return wrong(what, "run it as statements: literals in arguments of tools become parameters");
+        }
+        let saved = function(&code, language, &parts, wanted).map_err(refused)?;
+        let signed = self.workers.pool.prepare_function(language, &saved.code, max_bytes).await;
+        signed.map_err(|failure| refused(reason(failure)))?;
+        Ok(saved)
     }
 }
 

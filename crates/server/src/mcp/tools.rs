@@ -1,6 +1,7 @@
 //! The four tools: arguments, definitions, and short handlers.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::limits;
 use base::text::{BYTES_PER_TOKEN, brief};
 use catalog::Catalog;
+use catalog::manifest::{ServerEntry, ServerState};
 use config::Config;
 use redact::Surface;
 use run::execution::{Execution, Started, Wanted};
@@ -262,10 +264,13 @@ fn define() -> Vec<Tool> {
     ]
 }
 
-/// Identifiers of a catalog's servers.
+/// Identifiers of a catalog's servers: those known from files alone last, then the largest first.
 #[must_use]
 pub fn server_names(catalog: &Catalog) -> Vec<String> {
-    catalog.servers().iter().map(|server| server.ident.clone()).collect()
+    let mut servers: Vec<&ServerEntry> = catalog.servers().iter().map(|server| &**server).collect();
+    // Other states pass: they do not change what a client has shown its model already.
+    servers.sort_by_key(|server| (server.state == ServerState::Offline, Reverse(server.stubs.tools.len())));
+    servers.into_iter().map(|server| server.ident.clone()).collect()
 }
 
 /// Instructions for clients of a gateway with these servers.
