@@ -120,7 +120,8 @@ async fn nothing_but_consent_is_consent() {
             let code = "for (let n = 0; n < 3; n++) { try { await chat.send({text: 'x'}) } catch (error) { console.log(error.code) } }
                 await chat.send({text: 'x'})";
             let error = execute(&service, "javascript", code).await.expect_err("denied");
-            assert_eq!(error.matches("APPROVAL_DENIED").count(), 4 + 3, "{era:?} {decision}: {error}");
+            assert_eq!(error.matches("APPROVAL_DENIED").count(), 2 + 3, "{era:?} {decision}: {error}");
+            assert!(error.contains(" ×3 → APPROVAL_DENIED"), "{error}");
             assert!(error.contains("for the rest of this run"), "{error}");
             assert_eq!(user.asked().len(), 1, "{era:?} {decision}");
             assert_eq!(reached(&fence), [""; 0], "{era:?} {decision}");

@@ -54,15 +54,23 @@ async fn a_run_is_read_while_it_goes_on_and_afterwards() {
     let session = Fence::new().serve("").await;
     let id = start(&session, &steps(40)).await;
     let began = Instant::now();
-    let text = loop {
+    let look = async |part: &str| loop {
         let text = cat(&session, &id).await;
-        if text.contains("line 2\n") || began.elapsed() > Duration::from_secs(30) {
+        if text.contains(part) || began.elapsed() > Duration::from_secs(30) {
             break text;
         }
     };
-    for part in [&format!("run {id}: running for "), "progress: ", " of 40\n", "--- output so far\nline 1\nline 2"] {
+    let text = look("line 1").await;
+    for part in [&format!("run {id}: running for "), "progress: ", " of 40\n", "--- output so far\nline 1"] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+    let text = look("--- output since the last look\n").await;
+    assert!(text.contains(&format!("run {id}: running for ")) && !text.contains("line 1\n"), "{text}");
+    let lines =
+        async |lines: &str| session.call("cat", json!({"path": format!("/runs/{id}"), "lines": lines})).await.text;
+    assert!(lines("1-").await.starts_with("line 1\nline 2\n"), "{}", lines("1-").await);
+    assert_eq!(lines("2-2").await.trim(), "line 2");
+    assert!(lines("-1").await.starts_with("line ") && lines("-1").await.trim().lines().count() == 1);
     let listing = session.call("ls", json!({"path": "/runs"})).await.text;
     assert!(listing.contains(&format!("/runs/{id}  running, javascript, began ")), "{listing}");
     for (language, code) in [

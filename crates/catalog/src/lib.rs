@@ -372,7 +372,9 @@ impl Catalog {
         let mut explained = self.index.explain(query, &documents, meter)?;
         for (id, explained) in documents.iter().zip(&mut explained) {
             if self.comes_last(*id) {
-                explained.boosts.push(Boost { what: "its server does not answer".to_owned(), factor: index::SILENT_SHARE });
+                explained
+                    .boosts
+                    .push(Boost { what: "its server does not answer".to_owned(), factor: index::SILENT_SHARE });
             }
         }
         let hits = hits.into_iter().zip(explained);

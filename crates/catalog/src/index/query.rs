@@ -15,9 +15,8 @@ const MAX_TYPO: usize = limits::FUZZY_WORD.max;
 const OF_ANY_SERVER: [&str; 4] = ["mcp", "server", "api", "tools"];
 
 /// Stems of verbs that name no tool among others.
-pub(super) const OF_ANY_TOOL: [&str; 14] = [
-    "get", "list", "read", "creat", "add", "set", "updat", "delet", "remov", "search", "find", "show", "fetch", "run",
-];
+pub(super) const OF_ANY_TOOL: [&str; 14] =
+    ["get", "list", "read", "creat", "add", "set", "updat", "delet", "remov", "search", "find", "show", "fetch", "run"];
 
 /// A word of a query.
 pub(super) struct Term {

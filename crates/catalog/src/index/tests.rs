@@ -53,7 +53,8 @@ impl Dice {
 
 fn answers(index: &Index) -> Vec<String> {
     let answer = |query: &&str| {
-        let ranked = index.search(query, 20, &[], |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
+        let ranked =
+            index.search(query, 20, &[], |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
         let hits: Vec<_> = ranked.hits.iter().map(|(id, score)| (*id, score.to_bits())).collect();
         format!("{query}: {hits:?} {}", ranked.is_weak)
     };

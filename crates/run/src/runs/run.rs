@@ -152,7 +152,7 @@ impl Run {
         if text.is_empty() {
             return None;
         }
-        let seen = seen.filter(|_| self.state == Outcome::Running);
+        let seen = seen.filter(|seen| *seen > 0 && self.state == Outcome::Running);
         let lines: Vec<&str> = text.lines().collect();
         let (mut from, mut bytes) = (lines.len(), 0);
         let first = seen.unwrap_or(0).max(lines.len().saturating_sub(TAIL));
