@@ -47,7 +47,7 @@ struct LsArgs {
 struct CatArgs {
     /// Globs work
     path: OneOrMany,
-    /// e.g. 10-40; -5: the last five
+    /// 10-40; -5: last five
     lines: Option<String>,
 }
 
