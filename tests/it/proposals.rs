@@ -141,13 +141,8 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
     ("javascript", "throw new Error('no')", "{}", "fails", "not proposed: the run failed"),
     ("starlark", "fail(\"no\")", "{}", "fails", "not proposed: the run failed"),
     ("javascript", "syntax error here", "{}", "fails", "not proposed: the run failed"),
-    (
-        "javascript",
-        "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
-        "{}",
-        "taken",
-        "`save_as`: the script cannot be made a function",
-    ),
+    // Before it calls anything.
+    ("javascript", "async (id) => 1", "{}", "form", "`save_as`: the script cannot be made a function"),
     (
         "javascript",
         "const key = 'ghp_x8Kq2Lr9Tz4Vb7Nm1Wc6Yd3Fg5Hj0Pa8Se2R'; return (await tickets.get_ticket({ id: 1 })).title",
@@ -156,6 +151,29 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
         "has credentials",
     ),
 ];
+
+/// Functions with parameters of their own.
+const FUNCTIONS: [(&str, &str, &str); 3] = [
+    (
+        "javascript",
+        "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
+        "id: integer = 1",
+    ),
+    ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: integer = 1"),
+    ("starlark", "def main(id: int = 1):\n    return tickets.get_ticket(id = id)[\"title\"]", "id: integer = 1"),
+];
+
+#[tokio::test]
+async fn a_function_runs_with_its_defaults_and_is_proposed_as_it_is() {
+    let fence = fence(ON);
+    let session = serving(&fence).await;
+    for ((language, code, params), name) in FUNCTIONS.into_iter().zip(["one", "two", "three"]) {
+        let answer = propose(&session, language, code, name).await;
+        assert!(!answer.is_error && value_of(&answer.text) == TITLE, "{answer:?}");
+        assert!(answer.text.contains(&format!("proposed as {name}({params})")), "{answer:?}");
+    }
+    session.close().await;
+}
 
 #[tokio::test]
 async fn what_cannot_be_proposed_is_said_in_a_line_and_no_result_is_lost() {

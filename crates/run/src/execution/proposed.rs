@@ -71,12 +71,11 @@ impl ExecutionContext {
         let Some(extension) = Extension::of(saved.extension) else {
             return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
         };
-        let params: Vec<String> = saved.params.iter().map(|(name, default)| format!("{name} = {default}")).collect();
         let at_ms = now_ms();
         let script = (extension, saved.code, &cassette);
         let proposal = Proposal::new(name, &client, self.session.client(), run, at_ms, script);
         let file = on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file)));
-        Ok((file.await?, params.join(", ")))
+        Ok((file.await?, saved.signature))
     }
 }
 

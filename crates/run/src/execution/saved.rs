@@ -1,7 +1,7 @@
 //! A recorded run as a function script with its first test, for people who save one and agents that propose one.
 
 use serde_json::Value;
-use wire::{Form, Language};
+use wire::{Language, Signature};
 
 use super::Export;
 use crate::broker::ExecutionContext;
@@ -64,15 +64,37 @@ impl ExecutionContext {
         let max_bytes = self.limits.code_bytes;
         let parts = self.workers.pool.parts(language, code, max_bytes).await;
         let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
-        if matches!(parts.form, Form::Taken) {
-            let what = "the script cannot be made a function: it is one with parameters already";
-            return wrong(what, "run it as statements: literals in arguments of tools become parameters");
-        }
         let saved = function(&code, language, &parts, wanted).map_err(refused)?;
         let signed = self.workers.pool.prepare_function(language, &saved.code, max_bytes).await;
-        signed.map_err(|failure| refused(reason(failure)))?;
-        Ok(saved)
+        let (_, signature) = signed.map_err(|failure| refused(reason(failure)))?;
+        let own: Vec<Parameter> = parameters(&signature);
+        let params = match saved.params.is_empty() {
+            true => own.iter().map(|Parameter { name, default, .. }| (name.clone(), default.clone())).collect(),
+            false => saved.params,
+        };
+        let of_one = |Parameter { name, kind, default }: &Parameter| format!("{name}: {kind} = {default}");
+        Ok(Saved { params, signature: own.iter().map(of_one).collect::<Vec<_>>().join(", "), ..saved })
     }
+}
+
+/// A parameter of a function.
+struct Parameter {
+    name: String,
+    /// Its JSON type.
+    kind: String,
+    /// Its default as JSON; `null` without one.
+    default: String,
+}
+
+/// Parameters by a signature, in its order.
+fn parameters(signature: &Signature) -> Vec<Parameter> {
+    let schema: Value = serde_json::from_str(signature.params.get()).unwrap_or_default();
+    let of_one = |(name, schema): (&String, &Value)| Parameter {
+        name: name.clone(),
+        kind: schema.get("type").and_then(Value::as_str).unwrap_or("any").to_owned(),
+        default: schema.get("default").unwrap_or(&Value::Null).to_string(),
+    };
+    schema.get("properties").and_then(Value::as_object).into_iter().flatten().map(of_one).collect()
 }
 
 fn reason(failure: Failure) -> String {

@@ -40,6 +40,8 @@ pub struct Saved {
     pub extension: &'static str,
     /// Its parameters: name and default as written.
     pub params: Vec<(String, String)>,
+    /// The same with their types, as a person reads them; empty until a checker has found them.
+    pub signature: String,
 }
 
 /// A parameter of the function.
@@ -60,7 +62,8 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
         return Err(format!("the script has over {} literals, names or long texts", wire::MAX_PARTS));
     }
     let body = match &parts.form {
-        Form::Taken => return Err("the script is a function with parameters already".to_owned()),
+        Form::Taken if wanted.only.is_empty() => (0, 0),
+        Form::Taken => return Err("the script is a function with parameters of its own".to_owned()),
         Form::Function { body, .. } | Form::Main { body, .. } => *body,
         Form::Statements | Form::Last(_) | Form::Result => (0, u32::try_from(code.len()).unwrap_or(u32::MAX)),
     };
@@ -74,14 +77,17 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
     if let Some(missing) = wanted.only.iter().find(|key| !draft.params.iter().any(|param| param.key == **key)) {
         return Err(format!("no literal stands in an argument `{missing}` of a tool"));
     }
-    let text = draft.text(parts, wanted, body).ok_or(LYING)?;
+    let text = match parts.form {
+        Form::Taken => with_final_newline(code),
+        _ => draft.text(parts, wanted, body).ok_or(LYING)?,
+    };
     let extension = match (language, parts.typed) {
         (Language::Starlark, _) => "star",
         (Language::Javascript, true) => "ts",
         (Language::Javascript, false) => "js",
     };
     let params = draft.params.into_iter().map(|param| (param.name, param.default)).collect();
-    Ok(Saved { code: text, extension, params })
+    Ok(Saved { code: text, extension, params, signature: String::new() })
 }
 
 struct Draft<'c> {
