@@ -1,11 +1,12 @@
 //! Small HTTP server: one request per connection, with bounds on head, time and connections.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -17,6 +18,8 @@ use crate::task::Newest;
 
 /// Timeout of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Delay after which accepting is tried again: out of descriptors, or similar.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Limits of a server.
 #[derive(Clone, Copy)]
@@ -46,6 +49,27 @@ pub fn is_own_name(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
+/// The token of `Authorization: Bearer`, if there is one.
+///
+/// # Errors
+/// Two such headers.
+pub fn bearer(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next(), values.next()) else { return Err("two Authorization headers") };
+    let pair = value.and_then(|value| value.to_str().ok()?.split_once(' '));
+    Ok(pair.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim()))
+}
+
+/// The next connection of `listener`.
+pub async fn accepted(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+}
+
 /// Answers the requests of `listener` until an answer ends it.
 pub async fn serve<T: Send + Sync + 'static>(
     listener: &TcpListener,
@@ -57,18 +81,14 @@ pub async fn serve<T: Send + Sync + 'static>(
     loop {
         tokio::select! {
             Some(end) = told.recv() => return end,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let (answer, tell) = (answer.clone(), tell.clone());
-                    connections.spawn(async move {
-                        if let Some(end) = converse(stream, bounds, answer).await {
-                            let _ = tell.send(end).await;
-                        }
-                    });
-                }
-                // Out of descriptors, or similar: temporary.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            },
+            (stream, _) = accepted(listener) => {
+                let (answer, tell) = (answer.clone(), tell.clone());
+                connections.spawn(async move {
+                    if let Some(end) = converse(stream, bounds, answer).await {
+                        let _ = tell.send(end).await;
+                    }
+                });
+            }
         }
     }
 }
@@ -89,4 +109,28 @@ async fn converse<T>(stream: TcpStream, bounds: Bounds, answer: impl Fn(&Request
     // A slow or closed connection gets no answer.
     let _ = tokio::time::timeout(PATIENCE, connection).await;
     last.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_from_its_header() {
+        for (value, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("abc", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            assert_eq!(bearer(&headers), Ok(token), "{value}");
+            headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
+            assert!(bearer(&headers).is_err(), "two");
+        }
+    }
 }

@@ -6,27 +6,31 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
-use super::edge::{Connection, Place};
-use super::reply::Reply;
+use super::reply::{self, Reply};
+use super::who;
+use super::wrong::Wrong;
+use crate::console::{Console, LOGIN};
+use crate::gateway::Gateway;
 use base::limits;
+use base::listener;
 use base::panics;
+use config::Config;
 
 /// Time for the head of a request, and between two requests.
 const HEAD: Duration = Duration::from_secs(15);
@@ -36,22 +40,110 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const WRITE: Duration = Duration::from_secs(60);
 /// Bytes that a client must read in that time.
 const PACE: usize = 1 << 20;
+/// Time for connections to end after their requests have.
+const CLOSING: Duration = Duration::from_millis(500);
 
 /// Answers the requests of connections.
 pub(super) trait Answers: Send + Sync + 'static {
-    /// Answers a request.
-    fn answer(&self, request: Request<Incoming>, from: Connection) -> impl Future<Output = Reply> + Send;
+    /// Answers a request. The names by which it was sent are checked.
+    fn answer(
+        &self,
+        config: &Config,
+        request: Request<Incoming>,
+        from: &Connection,
+    ) -> impl Future<Output = Reply> + Send;
 }
 
 /// The connections of one listener.
 pub(super) struct Connections<A> {
     edge: Arc<A>,
-    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
     /// Connections without an accepted request, oldest first.
     strangers: Mutex<VecDeque<Stranger>>,
-    open: Arc<AtomicUsize>,
+    /// Cloned for each open connection.
+    open: Arc<()>,
+}
+
+/// State that the connections of one listener share.
+struct Shared {
+    gateway: Arc<Gateway>,
+    tls: Option<TlsAcceptor>,
+    /// Connections of each client.
+    clients: Mutex<HashMap<String, usize>>,
+    /// Tokens that let no client in.
+    wrong: Wrong,
     /// True once each ends after the request under way.
-    ends: watch::Receiver<bool>,
+    ends: watch::Sender<bool>,
+}
+
+/// A connection, for its requests.
+#[derive(Clone)]
+pub(super) struct Connection {
+    /// Address of the peer.
+    pub(super) peer: IpAddr,
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+/// Place of a connection among those of its client; none before its first accepted request.
+type Place = Arc<Mutex<Option<ClientPlace>>>;
+
+/// A connection of a client, until dropped.
+struct ClientPlace {
+    shared: Arc<Shared>,
+    client: String,
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        let mut clients = self.shared.clients.lock();
+        if let Some(count) = clients.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&self.client);
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// True if it is encrypted here.
+    pub(super) fn is_tls(&self) -> bool {
+        self.shared.tls.is_some()
+    }
+
+    /// True once the gateway ends.
+    pub(super) fn is_ending(&self) -> bool {
+        *self.shared.ends.borrow()
+    }
+
+    /// True before its first accepted request.
+    pub(super) fn is_stranger(&self) -> bool {
+        self.place.lock().is_none()
+    }
+
+    /// Number of connections of the clients that are counted.
+    pub(super) fn others(&self, is_counted: impl Fn(&str) -> bool) -> usize {
+        self.shared.clients.lock().iter().filter(|(name, _)| is_counted(name)).map(|(_, count)| count).sum()
+    }
+
+    /// Counts the connection among those of its client; false if these are too many.
+    pub(super) fn enter(&self, client: &str, most: usize) -> bool {
+        let mut place = self.place.lock();
+        if place.as_ref().is_some_and(|place| place.client == client) {
+            return true;
+        }
+        {
+            let mut clients = self.shared.clients.lock();
+            let count = clients.entry(client.to_owned()).or_default();
+            if *count >= most {
+                return false;
+            }
+            *count += 1;
+        }
+        *place = Some(ClientPlace { shared: Arc::clone(&self.shared), client: client.to_owned() });
+        true
+    }
 }
 
 /// A connection without an accepted request.
@@ -80,28 +172,39 @@ pub(super) fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// An open connection, until dropped.
-struct OpenConnection(Arc<AtomicUsize>);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl<A: Answers> Connections<A> {
-    pub(super) fn new(edge: Arc<A>, tls: Option<TlsAcceptor>, ends: watch::Receiver<bool>) -> Self {
-        Self { edge, tls, strangers: Mutex::default(), open: Arc::default(), ends }
+    pub(super) fn new(gateway: Arc<Gateway>, edge: A, tls: Option<TlsAcceptor>) -> Self {
+        let (wrong, ends) = (Wrong::new(Arc::clone(&gateway)), watch::Sender::new(false));
+        let shared = Arc::new(Shared { gateway, tls, clients: Mutex::default(), wrong, ends });
+        Self { edge: Arc::new(edge), shared, strangers: Mutex::default(), open: Arc::default() }
+    }
+
+    /// Serves the connections of a listener, at most `most` at once, until `ends` is done.
+    pub(super) async fn accept(
+        &self,
+        listener: &TcpListener,
+        most: impl Fn(&Config) -> usize,
+        ends: impl Future<Output = ()>,
+    ) {
+        let accepting = async {
+            loop {
+                let (stream, peer) = listener::accepted(listener).await;
+                self.serve(stream, peer, most(&self.shared.gateway.config()));
+            }
+        };
+        tokio::select! {
+            () = accepting => {}
+            () = ends => {}
+        }
     }
 
     /// Serves a connection in the background, unless there are `most` already. One without an accepted request makes
     /// room for the next such one, so that strangers cannot keep clients out, nor those of one network others.
-    pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr, most: usize) {
-        let open = OpenConnection(Arc::clone(&self.open));
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, most: usize) {
         let place = Place::default();
         let mut strangers = self.strangers.lock();
         strangers.retain(|stranger| !stranger.task.is_finished() && stranger.place.lock().is_none());
-        if self.open.fetch_add(1, Ordering::AcqRel) >= most || strangers.len() >= limits::STRANGERS.max {
+        if self.open() >= most || strangers.len() >= limits::STRANGERS.max {
             match take_one(&mut strangers) {
                 Some(stranger) => stranger.task.abort(),
                 // Closed without a word: all are clients in use.
@@ -111,16 +214,16 @@ impl<A: Answers> Connections<A> {
         // Answers are small, and waited for.
         let _ = stream.set_nodelay(true);
         let peer = peer.ip().to_canonical();
-        let from = Connection { peer, place: Arc::clone(&place) };
-        let (edge, tls, ends) = (Arc::clone(&self.edge), self.tls.clone(), self.ends.clone());
+        let from = Connection { peer, shared: Arc::clone(&self.shared), place: Arc::clone(&place) };
+        let (edge, tls, open) = (Arc::clone(&self.edge), self.shared.tls.clone(), Arc::clone(&self.open));
         let task = tokio::spawn(async move {
             let _open = open;
             match tls {
-                None => converse(stream, edge, from, ends).await,
+                None => converse(stream, edge, from).await,
                 // A stranger's handshake is not worth a word.
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                        converse(stream, edge, from, ends).await;
+                        converse(stream, edge, from).await;
                     }
                 }
             }
@@ -128,25 +231,36 @@ impl<A: Answers> Connections<A> {
         strangers.push_back(Stranger { network: network(peer), task: task.abort_handle(), place });
     }
 
-    /// Waits until all are closed.
+    /// Number of open connections.
+    fn open(&self) -> usize {
+        Arc::strong_count(&self.open) - 1
+    }
+
+    /// Ends each after the request under way.
+    pub(super) fn end(&self) {
+        self.shared.ends.send_replace(true);
+    }
+
+    /// Waits a moment until all are closed.
     pub(super) async fn closed(&self) {
-        while self.open.load(Ordering::Acquire) > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let closed = async {
+            while self.open() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSING, closed).await;
     }
 }
 
 /// Answers the requests of one connection.
-async fn converse(
-    stream: impl AsyncRead + AsyncWrite + Send + 'static,
-    edge: Arc<impl Answers>,
-    from: Connection,
-    mut ends: watch::Receiver<bool>,
-) {
-    let stream = Paced { stream: Box::pin(stream), behind: None };
+async fn converse(stream: impl AsyncRead + AsyncWrite + Send + 'static, edge: Arc<impl Answers>, from: Connection) {
+    let (stream, mut ends) = (Paced { stream: Box::pin(stream), behind: None }, from.shared.ends.subscribe());
     let service = service_fn(move |request: Request<Incoming>| {
         let (edge, from) = (Arc::clone(&edge), from.clone());
-        async move { Ok::<_, Infallible>(answered(&*edge, request, from).await) }
+        async move {
+            let answer = panics::caught(answered(&*edge, request, &from)).await;
+            Ok::<_, Infallible>(answer.unwrap_or_else(|defect| reply::defect(&defect)))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -233,9 +347,19 @@ impl<S: AsyncRead> AsyncRead for Paced<S> {
     }
 }
 
-async fn answered(edge: &impl Answers, request: Request<Incoming>, from: Connection) -> Reply {
-    let answer = panics::caught(edge.answer(request, from)).await;
-    answer.unwrap_or_else(|defect| super::reply::defect(&defect))
+/// Answers a request that was sent by an allowed name.
+async fn answered(edge: &impl Answers, request: Request<Incoming>, from: &Connection) -> Reply {
+    let (config, path) = (from.shared.gateway.config(), request.uri().path());
+    if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), from.is_tls()) {
+        return refused;
+    }
+    let has_token = request.headers().contains_key(header::AUTHORIZATION) || path == LOGIN;
+    let place = if Console::has(path) { "console" } else { "endpoint" };
+    let reply = edge.answer(&config, request, from).await;
+    if has_token && reply.status() == StatusCode::UNAUTHORIZED {
+        from.shared.wrong.met(place, from.peer).await;
+    }
+    reply
 }
 
 #[cfg(test)]
