@@ -1,6 +1,6 @@
 //! MCP over Streamable HTTP, in both eras of the protocol.
 
-mod connections;
+mod checked;
 mod console;
 mod edge;
 mod events;
@@ -29,7 +29,6 @@ use base::limits;
 use base::task::Task;
 use base::tls;
 use config::{Config, Http, Tls};
-use connections::Connections;
 pub use console::Opening;
 use edge::Edge;
 use moved::Mark;
@@ -133,8 +132,8 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();
     }
-    let connections = Connections::new(Arc::clone(&gateway), edge, tls);
-    connections.accept(&listener, |config| config.http.max_connections, ends).await;
+    let connections = checked::connections(&gateway, edge, tls);
+    connections.accept(&listener, || gateway.config().http.max_connections, ends).await;
     drop(listener);
     connections.end();
     let drained = async {

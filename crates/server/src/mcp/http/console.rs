@@ -9,13 +9,13 @@ use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-use super::connections::{Answers, Connection, Connections};
-use super::reply::{self, Reply};
+use super::checked::connections;
+use super::reply::{self, Reply, ReplyBody};
 use crate::console::{Access, Console, Rights};
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
+use base::listener::{Answers, Connection};
 use catalog::people;
-use config::Config;
 
 /// Most connections of a listener, and of the console at the endpoint.
 const CONNECTIONS: usize = 64;
@@ -72,18 +72,22 @@ impl Opening {
 impl Open {
     /// Serves it until `ends` is done.
     pub async fn serve(self, ends: impl Future<Output = ()>) {
-        let connections = Connections::new(self.gateway, self.console, None);
-        connections.accept(&self.listener, |_| CONNECTIONS, ends).await;
+        let connections = connections(&self.gateway, Own(self.console), None);
+        connections.accept(&self.listener, || CONNECTIONS, ends).await;
         connections.end();
         connections.closed().await;
     }
 }
 
 /// Answers for the console alone.
-impl Answers for Arc<Console> {
-    async fn answer(&self, _: &Config, request: Request<Incoming>, from: &Connection) -> Reply {
+struct Own(Arc<Console>);
+
+impl Answers for Own {
+    type Body = ReplyBody;
+
+    async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Reply {
         match Console::has(request.uri().path()) {
-            true => answered(self, request, from).await,
+            true => answered(&self.0, request, from).await,
             false => reply::text(StatusCode::NOT_FOUND, "the console is at /console/\n"),
         }
     }
@@ -98,7 +102,7 @@ pub(super) async fn answered(console: &Arc<Console>, request: Request<Incoming>,
 
 /// Counts a connection among those of a person; false if there is no place for it.
 fn enter(from: &Connection, person: &str, rights: Rights) -> bool {
-    let taken = from.others(|name| name.starts_with(PLACE));
+    let taken = from.connections(|name| name.starts_with(PLACE));
     let most = if rights.may_act { CONNECTIONS } else { CONNECTIONS - RESERVE };
     (!from.is_stranger() || taken < most) && from.enter(&format!("{PLACE}{person}"), SHARE)
 }

@@ -17,13 +17,12 @@ use tokio_util::sync::CancellationToken;
 use super::super::ForgeServer;
 use super::super::admission::{Admission, Held};
 use super::super::caller::Until;
-use super::super::message::{self, Read};
-use super::connections::{Answers, Connection};
+use super::super::message::{self, Read, request_id};
 use super::console;
 use super::moved::{Keeping, Mark, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
-use super::reply::{self, Reply};
+use super::reply::{self, Reply, ReplyBody};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
 use crate::console::Console;
@@ -31,6 +30,7 @@ use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode};
 use base::limits;
 use base::lines::trim;
+use base::listener::{Answers, Connection};
 use base::meter;
 use base::panics;
 use base::random;
@@ -73,10 +73,12 @@ pub(super) struct Begun {
 }
 
 impl Answers for Edge {
-    async fn answer(&self, config: &Config, request: Request<Incoming>, from: &Connection) -> Reply {
+    type Body = ReplyBody;
+
+    async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Reply {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let is_console = Console::has(request.uri().path());
-        let answered = self.routed(config, request, from).await.unwrap_or_else(|refused| *refused);
+        let answered = self.routed(&self.gateway.config(), request, from).await.unwrap_or_else(|refused| *refused);
         match origin.filter(|_| !is_console) {
             Some(origin) => reply::readable_by(answered, origin),
             None => answered,
@@ -110,7 +112,7 @@ impl Edge {
         }
         let (headers, query) = (request.headers(), request.uri().query());
         let who = who::client(config, &self.issuers, headers, query, from).await?;
-        let most = most_connections(config, from.others(|name| name != who.client));
+        let most = most_connections(config, from.connections(|name| name != who.client));
         if !from.enter(&who.client, most) {
             let what = format!("this client has {most} connections");
             let fix = "use fewer connections, or raise `http.max_connections`";
@@ -479,13 +481,6 @@ async fn parsed(body: Vec<u8>, held: Held) -> Result<(Read, Bytes), Reply> {
     }
 }
 
-fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        JsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
-    }
-}
-
 /// True for a message of 2026-07-28 or later, as its body says, else its header.
 fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
     let in_body = match message {
@@ -501,15 +496,9 @@ fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
 
 /// The revision that an `initialize` names.
 fn initialized_revision(message: &ClientJsonRpcMessage) -> Option<String> {
-    match message {
-        JsonRpcMessage::Request(request) => match &request.request {
-            ClientRequest::InitializeRequest(initialize) => {
-                Some(initialize.params.protocol_version.as_str().to_owned())
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let JsonRpcMessage::Request(request) = message else { return None };
+    let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
+    Some(initialize.params.protocol_version.as_str().to_owned())
 }
 
 /// Delay for clients of the revision that an `initialize` names.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::super::admission::Held;
 use super::sessions::HttpClient;
-pub(super) use crate::console::Reply;
+pub(super) use crate::console::{Reply, ReplyBody};
 use base::error::Error;
 use base::task::Task;
 use base::turns;

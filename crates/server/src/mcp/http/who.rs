@@ -7,10 +7,9 @@ use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
-use super::connections::Connection;
 use super::oauth::{self, Issuer, Issuers, Known, Refusal};
 use super::reply::{self, Reply};
-use base::listener::{bearer, host_name, is_own_name};
+use base::listener::{Connection, bearer, host_name, is_own_name};
 use base::principal::{LOCAL, Principal};
 use base::text;
 use config::{Client, Config, ResourceServer};
@@ -94,21 +93,13 @@ pub(super) async fn client(
         let is_forwarded = is_proxy(config, from.peer)
             || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
             || FORWARDED.iter().any(|name| headers.contains_key(*name));
-        return match from.peer.is_loopback() && !is_forwarded {
-            true => {
-                let grant = Grant { entry: None, issuer: None };
-                Ok(Who { client: LOCAL.to_owned(), profile: None, grant, until: None })
-            }
-            false => {
-                let what = "without [clients] in forge.toml only this machine is served";
-                Err(Box::new(reply::refused(
-                    StatusCode::FORBIDDEN,
-                    None,
-                    what,
-                    "`forgefs clients add NAME` makes a token",
-                )))
-            }
-        };
+        if from.peer.is_loopback() && !is_forwarded {
+            let grant = Grant { entry: None, issuer: None };
+            return Ok(Who { client: LOCAL.to_owned(), profile: None, grant, until: None });
+        }
+        let what = "without [clients] in forge.toml only this machine is served";
+        let fix = "`forgefs clients add NAME` makes a token";
+        return Err(Box::new(reply::refused(StatusCode::FORBIDDEN, None, what, fix)));
     }
     let token = single_token(headers, query)?;
     if let Some(who) = token.and_then(|token| configured(config, token)) {
