@@ -1,6 +1,5 @@
 //! Requests for documents of registries: over https or to this machine, bounded in bytes and time, without redirects.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -8,10 +7,10 @@ use http::header::{ACCEPT, ETAG, IF_NONE_MATCH};
 use reqwest::redirect::Policy;
 use url::Url;
 
-use crate::address::{Reach, is_loopback, is_private, refusal};
+use crate::address::{Reach, is_private, refusal};
 use crate::error::chain;
+use crate::http::{body, client};
 use crate::limits::Limit;
-use crate::tls;
 
 /// Longest entity tag that is kept, in bytes.
 const TAG: usize = 256;
@@ -76,15 +75,13 @@ pub async fn document(url: &Url, tag: Option<&str>, most: &Limit, time: Duration
 
 async fn answered(url: &Url, tag: Option<&str>, most: &Limit) -> Result<Fetched, Fault> {
     // Names are checked when they are resolved.
-    let reach = Arc::new(Reach::of_server(url, false));
-    let client = tls::client().dns_resolver(reach).redirect(Policy::none()).user_agent("forgefs");
-    let client = if is_loopback(url) { client.no_proxy() } else { client };
-    let client = client.build().map_err(|error| Fault::lasting(chain(&error)))?;
+    let client = client(url, Reach::of_server(url, false), Policy::none()).user_agent("forgefs").build();
+    let client = client.map_err(|error| Fault::lasting(chain(&error)))?;
     let mut request = client.get(url.clone()).header(ACCEPT, "application/json, text/plain;q=0.9, */*;q=0.1");
     if let Some(tag) = tag {
         request = request.header(IF_NONE_MATCH, tag);
     }
-    let mut answer = request.send().await.map_err(|error| Fault::away(chain(&error)))?;
+    let answer = request.send().await.map_err(|error| Fault::away(chain(&error)))?;
     match answer.status() {
         StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(Fetched::Unchanged),
         StatusCode::NOT_FOUND => return Ok(Fetched::Missing),
@@ -97,12 +94,7 @@ async fn answered(url: &Url, tag: Option<&str>, most: &Limit) -> Result<Fetched,
     }
     let tag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
     let tag = tag.filter(|tag| tag.len() <= TAG).map(str::to_owned);
-    let mut body = Vec::new();
-    while let Some(part) = answer.chunk().await.map_err(|error| Fault::away(chain(&error)))? {
-        if body.len() + part.len() > most.max {
-            return Err(Fault::lasting(format!("the answer of {url} is longer than {} bytes", most.max)));
-        }
-        body.extend_from_slice(&part);
-    }
-    Ok(Fetched::Document { body, tag })
+    let body = body(answer, most.max).await.map_err(|error| Fault::away(chain(&error)))?;
+    let too_long = || Fault::lasting(format!("the answer of {url} is longer than {} bytes", most.max));
+    Ok(Fetched::Document { body: body.ok_or_else(too_long)?, tag })
 }

@@ -1,6 +1,5 @@
 //! Background tasks, and long work on the runtime's threads.
 
-use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -51,28 +50,5 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// A bounded set of tasks: one more aborts the oldest, so that idle ones block nothing.
-#[derive(Debug)]
-pub struct Newest {
-    tasks: VecDeque<Task>,
-    most: usize,
-}
-
-impl Newest {
-    /// A set of at most `most` tasks.
-    pub fn new(most: usize) -> Self {
-        Self { tasks: VecDeque::with_capacity(most), most }
-    }
-
-    /// Spawns one more.
-    pub fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.retain(|task| !task.0.is_finished());
-        if self.tasks.len() >= self.most {
-            self.tasks.pop_front();
-        }
-        self.tasks.push_back(Task::spawn(work));
     }
 }

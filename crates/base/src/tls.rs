@@ -1,7 +1,7 @@
-//! TLS of every connection that the gateway makes or accepts: rustls with ring.
+//! TLS of the connections that the gateway accepts: rustls with ring.
 
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,14 +32,4 @@ pub fn server(cert: &Path, key: &Path) -> Result<rustls::ServerConfig, String> {
     // Who wants another protocol alone is told so, and no other protocol's client can be led here.
     settings.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(settings)
-}
-
-/// Builds a client whose TLS is ring's. reqwest panics where no provider was installed.
-pub fn client() -> reqwest::ClientBuilder {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // An error means that one is installed already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    reqwest::Client::builder()
 }

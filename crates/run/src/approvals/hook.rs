@@ -1,6 +1,5 @@
 //! Tells people that an approval waits: by a program with the news on its stdin, or by a webhook. Never through a shell.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -8,11 +7,10 @@ use futures::future::join_all;
 use reqwest::redirect::Policy;
 use url::Url;
 
-use base::address::is_loopback;
 use base::address::{Reach, refusal};
 use base::error::chain;
+use base::http;
 use base::program::Program;
-use base::tls;
 use catalog::people;
 use config::Notify;
 use redact::Surface;
@@ -74,10 +72,7 @@ async fn post(url: &str, news: &str) -> Result<(), String> {
     if !reach.allows(&url) {
         return Err(refusal("the host of the webhook").to_string());
     }
-    let client = tls::client().dns_resolver(Arc::new(reach)).redirect(Policy::none());
-    // Proxies are for other machines.
-    let client = if is_loopback(&url) { client.no_proxy() } else { client };
-    let client = client.build().map_err(|error| error.to_string())?;
+    let client = http::client(&url, reach, Policy::none()).build().map_err(|error| error.to_string())?;
     let mut pauses = PAUSES.iter();
     loop {
         let request = client.post(url.clone()).header("content-type", "application/json").body(news.to_owned());

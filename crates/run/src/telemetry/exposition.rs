@@ -1,6 +1,5 @@
 //! Serves metrics over HTTP.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +10,13 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use base::limits;
-use base::listener::{self, Answer, Bounds, host_name, is_own_name};
+use base::listener::{Bounds, Connections, host_name, is_own_name};
 
 const BOUNDS: Bounds = Bounds {
-    connections: limits::METRICS_CONNECTIONS.max,
+    strangers: limits::METRICS_CONNECTIONS.max,
     head: limits::METRICS_HEAD.max,
     headers: limits::METRICS_HEADERS.max,
+    once: true,
 };
 /// Content types.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -61,8 +61,9 @@ async fn listen_at(address: SocketAddr, text: &Text) {
     };
     tracing::info!(%address, "metrics are served");
     let text = Arc::clone(text);
-    let answer = move |request: &Request<_>| -> Answer<Infallible> { (answer(request, address.ip(), &text), None) };
-    match listener::serve(&listener, BOUNDS, answer).await {}
+    let answer = move |request: &Request<_>| answer(request, address.ip(), &text);
+    let connections = Connections::new(answer, None, BOUNDS);
+    connections.accept(&listener, || usize::MAX, std::future::pending()).await
 }
 
 fn answer<B>(request: &Request<B>, own: IpAddr, text: &Text) -> Response<String> {

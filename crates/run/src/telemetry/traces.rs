@@ -15,11 +15,12 @@ use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use parking_lot::Mutex;
+use reqwest::redirect::Policy;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use url::Url;
 
-use base::address;
 use base::error::{Cause, Error, ErrorCode, Result};
 use config::Credential;
 use config::secrets::{self, Resolved};
@@ -49,10 +50,8 @@ impl Traces {
     /// `INTERNAL` when the HTTP client cannot be built.
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
         let failed = |error: Cause| Error::new(ErrorCode::Internal, "no traces can be sent").caused_by(error);
-        let client = base::tls::client().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
-        // Proxies are for other machines.
-        let is_here = url::Url::parse(&config.traces).is_ok_and(|url| address::is_loopback(&url));
-        let client = if is_here { client.no_proxy() } else { client }.build();
+        let url = Url::parse(&config.traces).map_err(|error| failed(error.into()))?;
+        let client = base::http::builder(&url, Policy::none()).timeout(PATIENCE).build();
         let client = client.map_err(|error| failed(error.into()))?;
         let poster = Post { client, headers: config.headers.clone(), resolved: Mutex::default() };
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{self, HeaderMap};
+use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::reply::Refusal;
 use crate::gateway::Gateway;
+use base::listener::bearer;
 use base::principal::Principal;
 use base::random;
 use config::Config;
@@ -154,7 +155,7 @@ impl Access {
 
     /// The person whose session a request has.
     pub(super) fn person(&self, config: &Config, headers: &HeaderMap) -> Result<Person, Refusal> {
-        let Some(token) = bearer(headers) else {
+        let Ok(Some(token)) = bearer(headers) else {
             return Err(Refusal::unauthorized("a session is needed: send `Authorization: Bearer SESSION`"));
         };
         self.holding(config, digest(token)).ok_or_else(Refusal::over)
@@ -175,14 +176,6 @@ impl Access {
     pub(super) fn logout(&self, person: &Person) {
         self.sessions.lock().remove(&person.key);
     }
-}
-
-/// The token of `Authorization: Bearer`, if there is one.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let (value, None) = (values.next()?, values.next()) else { return None };
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn new_token() -> String {

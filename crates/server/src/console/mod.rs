@@ -39,7 +39,7 @@ use redact::{Outgoing as _, Results, Surface};
 use state::is_id;
 
 pub use access::{Access, Rights};
-pub use reply::Reply;
+pub use reply::{Reply, ReplyBody};
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(30);

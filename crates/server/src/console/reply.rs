@@ -14,7 +14,9 @@ use base::error::{Error, ErrorCode};
 use base::text::brief;
 
 /// An answer.
-pub type Reply = Response<BoxBody<Bytes, Infallible>>;
+pub type Reply = Response<ReplyBody>;
+/// Its body.
+pub type ReplyBody = BoxBody<Bytes, Infallible>;
 
 /// Only files of the executable, nothing inline, nothing from elsewhere, in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -111,7 +113,7 @@ pub(super) fn json(object: &impl Serialize) -> Reply {
 }
 
 /// A body of a type. What changes is kept by no cache.
-pub(super) fn with_headers(body: BoxBody<Bytes, Infallible>, kind: &'static str) -> Reply {
+pub(super) fn with_headers(body: ReplyBody, kind: &'static str) -> Reply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     let fixed: [(HeaderName, &'static str); 8] = [

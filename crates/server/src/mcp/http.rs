@@ -1,6 +1,6 @@
 //! MCP over Streamable HTTP, in both eras of the protocol.
 
-mod connections;
+mod checked;
 mod console;
 mod edge;
 mod events;
@@ -15,12 +15,10 @@ mod wrong;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::console::Console;
@@ -31,22 +29,16 @@ use base::limits;
 use base::task::Task;
 use base::tls;
 use config::{Config, Http, Tls};
-use connections::Connections;
 pub use console::Opening;
 use edge::Edge;
 use moved::Mark;
 use oauth::Issuers;
 use sessions::Sessions;
-use wrong::Wrong;
 
 /// Least time between comments on a silent stream, which show that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Delay after which accepting is tried again: out of descriptors, or similar.
-const AGAIN: Duration = Duration::from_millis(100);
 /// How often unused sessions are looked for.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time for connections to end after their requests have.
-const CLOSING: Duration = Duration::from_millis(500);
 
 /// A bound address.
 pub struct HttpListener {
@@ -129,38 +121,21 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
     let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
     let console = Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens());
     let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console), LOOK));
-    let edge = Arc::new(Edge {
+    let edge = Edge {
         gateway: Arc::clone(&gateway),
         sessions: Arc::clone(&sessions),
         settings,
-        places: Arc::default(),
         issuers: Issuers::default(),
-        draining: AtomicBool::new(false),
-        is_tls: tls.is_some(),
         console,
         mark: Mark::new(&gateway),
-        wrong: Wrong::new(Arc::clone(&gateway)),
-    });
+    };
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();
     }
-    let (tell_end, told_end) = watch::channel(false);
-    let connections = Connections::new(Arc::clone(&edge), tls, told_end);
-    let accepting = async {
-        loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => connections.serve(stream, peer, gateway.config().http.max_connections),
-                Err(_) => tokio::time::sleep(AGAIN).await,
-            }
-        }
-    };
-    tokio::select! {
-        () = accepting => {}
-        () = ends => {}
-    }
+    let connections = checked::connections(&gateway, edge, tls);
+    connections.accept(&listener, || gateway.config().http.max_connections, ends).await;
     drop(listener);
-    edge.draining.store(true, Ordering::Release);
-    tell_end.send_replace(true);
+    connections.end();
     let drained = async {
         while sessions.requests() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -170,5 +145,5 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         tracing::warn!(requests = sessions.requests(), "ended before these requests were answered");
     }
     stopped.cancel();
-    let _ = tokio::time::timeout(CLOSING, connections.closed()).await;
+    connections.closed().await;
 }

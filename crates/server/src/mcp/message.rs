@@ -16,6 +16,23 @@ use base::json;
 use base::limits;
 use base::lines::{number_at_end, number_at_head};
 
+/// Id of a request; `None` for another message.
+pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// Id of the request that a message answers.
+pub(super) fn answered_id(message: &ServerJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Response(response) => Some(response.id.clone()),
+        JsonRpcMessage::Error(error) => error.id.clone(),
+        _ => None,
+    }
+}
+
 /// Result of parsing a line.
 pub(super) enum Read {
     Message(Box<ClientJsonRpcMessage>, Held),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ContentBlock, JsonRpcMessage, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ContentBlock, JsonRpcMessage, ResourceContents, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::admission::{Admission, Held};
-use super::message::{self, Read, refusal};
+use super::message::{self, Read, answered_id, refusal, request_id};
 use super::stdout::Output;
 use base::json;
 use base::limits;
@@ -227,20 +227,13 @@ impl Inlet {
             Read::Message(message, held) | Read::Mended(message, held) => {
                 match self.outgoing.admission.admit(&message, held) {
                     Ok(_) => return self.deliver.send(*message).await.ok(),
-                    Err(error) => (id(&message), refusal(&error)),
+                    Err(error) => (request_id(&message), refusal(&error)),
                 }
             }
             Read::Refused(id, error) => (id, error),
             Read::Nothing => return Some(()),
         };
         self.outgoing.write(&line(&JsonRpcMessage::error(error, id)).ok()?).await.ok()
-    }
-}
-
-fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        JsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
     }
 }
 
@@ -259,11 +252,7 @@ impl Outgoing {
 
     /// A request is in flight until its answer has been written.
     async fn send(self, message: ServerJsonRpcMessage) -> io::Result<()> {
-        let answered = match &message {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Error(error) => error.id.clone(),
-            _ => None,
-        };
+        let answered = answered_id(&message);
         let mut line = task::work_on(length(&message), move || line(&message))?;
         let kept = self.admission.unread.keep_late(line.len().max(LEAST_UNSENT));
         let _unread = match (kept, &answered) {

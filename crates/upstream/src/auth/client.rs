@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use futures::future::Either;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
@@ -17,9 +16,9 @@ use tower::{BoxError, Layer, Service};
 use url::Url;
 
 use super::answers::{Answer, readable};
-use base::address::is_loopback;
 use base::address::{Reach, refusal};
 use base::error::chain;
+use base::http::body;
 use base::limits;
 use config::OAuth;
 
@@ -57,11 +56,10 @@ impl Client {
         let reach = Reach::of_server(url, oauth.private_network);
         let counted = Counted { made: Arc::default(), inner: () };
         let client = |policy| {
-            let builder = base::tls::client().dns_resolver(Arc::new(reach.clone())).redirect(policy);
+            let builder = base::http::client(url, reach.clone(), policy);
             let builder = builder.timeout(REQUEST_LIMIT).connect_timeout(CONNECT_LIMIT);
             // One connection per request, so that all requests are counted.
             let builder = builder.pool_max_idle_per_host(0).connector_layer(counted.clone());
-            let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
             builder.build().map_err(|error| AuthError::InternalError(error.to_string()))
         };
         let allowed = reach.clone();
@@ -140,7 +138,10 @@ impl Client {
         *response.headers_mut() = answer.headers().clone();
         // oauth2 reads no other type than JSON, which the body is by now.
         response.headers_mut().remove(http::header::CONTENT_TYPE);
-        let Answer { status, body, resource } = readable(answer.status(), body(answer).await?, is_grant);
+        let status = answer.status();
+        let too_long = || format!("the answer is longer than {MAX_ANSWER} bytes");
+        let body = body(answer, MAX_ANSWER).await?.ok_or_else(too_long)?;
+        let Answer { status, body, resource } = readable(status, body, is_grant);
         (*response.status_mut(), *response.body_mut()) = (status, body);
         if let Some(named) = resource.and_then(|resource| Url::parse(&resource).ok())
             && named != self.url
@@ -221,19 +222,6 @@ where
             false => Either::Left(self.inner.call(request)),
         }
     }
-}
-
-async fn body(answer: reqwest::Response) -> Result<Vec<u8>, OAuthHttpClientError> {
-    let mut body = Vec::new();
-    let mut parts = answer.bytes_stream();
-    while let Some(part) = parts.next().await {
-        let part = part?;
-        if body.len() + part.len() > MAX_ANSWER {
-            return Err(format!("the answer is longer than {MAX_ANSWER} bytes").into());
-        }
-        body.extend_from_slice(&part);
-    }
-    Ok(body)
 }
 
 impl OAuthHttpClient for Client {

@@ -3,15 +3,17 @@
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
-use base::listener::{self, Answer, Bounds};
+use base::listener::{Bounds, Connections};
 
 const BOUNDS: Bounds = Bounds {
-    connections: limits::LOGIN_CONNECTIONS.max,
+    strangers: limits::LOGIN_CONNECTIONS.max,
     head: limits::LOGIN_REDIRECT.max,
     headers: limits::LOGIN_HEADERS.max,
+    once: true,
 };
 
 /// A listener on the loopback interface.
@@ -45,14 +47,24 @@ impl Listener {
 
     /// Waits for the browser's redirect and answers it. Requests that `is_mine` refuses, such as an icon or a probing
     /// page, are turned away; silent connections block nothing.
-    pub async fn address(&self, is_mine: impl Fn(&str) -> bool + Clone + Send + Sync + 'static) -> String {
-        let port = self.port;
-        let answer = move |request: &Request<_>| answer(request, port, &is_mine);
-        listener::serve(&self.listener, BOUNDS, answer).await
+    pub async fn address(&self, is_mine: impl Fn(&str) -> bool + Send + Sync + 'static) -> String {
+        let (port, (tell, mut told)) = (self.port, mpsc::channel(1));
+        let answer = move |request: &Request<_>| {
+            let (response, address) = answer(request, port, &is_mine);
+            address.map(|address| tell.try_send(address));
+            response
+        };
+        let connections = Connections::new(answer, None, BOUNDS);
+        let address = connections.accept(&self.listener, || usize::MAX, told.recv()).await;
+        // The browser has its answer before the process ends.
+        connections.end();
+        connections.closed().await;
+        address.unwrap_or_default()
     }
 }
 
-fn answer<B>(request: &Request<B>, port: u16, is_mine: &impl Fn(&str) -> bool) -> Answer<String> {
+/// The answer to a request, and its address if it is the one that is waited for.
+fn answer<B>(request: &Request<B>, port: u16, is_mine: &impl Fn(&str) -> bool) -> (Response<String>, Option<String>) {
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
     let address = format!("http://127.0.0.1:{port}{target}");
     let is_mine = request.method() == Method::GET && address.contains("/callback?") && is_mine(&address);

@@ -18,7 +18,7 @@ use super::failure::dead;
 use super::handshake::Revision;
 use super::http_client::HttpClient;
 use super::inbox::PassedOver;
-use base::address::{Reach, is_loopback};
+use base::address::Reach;
 use base::error::Result;
 use base::limits;
 use redact::secret::Secret;
@@ -51,7 +51,8 @@ pub(super) fn transport(
     config.retry_config = Arc::new(resume);
     // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
-    let inner = HttpClient { client: client(url)?, in_session, passed_over, revision: revision.clone() };
+    let inner =
+        HttpClient { client: client(url, Reach::configured())?, in_session, passed_over, revision: revision.clone() };
     Ok(StreamableHttpClientTransport::with_client(Authorized { inner, authorization }, config))
 }
 
@@ -69,21 +70,12 @@ pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Heade
     Ok(custom)
 }
 
-/// An HTTP client for one server. It refuses addresses that no server may have. It uses the proxies of the environment
-/// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but never for this machine.
-pub(super) fn client(url: &str) -> Result<reqwest::Client> {
-    client_within(url, Reach::configured())
-}
-
-/// The same with other addresses that it may use.
-pub(crate) fn client_within(url: &str, reach: Reach) -> Result<reqwest::Client> {
-    let builder = base::tls::client()
-        .redirect(Policy::custom(redirect))
-        .dns_resolver(Arc::new(reach))
-        .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
-    let is_local = Url::parse(url).is_ok_and(|url| is_loopback(&url));
-    let builder = if is_local { builder.no_proxy() } else { builder };
-    builder.build().map_err(|error| dead("no HTTP client").caused_by(error))
+/// An HTTP client for one server.
+pub(crate) fn client(url: &str, reach: Reach) -> Result<reqwest::Client> {
+    let url = Url::parse(url).map_err(|error| dead("no HTTP client").caused_by(error))?;
+    let builder = base::http::client(&url, reach, Policy::custom(redirect));
+    let client = builder.user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION"))).build();
+    client.map_err(|error| dead("no HTTP client").caused_by(error))
 }
 
 /// Follows redirects within one origin only, so that a header for one never reaches another, and only those that repeat

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use reqwest::{Client, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
@@ -18,6 +17,7 @@ use super::refusal::{Refusal, challenge, header};
 use super::sse;
 use crate::openapi::spec::{essence, is_json};
 use base::error::Effect;
+use base::http;
 use base::lines::trim;
 use base::task;
 
@@ -53,7 +53,7 @@ pub(super) async fn post(
     if let Some(session) = &session {
         request = request.header(SESSION, &**session);
     }
-    let response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;
+    let mut response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;
     let status = response.status();
     if !status.is_success() {
         return refused(response, message, session.is_some()).await;
@@ -71,14 +71,14 @@ pub(super) async fn post(
         return Ok(StreamableHttpPostResponse::Sse(sse::events(response), now));
     }
     // Another type may be a wrong one: what looks like JSON can be nothing else.
-    match body_if(response, MAX_MESSAGE, |first| is_json(&form) || looks_like_json(first)).await? {
-        Some(body) => {
-            let pending = Pending::of(&request.id);
-            let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
-            Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
-        }
-        None => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    let begun = response.chunk().await.map_err(StreamableHttpError::Client)?.unwrap_or_default();
+    if !is_json(&form) && !looks_like_json(&begun) {
+        return Err(StreamableHttpError::UnexpectedContentType(kind));
     }
+    let body = rest(begun.into(), response, MAX_MESSAGE).await?;
+    let pending = Pending::of(&request.id);
+    let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
+    Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
 }
 
 /// The body as the answer to the request `id`.
@@ -144,29 +144,8 @@ fn looks_like_json(first: &[u8]) -> bool {
     matches!(trim(first).first(), Some(b'{' | b'['))
 }
 
-/// Reads the body, at most `limit` bytes.
-pub(crate) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
-    Ok(body_if(response, limit, |_| true).await?.unwrap_or_default())
-}
-
-/// Reads the body, at most `limit` bytes, if its beginning is as wanted.
-async fn body_if(
-    response: Response,
-    limit: usize,
-    is_wanted: impl Fn(&[u8]) -> bool,
-) -> Result<Option<Vec<u8>>, HttpError> {
-    let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size: limit };
-    let is_long = response.content_length().is_some_and(|length| length > limit as u64);
-    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(StreamableHttpError::Client)?;
-        if body.is_empty() && !is_wanted(&chunk) {
-            return Ok(None);
-        }
-        if is_long || chunk.len() > limit - body.len() {
-            return Err(too_large());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((!body.is_empty() || is_wanted(&body)).then_some(body))
+/// Reads the rest of a body of at most `limit` bytes.
+pub(crate) async fn rest(begun: Vec<u8>, response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
+    let body = http::rest(begun, response, limit).await.map_err(StreamableHttpError::Client)?;
+    body.ok_or(StreamableHttpError::ResponseBodyTooLarge { max_size: limit })
 }

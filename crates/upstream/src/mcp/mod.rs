@@ -55,6 +55,7 @@ use super::stderr::Stderr;
 use super::{Answer, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
 use crate::confined::Examined;
+use base::address::Reach;
 use base::error::{Error, ErrorCode, Result};
 use base::json;
 use base::task::{self, Task};
@@ -206,7 +207,7 @@ impl Connector {
     }
 
     async fn connect_sse(&self, url: &str, authorization: &Authorization) -> Result<Client, Failed> {
-        let client = http::client(url).map_err(Failed::Start)?;
+        let client = http::client(url, Reach::configured()).map_err(Failed::Start)?;
         let transport = sse::connect(client, url, authorization.clone(), self.passed_over(), &self.revision).await;
         let transport = transport.map_err(Failed::Http)?;
         let ended = transport.ended();

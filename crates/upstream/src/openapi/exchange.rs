@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::mcp::authorized::Authorization;
 use crate::mcp::failure::HttpError;
-use crate::mcp::http::client_within;
+use crate::mcp::http::client;
 use crate::mcp::http_client::patiently;
 use crate::mcp::http_post;
 use crate::mcp::refusal::{Refusal, beginning, header};
@@ -33,7 +33,7 @@ pub(super) struct Answered {
 
 impl Exchange {
     pub(super) fn new(base: &Url, reach: Reach, authorization: Authorization) -> Result<Self> {
-        Ok(Self { client: client_within(base.as_str(), reach)?, authorization })
+        Ok(Self { client: client(base.as_str(), reach)?, authorization })
     }
 
     /// Sends a request whose answer has at most `most` bytes, again with newer credentials after a 401, and again after a 429
@@ -86,7 +86,7 @@ impl Exchange {
         }
         let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
         if code.is_success() {
-            let body = http_post::body(response, most).await.map_err(without_url)?;
+            let body = http_post::rest(Vec::new(), response, most).await.map_err(without_url)?;
             return Ok(Answered { status: code.as_u16(), kind, body, is_cut: false });
         }
         let (body, is_cut) = beginning(response).await;

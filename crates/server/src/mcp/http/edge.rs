@@ -1,7 +1,5 @@
 //! One request over HTTP: who asks, may they, and is it of a bearable size? What passes goes to rmcp's service.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +9,6 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, StatusCode};
-use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -20,21 +17,20 @@ use tokio_util::sync::CancellationToken;
 use super::super::ForgeServer;
 use super::super::admission::{Admission, Held};
 use super::super::caller::Until;
-use super::super::message::{self, Read};
-use super::connections::Answers;
+use super::super::message::{self, Read, request_id};
 use super::console;
 use super::moved::{Keeping, Mark, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
-use super::reply::{self, Reply};
+use super::reply::{self, Reply, ReplyBody};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
-use super::wrong::Wrong;
 use crate::console::Console;
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode};
 use base::limits;
 use base::lines::trim;
+use base::listener::{Answers, Connection};
 use base::meter;
 use base::panics;
 use base::random;
@@ -60,20 +56,12 @@ pub(super) struct Edge {
     pub(super) sessions: Arc<Sessions>,
     /// Settings of rmcp's service. Its checks of `Host` and `Origin` are off: they stand here, for every path.
     pub(super) settings: StreamableHttpServerConfig,
-    /// Connections of each client.
-    pub(super) places: Arc<Mutex<HashMap<String, usize>>>,
     /// The issuer of access tokens.
     pub(super) issuers: Issuers,
-    /// True once the gateway ends.
-    pub(super) draining: AtomicBool,
-    /// True if the connections are encrypted here.
-    pub(super) is_tls: bool,
     /// The console, for the people of `[console]`.
     pub(super) console: Arc<Console>,
     /// Mark of the replica's own requests and events.
     pub(super) mark: Mark,
-    /// Tokens that let no client in.
-    pub(super) wrong: Wrong,
 }
 
 /// A session that begins.
@@ -84,65 +72,13 @@ pub(super) struct Begun {
     pub(super) keeping: Option<Arc<Keeping>>,
 }
 
-/// Facts of a connection for its requests.
-#[derive(Clone)]
-pub(super) struct Connection {
-    /// Address of the peer.
-    pub(super) peer: IpAddr,
-    /// Its place among those of its client, from the first accepted request on.
-    pub(super) place: Place,
-}
-
-/// Place of a connection; none before its first accepted request.
-pub(super) type Place = Arc<Mutex<Option<ClientPlace>>>;
-
-/// A connection of a client, until dropped.
-pub(super) struct ClientPlace {
-    places: Arc<Mutex<HashMap<String, usize>>>,
-    client: String,
-}
-
-impl Drop for ClientPlace {
-    fn drop(&mut self) {
-        let mut places = self.places.lock();
-        if let Some(count) = places.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                places.remove(&self.client);
-            }
-        }
-    }
-}
-
-impl Connection {
-    /// Counts the connection among those of its client; false if these are too many.
-    pub(super) fn enter(&self, places: &Arc<Mutex<HashMap<String, usize>>>, client: &str, most: usize) -> bool {
-        let mut place = self.place.lock();
-        if place.as_ref().is_some_and(|place| place.client == client) {
-            return true;
-        }
-        {
-            let mut counts = places.lock();
-            let count = counts.entry(client.to_owned()).or_default();
-            if *count >= most {
-                return false;
-            }
-            *count += 1;
-        }
-        *place = Some(ClientPlace { places: Arc::clone(places), client: client.to_owned() });
-        true
-    }
-}
-
 impl Answers for Edge {
-    async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
-        let config = self.gateway.config();
+    type Body = ReplyBody;
+
+    async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Reply {
         let origin = request.headers().get(header::ORIGIN).cloned();
-        if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), self.is_tls) {
-            return refused;
-        }
         let is_console = Console::has(request.uri().path());
-        let answered = self.routed(&config, request, from).await;
+        let answered = self.routed(&self.gateway.config(), request, from).await.unwrap_or_else(|refused| *refused);
         match origin.filter(|_| !is_console) {
             Some(origin) => reply::readable_by(answered, origin),
             None => answered,
@@ -151,73 +87,52 @@ impl Answers for Edge {
 }
 
 impl Edge {
-    async fn routed(&self, config: &Config, mut request: Request<Incoming>, from: Connection) -> Reply {
+    async fn routed(
+        &self,
+        config: &Config,
+        mut request: Request<Incoming>,
+        from: &Connection,
+    ) -> Result<Reply, Box<Reply>> {
         let path = request.uri().path();
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         match path {
-            "/healthz" if is_read => return reply::text(StatusCode::OK, "ok\n"),
-            "/readyz" if is_read => return self.readiness(),
+            "/healthz" if is_read => return Ok(reply::text(StatusCode::OK, "ok\n")),
+            "/readyz" if is_read => return Ok(self.readiness(from)),
             // A browser asks so before it sends; names were checked.
-            "/mcp" if request.method() == Method::OPTIONS => return reply::preflight(),
+            "/mcp" if request.method() == Method::OPTIONS => return Ok(reply::preflight()),
             "/mcp" => {}
             "/metrics" if config.http.metrics && is_read => {}
             // Before a client has a token it asks whose tokens are taken.
             _ if !config.console.is_empty() && Console::has(path) => {
-                return match who::unencrypted(config, (from.peer, self.is_tls)) {
-                    Some(refused) => refused,
-                    None => console::answered(&self.console, &self.places, &self.wrong, request, from).await,
-                };
+                who::encrypted(config, from)?;
+                return Ok(console::answered(&self.console, request, from).await);
             }
-            _ if path.starts_with(oauth::WELL_KNOWN) => return document(config, request.method(), path),
-            _ => return reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n"),
+            _ if path.starts_with(oauth::WELL_KNOWN) => return Ok(document(config, request.method(), path)),
+            _ => return Ok(reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n")),
         }
         let (headers, query) = (request.headers(), request.uri().query());
-        let who = match who::client(config, &self.issuers, headers, query, (from.peer, self.is_tls)).await {
-            Ok(who) => who,
-            Err(refused) => {
-                if refused.status() == StatusCode::UNAUTHORIZED && headers.contains_key(header::AUTHORIZATION) {
-                    self.wrong.met("endpoint", from.peer).await;
-                }
-                return *refused;
-            }
-        };
-        let most = self.most_connections(config, &who.client);
-        if !from.enter(&self.places, &who.client, most) {
+        let who = who::client(config, &self.issuers, headers, query, from).await?;
+        let most = most_connections(config, from.connections(|name| name != who.client));
+        if !from.enter(&who.client, most) {
             let what = format!("this client has {most} connections");
             let fix = "use fewer connections, or raise `http.max_connections`";
-            return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
+            return Ok(reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix)));
         }
-        let asked = match self.asked(&who, request.uri().query()) {
-            Ok(asked) => asked,
-            Err(refused) => return *refused,
-        };
+        let asked = self.asked(&who, query)?;
         let (client, until) = (self.sessions.client(&who, asked), who.until);
         let is_metrics = path == "/metrics";
         until.map(|end| request.extensions_mut().insert(Until(end)));
         let answered = match client.admission.unread.check() {
             // An end frees what is unread.
-            Err(error) if *request.method() != Method::DELETE => return not_admitted(&error, None),
+            Err(error) if *request.method() != Method::DELETE => return Ok(not_admitted(&error, None)),
             _ if is_metrics => self.metrics(&who),
-            _ if self.draining.load(Ordering::Acquire) => {
+            _ if from.is_ending() => {
                 let (what, fix) = ("the gateway ends", "connect again in a moment");
-                return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);
+                return Ok(reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix));
             }
             _ => self.answered(config, request, Arc::clone(&client)).await,
         };
-        let answered = reply::counted(answered, &client);
-        match until {
-            Some(end) => reply::until(answered, end),
-            None => answered,
-        }
-    }
-
-    /// Most connections of a client: three quarters of all, and half of what other clients leave, so that none takes the
-    /// last. An eighth is for probes, and for clients that are not known yet.
-    fn most_connections(&self, config: &Config, client: &str) -> usize {
-        let all = config.http.max_connections;
-        let others: usize = self.places.lock().iter().filter(|(name, _)| *name != client).map(|(_, count)| count).sum();
-        let left = (all - all / 8).saturating_sub(others);
-        (if others == 0 { left * 3 / 4 } else { left / 2 }).max(usize::from(left > 0))
+        Ok(reply::counted(answered, &client, until))
     }
 
     fn metrics(&self, who: &who::Who) -> Reply {
@@ -283,9 +198,9 @@ impl Edge {
         if has_ended { reply::text(StatusCode::NO_CONTENT, "") } else { answered }
     }
 
-    fn readiness(&self) -> Reply {
+    fn readiness(&self, from: &Connection) -> Reply {
         let is_usable = *self.gateway.changes().borrow() >= Phase::Usable;
-        match (self.draining.load(Ordering::Acquire), is_usable) {
+        match (from.is_ending(), is_usable) {
             (true, _) => reply::text(StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
             (false, false) => reply::text(StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n"),
             (false, true) => reply::text(StatusCode::OK, "ready\n"),
@@ -464,6 +379,14 @@ impl Edge {
     }
 }
 
+/// Most connections of a client: three quarters of all, and half of what other clients leave, so that none takes the
+/// last. An eighth is for probes, and for clients that are not known yet.
+fn most_connections(config: &Config, others: usize) -> usize {
+    let all = config.http.max_connections;
+    let left = (all - all / 8).saturating_sub(others);
+    (if others == 0 { left * 3 / 4 } else { left / 2 }).max(usize::from(left > 0))
+}
+
 /// The metadata of the endpoint, for clients that have no token yet.
 fn document(config: &Config, method: &Method, path: &str) -> Reply {
     match config.http.oauth.as_ref().filter(|settings| oauth::is_document(settings, path)) {
@@ -558,13 +481,6 @@ async fn parsed(body: Vec<u8>, held: Held) -> Result<(Read, Bytes), Reply> {
     }
 }
 
-fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        JsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
-    }
-}
-
 /// True for a message of 2026-07-28 or later, as its body says, else its header.
 fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
     let in_body = match message {
@@ -580,15 +496,9 @@ fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
 
 /// The revision that an `initialize` names.
 fn initialized_revision(message: &ClientJsonRpcMessage) -> Option<String> {
-    match message {
-        JsonRpcMessage::Request(request) => match &request.request {
-            ClientRequest::InitializeRequest(initialize) => {
-                Some(initialize.params.protocol_version.as_str().to_owned())
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let JsonRpcMessage::Request(request) = message else { return None };
+    let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
+    Some(initialize.params.protocol_version.as_str().to_owned())
 }
 
 /// Delay for clients of the revision that an `initialize` names.

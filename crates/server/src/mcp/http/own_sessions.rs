@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::Stream;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionError,
@@ -13,6 +13,7 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{EventStream, RestoreOutcome, ServerSseMessage, SessionId};
 use tokio_util::sync::CancellationToken;
 
+use super::super::message::request_id;
 use super::edge::Begun;
 use super::events::Events;
 use super::moved::Mark;
@@ -102,10 +103,7 @@ impl SessionManager for OwnSessions {
         message: ClientJsonRpcMessage,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        let aside = match &message {
-            JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
-            _ => None,
-        };
+        let aside = request_id(&message).map(|id| Aside::open(&session.asides, id));
         let events = session.local.create_stream(id, message).await?;
         self.taken.store(true, Ordering::Release);
         Ok(answering(events, aside))

@@ -1,14 +1,11 @@
 //! Answers over HTTP that are not rmcp's.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::combinators::BoxBody;
+use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -16,16 +13,14 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode as RpcCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use super::super::admission::Held;
 use super::sessions::HttpClient;
+pub(super) use crate::console::{Reply, ReplyBody};
 use base::error::Error;
 use base::task::Task;
 use base::turns;
-
-/// An answer.
-pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -132,8 +127,9 @@ pub(super) fn holding<H: Send + Sync + 'static>(reply: Reply, held: H) -> Reply 
 }
 
 /// Counts what is not written of an answer among what the client has not read. A stream waits for no reader: it is taken
-/// as it comes, in turns with those of other clients, and one that is far over what a client may leave unread is cut off.
-pub(super) fn counted(reply: Reply, client: &HttpClient) -> Reply {
+/// as it comes, in turns with those of other clients, and one that is far over what a client may leave unread is cut off,
+/// as is every one at `until`.
+pub(super) fn counted(reply: Reply, client: &HttpClient, until: Option<Instant>) -> Reply {
     let (unread, party) = (client.admission.unread.clone(), Arc::clone(&client.name));
     reply.map(|mut body| {
         if let Some(whole) = body.size_hint().exact().and_then(|_| body.frame().now_or_never()) {
@@ -153,9 +149,13 @@ pub(super) fn counted(reply: Reply, client: &HttpClient) -> Reply {
             }
         });
         let taking = Task::spawn(taking);
+        let mut end = until.map(|end| Box::pin(tokio::time::sleep_until(end)));
         StreamBody::new(futures::stream::poll_fn(move |context| {
             let _taking = &taking;
-            told.poll_recv(context)
+            match end.as_mut().map(|end| end.as_mut().poll(context)) {
+                Some(Poll::Ready(())) => Poll::Ready(None),
+                _ => told.poll_recv(context),
+            }
         }))
         .boxed()
     })
@@ -170,39 +170,5 @@ struct Unwritten {
 impl AsRef<[u8]> for Unwritten {
     fn as_ref(&self) -> &[u8] {
         &self.data
-    }
-}
-
-/// Ends an answer at a time: its body is not read any further.
-pub(super) fn until(reply: Reply, end: Instant) -> Reply {
-    reply.map(|body| Ending { body, end: Box::pin(tokio::time::sleep_until(end)) }.boxed())
-}
-
-/// A body that ends at a time.
-struct Ending {
-    body: BoxBody<Bytes, Infallible>,
-    end: Pin<Box<Sleep>>,
-}
-
-impl Body for Ending {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.end.as_mut().poll(context) {
-            Poll::Ready(()) if !self.body.is_end_stream() => Poll::Ready(None),
-            _ => Pin::new(&mut self.body).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

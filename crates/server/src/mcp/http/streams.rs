@@ -13,6 +13,7 @@ use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMes
 use tokio::sync::mpsc;
 
 use super::super::admission::Admission;
+use super::super::message::answered_id;
 use super::moved::Mark;
 
 /// Log entries of a request that wait for its stream; further ones go on the session's `GET` stream.
@@ -82,11 +83,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let answered = match &message {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Error(error) => error.id.clone(),
-            _ => None,
-        };
+        let answered = answered_id(&message);
         let admission = self.admission.clone();
         let message = self.mark.sent(message);
         let message = match self.aside(&message) {

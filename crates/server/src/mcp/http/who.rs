@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::oauth::{self, Issuer, Issuers, Known, Refusal};
 use super::reply::{self, Reply};
-use base::listener::{host_name, is_own_name};
+use base::listener::{Connection, bearer, host_name, is_own_name};
 use base::principal::{LOCAL, Principal};
 use base::text;
 use config::{Client, Config, ResourceServer};
@@ -86,31 +86,20 @@ pub(super) async fn client(
     issuers: &Issuers,
     headers: &HeaderMap,
     query: Option<&str>,
-    (peer, is_tls): (IpAddr, bool),
+    from: &Connection,
 ) -> Result<Who, Box<Reply>> {
-    let is_proxy = is_proxy(config, peer);
-    if let Some(refused) = unencrypted(config, (peer, is_tls)) {
-        return Err(Box::new(refused));
-    }
+    encrypted(config, from)?;
     if !config.needs_token {
-        let is_forwarded = is_proxy
+        let is_forwarded = is_proxy(config, from.peer)
             || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
             || FORWARDED.iter().any(|name| headers.contains_key(*name));
-        return match peer.is_loopback() && !is_forwarded {
-            true => {
-                let grant = Grant { entry: None, issuer: None };
-                Ok(Who { client: LOCAL.to_owned(), profile: None, grant, until: None })
-            }
-            false => {
-                let what = "without [clients] in forge.toml only this machine is served";
-                Err(Box::new(reply::refused(
-                    StatusCode::FORBIDDEN,
-                    None,
-                    what,
-                    "`forgefs clients add NAME` makes a token",
-                )))
-            }
-        };
+        if from.peer.is_loopback() && !is_forwarded {
+            let grant = Grant { entry: None, issuer: None };
+            return Ok(Who { client: LOCAL.to_owned(), profile: None, grant, until: None });
+        }
+        let what = "without [clients] in forge.toml only this machine is served";
+        let fix = "`forgefs clients add NAME` makes a token";
+        return Err(Box::new(reply::refused(StatusCode::FORBIDDEN, None, what, fix)));
     }
     let token = single_token(headers, query)?;
     if let Some(who) = token.and_then(|token| configured(config, token)) {
@@ -135,10 +124,12 @@ fn is_proxy(config: &Config, peer: IpAddr) -> bool {
 }
 
 /// Refuses a request that crossed a network unencrypted.
-pub(super) fn unencrypted(config: &Config, (peer, is_tls): (IpAddr, bool)) -> Option<Reply> {
-    let is_safe = is_tls || peer.is_loopback() || is_proxy(config, peer);
+pub(super) fn encrypted(config: &Config, from: &Connection) -> Result<(), Box<Reply>> {
+    if from.is_tls() || from.peer.is_loopback() || is_proxy(config, from.peer) {
+        return Ok(());
+    }
     let (what, fix) = ("plain HTTP is for trusted proxies alone", "use https, or the address of the proxy in front");
-    (!is_safe).then(|| reply::refused(StatusCode::FORBIDDEN, None, what, fix))
+    Err(Box::new(reply::refused(StatusCode::FORBIDDEN, None, what, fix)))
 }
 
 /// The client of `[clients]` that has this token.
@@ -169,17 +160,7 @@ fn single_token<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<Optio
     if pairs.any(|(name, _)| name == "access_token") {
         return invalid("a token in the URL is not accepted");
     }
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    match (values.next(), values.next()) {
-        (_, Some(_)) => invalid("two Authorization headers"),
-        (value, None) => Ok(value.and_then(bearer)),
-    }
-}
-
-/// The token of `Authorization: Bearer`.
-fn bearer(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    bearer(headers).or_else(invalid)
 }
 
 /// Refuses a request that was sent by another name. DNS rebinding: a web page whose name resolves to this machine must not
@@ -253,18 +234,5 @@ mod tests {
             assert_eq!(misnamed(&config, &headers, None, false).is_none(), is_allowed, "{host} {origin:?}");
         }
         assert!(misnamed(&config, &HeaderMap::new(), None, false).is_some(), "no name at all");
-    }
-
-    #[test]
-    fn a_token_is_read_from_its_header() {
-        for (value, token) in [
-            ("Bearer abc", Some("abc")),
-            ("bearer  abc ", Some("abc")),
-            ("Basic abc", None),
-            ("Bearer", None),
-            ("abc", None),
-        ] {
-            assert_eq!(bearer(&HeaderValue::from_static(value)), token, "{value}");
-        }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::connections::network;
 use crate::gateway::Gateway;
+use base::listener::network;
 
 /// Time between two answers, once so many were answered at once: to one network, and to all.
 const PEER: (Duration, u32) = (Duration::from_millis(100), 60);
