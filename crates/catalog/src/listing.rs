@@ -192,6 +192,11 @@ impl Catalog {
             );
         }
         if entry.layout != Layout::PerTool {
+            let all: Vec<&stubgen::ToolStub> = stubs.tools.iter().collect();
+            if let Some(signed) = signatures(entry, &all).filter(|_| indent.is_empty()) {
+                lines.extend(signed.into_iter());
+                return Ok(());
+            }
             let names: Vec<&str> = stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();
             if !names.is_empty() {
                 lines.push(&format!("{indent}__init__.pyi  {}", names.join(", ")));
@@ -218,7 +223,8 @@ impl Catalog {
         };
         let tools = || stubs.tools.iter().filter(|tool| category.is_none() || tool.category.as_ref() == category);
         let shown: Vec<&stubgen::ToolStub> = tools().take(MAX_ENTRIES).collect();
-        let with_signatures = signatures(entry, &shown);
+        // Of the folder that is asked for alone: those below a listing are many.
+        let with_signatures = if indent.is_empty() { signatures(entry, &shown) } else { None };
         let plain = || shown.iter().map(|tool| tool_line(entry, tool)).collect();
         lines.extend(with_signatures.unwrap_or_else(plain).into_iter().map(|line| format!("{indent}{line}")));
         let more = tools().count().saturating_sub(MAX_ENTRIES);

@@ -105,12 +105,12 @@ fn grouped<'a>(
     }
     let line = |(call, number, args, became, count): (&CallRecord, usize, Option<&str>, String, usize)| {
         let CallRecord { server, tool, args: first, .. } = call;
-        let more = match count {
-            1 => String::new(),
-            _ if args.is_none() => format!(" and {} like it", count - 1),
-            _ => format!(" ×{count}"),
+        let (others, times) = match count {
+            1 => ("", String::new()),
+            _ if args.is_none() => (", …", format!(" ×{count}")),
+            _ => ("", format!(" ×{count}")),
         };
-        format!("{number}. {server}.{tool}({first}){more} → {became}")
+        format!("{number}. {server}.{tool}({first}{others}){times} → {became}")
     };
     groups.into_iter().map(line).collect()
 }
