@@ -85,6 +85,8 @@ pub(super) struct Check<'c> {
     scope: Vec<&'c Value>,
     index: Option<Index<'c>>,
     resolved: HashMap<usize, (&'c Value, &'c Value)>,
+    /// Evaluated properties or items of the value, by position, where a schema asks for the rest.
+    seen: Option<Vec<bool>>,
 }
 
 impl<'c> Check<'c> {
@@ -106,6 +108,7 @@ impl<'c> Check<'c> {
             scope: vec![root],
             index: None,
             resolved: HashMap::new(),
+            seen: None,
         }
     }
 
