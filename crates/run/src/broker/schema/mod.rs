@@ -8,6 +8,7 @@
 mod apply;
 mod assert;
 mod form;
+mod keywords;
 mod number;
 mod pattern;
 mod problems;
