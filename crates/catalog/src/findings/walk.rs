@@ -1,6 +1,7 @@
 //! Goes through definitions, and examines every text, name and value in them.
 
 use serde_json::Value;
+use stubgen::KeywordForm;
 
 use super::place::{self, Finding, Item, Place};
 use super::rules::{self, Rule, Severity};
@@ -14,8 +15,6 @@ const MAX_LEVELS: usize = 128;
 const MAX_KEYWORD: usize = 32;
 /// Most findings of one definition.
 const MAX_OF_ONE: usize = 20;
-/// Keywords whose keys are names.
-const MAPS: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose content are values.
 const FIXED: &[&str] = &["default", "const"];
 const SHOWN: &[&str] = &["enum", "examples", "example"];
@@ -245,7 +244,7 @@ fn role_of<'a>(role: Role<'a>, name: &'a str, key: &str, value: &Value) -> Role<
             let kind = if is_single { values::Kind::Fixed } else { values::Kind::Shown };
             Role::Value { name, kind }
         }
-        Role::Keywords if MAPS.contains(&key) && value.is_object() => Role::Names,
+        Role::Keywords if KeywordForm::latest(key) == Some(KeywordForm::Named) && value.is_object() => Role::Names,
         Role::Keywords => Role::Keywords,
     }
 }

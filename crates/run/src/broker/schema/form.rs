@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use jsonschema::Draft;
 use serde_json::Value;
+use stubgen::{KeywordForm, subschemas};
 
 use super::Halt;
-use super::keywords::{Form, children};
 use super::number::Decimal;
 use super::refs::is_resource;
 use base::meter::Meter;
@@ -35,6 +35,17 @@ impl Dialect {
     }
 }
 
+/// Number of a draft.
+pub(super) fn number(draft: Draft) -> u16 {
+    match draft {
+        Draft::Draft4 => 4,
+        Draft::Draft6 => 6,
+        Draft::Draft7 => 7,
+        Draft::Draft201909 => 2019,
+        _ => 2020,
+    }
+}
+
 struct Reading<'m> {
     draft: Draft,
     has_ids: bool,
@@ -52,14 +63,14 @@ impl Reading<'_> {
         self.has_ids |= !is_root && is_resource(map, self.draft);
         for (keyword, argument) in map {
             self.meter.spend(1)?;
-            let form = Form::of(keyword, self.draft);
+            let form = KeywordForm::of(keyword, number(self.draft));
             if !form.map_or(Ok(true), |form| self.is_formed(form, argument))? {
                 let keyword = base::text::head(keyword, 40);
                 return Err(Halt::Unreadable(format!("`{keyword}` has not the form that JSON Schema asks for")));
             }
         }
         let mut parts = Ok(());
-        children(map, self.draft, |part| {
+        subschemas(map, number(self.draft), |part| {
             if parts.is_ok() {
                 parts = self.schema(part, false);
             }
@@ -67,34 +78,34 @@ impl Reading<'_> {
         parts
     }
 
-    fn is_formed(&self, form: Form, argument: &Value) -> Result<bool, Halt> {
+    fn is_formed(&self, form: KeywordForm, argument: &Value) -> Result<bool, Halt> {
         Ok(match form {
-            Form::Schema => is_schema(argument),
-            Form::SchemaOrList => is_schema(argument) || argument.is_array(),
-            Form::Schemas => argument.as_array().is_some_and(|list| !list.is_empty()),
-            Form::Named => argument.is_object(),
-            Form::Dependencies | Form::Needed => {
+            KeywordForm::Schema => is_schema(argument),
+            KeywordForm::SchemaOrList => is_schema(argument) || argument.is_array(),
+            KeywordForm::Schemas => argument.as_array().is_some_and(|list| !list.is_empty()),
+            KeywordForm::Named => argument.is_object(),
+            KeywordForm::Dependencies | KeywordForm::Needed => {
                 let Some(named) = argument.as_object() else { return Ok(false) };
-                for needed in named.values().filter(|needed| form == Form::Needed || needed.is_array()) {
+                for needed in named.values().filter(|needed| form == KeywordForm::Needed || needed.is_array()) {
                     if !self.is_names(needed)? {
                         return Ok(false);
                     }
                 }
                 true
             }
-            Form::Names => self.is_names(argument)?,
-            Form::Types => match argument {
+            KeywordForm::Names => self.is_names(argument)?,
+            KeywordForm::Types => match argument {
                 Value::Array(types) => {
                     types.iter().all(is_type) && !types.is_empty() && self.are_distinct_strings(types)?
                 }
                 one => is_type(one),
             },
-            Form::List => argument.is_array(),
-            Form::Text => argument.is_string(),
-            Form::Flag => argument.is_boolean(),
-            Form::Number => argument.is_number(),
-            Form::Positive => argument.as_number().is_some_and(|number| Decimal::new(number).is_positive()),
-            Form::Count => count(argument).is_some(),
+            KeywordForm::List => argument.is_array(),
+            KeywordForm::Text => argument.is_string(),
+            KeywordForm::Flag => argument.is_boolean(),
+            KeywordForm::Number => argument.is_number(),
+            KeywordForm::Positive => argument.as_number().is_some_and(|number| Decimal::new(number).is_positive()),
+            KeywordForm::Count => count(argument).is_some(),
         })
     }
 

@@ -8,7 +8,6 @@
 mod apply;
 mod assert;
 mod form;
-mod keywords;
 mod number;
 mod pattern;
 mod problems;

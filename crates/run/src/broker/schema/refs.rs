@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::subschemas;
 use url::Url;
 
-use super::keywords::children;
+use super::form::number;
 use super::{Check, Halt, MAX_LEVELS, address};
 use base::meter::Meter;
 use base::text::head;
@@ -64,7 +65,7 @@ impl<'c> Index<'c> {
             if let Some(name) = map.get("$dynamicAnchor").and_then(Value::as_str) {
                 index.dynamic.entry(address(base)).or_default().entry(name).or_insert(schema);
             }
-            children(map, draft, |part| todo.push((part, base, uri.clone())));
+            subschemas(map, number(draft), |part| todo.push((part, base, uri.clone())));
         }
         Ok(index)
     }
