@@ -2,9 +2,10 @@
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::At;
 
 use super::form::count;
-use super::problems::{At, Problem};
+use super::problems::Problem;
 use super::refs::is_resource;
 use super::{Check, Halt, Known, MAX_KNOWN, MAX_LEVELS, address, shown};
 use base::text::head;
@@ -136,7 +137,7 @@ impl<'c> Check<'c> {
                 "properties" => match argument.get(name) {
                     Some(part) => {
                         self.see(position);
-                        self.inside(part, item, &at.name(name))?
+                        self.inside(part, item, &at.key(name))?
                     }
                     None => true,
                 },
@@ -145,7 +146,7 @@ impl<'c> Check<'c> {
                     for (pattern, part) in argument.as_object().into_iter().flatten() {
                         if self.is_named(name, pattern)? {
                             self.see(position);
-                            all &= self.inside(part, item, &at.name(name))?;
+                            all &= self.inside(part, item, &at.key(name))?;
                         }
                     }
                     all
@@ -168,7 +169,7 @@ impl<'c> Check<'c> {
                     }
                     false
                 }
-                "additionalProperties" => self.inside(argument, item, &at.name(name))?,
+                "additionalProperties" => self.inside(argument, item, &at.key(name))?,
                 _ => true,
             };
             if !fits && self.is_quiet {
@@ -255,7 +256,7 @@ impl<'c> Check<'c> {
         for (position, item) in items.iter().enumerate().skip(from) {
             let Some(part) = parts.get(position).or(rest) else { break };
             self.see(position);
-            fits &= self.inside(part, item, &at.item(position))?;
+            fits &= self.inside(part, item, &at.index(position))?;
             if !fits && self.is_quiet {
                 break;
             }
@@ -320,19 +321,14 @@ impl<'c> Check<'c> {
     }
 
     fn refer(&mut self, keyword: &str, reference: &'c Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
-        let Some((target, base)) = self.referred(keyword, reference)? else { return Ok(true) };
-        self.following(target, value, |check| check.entering(base, |check| check.branch(target, value, at)))
-    }
-
-    /// Target of a reference keyword, if the draft has it.
-    fn referred(&mut self, keyword: &str, reference: &'c Value) -> Result<Option<(&'c Value, &'c Value)>, Halt> {
-        Ok(Some(match keyword {
-            _ if !reference.is_string() => return Ok(None),
+        let (target, base) = match keyword {
+            _ if !reference.is_string() => return Ok(true),
             "$ref" => self.target(reference)?,
             "$dynamicRef" if self.draft == Draft::Draft202012 => self.dynamic_target(reference)?,
             "$recursiveRef" if self.draft == Draft::Draft201909 => self.recursive_target(reference)?,
-            _ => return Ok(None),
-        }))
+            _ => return Ok(true),
+        };
+        self.following(target, value, |check| check.entering(base, |check| check.branch(target, value, at)))
     }
 
     /// Applies the target of a reference once per value. A check under way is assumed to pass, and known results are

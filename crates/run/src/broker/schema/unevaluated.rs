@@ -2,9 +2,9 @@
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::At;
 
 use super::apply::{MAX_NAMES, not_allowed};
-use super::problems::At;
 use super::{Check, Halt};
 
 impl<'c> Check<'c> {
