@@ -42,7 +42,12 @@ impl<'c> Check<'c> {
     }
 
     /// First keywords about the value itself, then those about its parts.
-    pub(super) fn evaluated(&mut self, map: &'c Map<String, Value>, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
+    pub(super) fn other_keywords(
+        &mut self,
+        map: &'c Map<String, Value>,
+        value: &Value,
+        at: &At<'_>,
+    ) -> Result<bool, Halt> {
         if self.draft <= Draft::Draft7
             && let Some(reference @ Value::String(_)) = map.get("$ref")
         {

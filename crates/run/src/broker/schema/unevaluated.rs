@@ -8,7 +8,7 @@ use super::apply::{MAX_NAMES, not_allowed};
 use super::{Check, Halt};
 
 impl<'c> Check<'c> {
-    /// Applies all keywords; the unevaluated ones to the rest of the others.
+    /// Applies all keywords: the unevaluated ones last, to what the others left.
     pub(super) fn keywords(&mut self, map: &'c Map<String, Value>, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
         let (rest, length) = match value {
             Value::Object(object) => (map.get("unevaluatedProperties"), object.len()),
@@ -16,11 +16,11 @@ impl<'c> Check<'c> {
             _ => (None, 0),
         };
         let Some(rest) = rest.filter(|_| self.draft >= Draft::Draft201909) else {
-            return self.evaluated(map, value, at);
+            return self.other_keywords(map, value, at);
         };
         self.spend(length / 2)?;
         let outer = self.seen.replace(vec![false; length]);
-        let fits = self.evaluated(map, value, at)?;
+        let fits = self.other_keywords(map, value, at)?;
         let own = std::mem::replace(&mut self.seen, outer).unwrap_or_default();
         (0..length).for_each(|position| self.see(position));
         Ok(fits & (self.is_quiet && !fits || self.unevaluated(rest, value, &own, at)?))
