@@ -133,13 +133,13 @@ const CASES: &[Case] = &[
         name: "too many calls",
         language: JS,
         code: "for (let i = 0; i < 1060; i++) try { await people.list_teams() } catch {}",
-        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "split the rest"],
+        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "resume it with the same code"],
     },
     Case {
         name: "too many calls",
         language: STAR,
         code: "for i in range(1060):\n    try_call(people.list_teams)",
-        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "split the rest"],
+        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "resume it with the same code"],
     },
     Case {
         name: "its own stop",
