@@ -157,9 +157,9 @@ const FUNCTIONS: [(&str, &str, &str); 3] = [
     (
         "javascript",
         "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
-        "id: integer = 1",
+        "id: number = 1",
     ),
-    ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: integer = 1"),
+    ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: number = 1"),
     ("starlark", "def main(id: int = 1):\n    return tickets.get_ticket(id = id)[\"title\"]", "id: integer = 1"),
 ];
 
