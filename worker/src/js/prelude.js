@@ -459,8 +459,7 @@ export default (host) => {
   };
 
   // Arguments of the script: a list of one object, or an empty one.
-  // A function with parameters has them all, by their defaults.
-  let input = [{}];
+  let input = [];
 
   // Called with the run's servers, its limit of calls and its arguments, before any code of the script. A server never
   // replaces a global that exists.
