@@ -186,6 +186,8 @@ fn syntax(what: &str, line: &str) -> Option<String> {
     Some(way.to_owned())
 }
 
+/// Advice for a text that is read like a dict.
+const OF_TEXT: &str = "this is text, not a dict: a loop over a dict gives its keys, `.values()` its values; JSON is read by `json.decode(text)`";
 /// Advice for a value that is missing.
 const OF_NONE: &str = "test it first: `if x != None:`, or take another value: `x or []`";
 
@@ -194,28 +196,13 @@ const WAYS: &[(&str, &str)] = &[
     ("unparenthesized tuple", "write `a, b = x[0], x[1:]` for `a, *b = x`"),
     ("`NoneType`", OF_NONE),
     ("Operation `+` not supported for types `dict`", "merge dicts by `a | b`"),
-    (
-        "Operation `(iter)` not supported on type `string`",
-        "the characters of a text are `.elems()`, its lines `.splitlines()`",
-    ),
+    ("Operation `(iter)` not supported on type `string`", "its characters are `.elems()`, its lines `.splitlines()`"),
     ("Operation `(iter)` not supported on type `int`", "count by `for i in range(n):`"),
     ("Operation `cmp()`", "values of one type compare: give `sorted` a `key = lambda x: str(x)`"),
-    (
-        "Operation `[]` not supported for types `struct`",
-        "fields of a struct are read by `.name`; the value of an outcome is `.value`",
-    ),
-    (
-        "Operation `[]` not supported for types `list` and `string`",
-        "this is a list: take an item by its number, or loop over it",
-    ),
-    (
-        "expected `int`, actual `string",
-        "this is text, not a dict: a loop over a dict gives its keys, `.values()` its values; JSON is read by `json.decode(text)`",
-    ),
-    (
-        "`text` doesn't match, expected `str`, actual",
-        "write `x` for `json.loads(x)`: the answer of a call is a value already",
-    ),
+    ("Operation `[]` not supported for types `struct`", "read a field by `.name`, the value of an outcome by `.value`"),
+    ("not supported for types `list` and `string`", "this is a list: take an item by its number, or loop over it"),
+    ("expected `int`, actual `string", OF_TEXT),
+    ("`text` doesn't match, expected `str`", "write `x` for `json.loads(x)`: the answer of a call is a value already"),
     ("`to_join` doesn't match", "turn the items into text: `\", \".join([str(x) for x in items])`"),
     ("as an integer in base 10", "read a number with a fraction by `float(text)`, then `int(…)`"),
     ("inside replacement field", "write `f\"…{x:F}…\"` for `\"…{:F}…\".format(x)`"),

@@ -62,24 +62,15 @@ impl Rewriter<'_> {
         format!("{}{}", self.shift, &self.code[start - line.indent..start])
     }
 
-    /// Number of the line behind the block below a line.
-    fn behind(&self, lines: &[Line], number: usize) -> usize {
-        let is_behind = |line: &Line| line.indent <= lines[number].indent;
-        lines[number + 1..].iter().position(is_behind).map_or(lines.len(), |length| number + 1 + length)
-    }
-
     /// `while test:` is an endless loop that begins with the test.
     fn while_(&mut self, lines: &[Line], number: usize) {
-        let (Line { first, end, indent, .. }, behind) = (lines[number], self.behind(lines, number));
-        let has_else = lines.get(behind).is_some_and(|line| self.is(line.first, "else") && line.indent == indent);
-        if behind == number + 1 || has_else || !self.is(end - 1, ":") {
-            return;
-        }
+        let Line { first, end, indent, .. } = lines[number];
+        let Some(body) = lines.get(number + 1).filter(|body| body.indent > indent) else { return };
         let head = "for __while in __forever()";
         if self.is(first + 1, "True") && first + 3 == end {
             return self.edits.replace(self.start(first), self.end(first + 1), head);
         }
-        let head = format!("{head}:\n{}if not (", self.indentation(lines[number + 1]));
+        let head = format!("{head}:\n{}if not (", self.indentation(*body));
         self.edits.replace(self.start(first), self.start(first + 1), head);
         self.swap(end - 1, "): break");
     }
