@@ -458,8 +458,7 @@ export default (host) => {
     return new Proxy(target, traps);
   };
 
-  // Arguments of the script: a list of one object, or an empty one.
-  // A function with parameters has them all, by their defaults.
+  // Arguments of the script: a list of one object. An empty one has parameters take their defaults.
   let input = [{}];
 
   // Called with the run's servers, its limit of calls and its arguments, before any code of the script. A server never
