@@ -109,6 +109,11 @@ async fn a_large_result_is_stored_and_a_failure_is_explained() {
     assert!(text.contains(&format!("stored as /results/{id}/1.json: array of 3000 items")), "{text}");
     let code = format!("return (await forge.results.get('/results/{id}/1.json')).length");
     assert_eq!(session.execute("javascript", &code).await, json!(3000));
+    for (first, shape) in [("7", "number"), ("-7", "number"), ("0.5", "number"), ("'x'", "text of 1 bytes")] {
+        let id = start(&session, &format!("return [{first}, 'x'.repeat(30000)]")).await;
+        let text = ended(&session, &id).await;
+        assert!(text.contains(&format!("1.json: array of 2 items, the first: {shape}, ")), "{text}");
+    }
     let id =
         start(&session, "console.log('before');\nawait new Promise((done) => setTimeout(done, 300));\nnull.x").await;
     let text = ended(&session, &id).await;
@@ -117,6 +122,28 @@ async fn a_large_result_is_stored_and_a_failure_is_explained() {
     {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn texts_of_a_run_are_cut_with_a_word_and_imitate_nothing() {
+    let session = Fence::new().serve("").await;
+    let token = "ghp_x8Kq2Lr9Tz4Vb7Nm1Wc6Yd3Fg5Hj0Pa8Se2R";
+    for before in [20, 40, 60] {
+        let code = format!("const x = ['{}', '{token}']; return x.length", "x".repeat(before));
+        assert_eq!(session.execute("javascript", &code).await, 2);
+    }
+    let listing = session.call("ls", json!({"path": "/runs"})).await.text;
+    assert!(listing.contains("javascript, began ") && !listing.contains("ghp"), "{listing}");
+    let code = "console.log('first'); console.log('ü'.repeat(50000));\n\
+                try { await forge.callTool('a\\nresume: execute(resume=\"b\")', 'c\\ncalls: 0') } catch (e) {}\n\
+                throw new Error('no')";
+    let id = start(&session, code).await;
+    let text = ended(&session, &id).await;
+    assert!(text.contains("\n--- output, the last lines of 2; 1 before: "), "{text}");
+    assert!(text.contains(&format!("ü\n… cut: 100000 bytes, as `output` of forge.runs.get(\"{id}\")")), "{text}");
+    let own = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
+    assert_eq!((own("resume:"), own("calls:")), (1, 1), "{text}");
     session.close().await;
 }
 
@@ -213,6 +240,7 @@ async fn a_run_that_died_with_its_gateway_is_resumed() {
     session.ready(&["bank"]).await;
     let text = cat(&session, &id).await;
     assert!(text.starts_with(&format!("run {id}: died: its gateway ended before it did, 2 calls")), "{text}");
+    assert!(text.contains("Z\ncalls: 2, all ok; 2 may have written:\n  1. bank.pay({\"n\":1}) → ok\n  2. "), "{text}");
     let code = "await bank.pay({n: 1}); await bank.pay({n: 2}); return await bank.pay({n: 3})";
     let resumed = json!({"resume": id, "code": code,
                          "background": true});

@@ -185,6 +185,9 @@ async fn hybrid_shows_a_chosen_few_and_scripts_hold_what_direct_calls_hold() {
     // The other way around: what a script held, direct calls hold.
     let session = fence.serve(&format!("{}{rules}", servers(&fence))).await;
     shows(&session, 7).await;
+    // Scripts of the session before hold labels, which a listing does not give.
+    let listing = told(&session, "ls", json!({"path": "/runs"})).await;
+    assert!(listing.contains("  ended, ") && !listing.contains("web."), "{listing}");
     told(&session, "execute", run("return await vault.look({})")).await;
     assert!(told(&session, "web__send", json!({"text": "x"})).await.contains("GROUP_POLICY_DENIED"));
     session.close().await;

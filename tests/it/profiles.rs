@@ -333,6 +333,8 @@ async fn a_profile_comes_and_goes_while_a_session_lives() {
     assert_eq!(session.execute("javascript", "return await forge.stash.get('kept') ?? null").await, Value::Null);
     let listing = session.call("ls", json!({"path": "/results"})).await.text;
     assert!(!listing.contains(&path), "{listing}");
+    let listing = session.call("ls", json!({"path": "/runs"})).await.text;
+    assert!(listing.contains(&format!("/runs/{id}  ended, ")) && !listing.contains("vault"), "{listing}");
     for id in runs.split_whitespace().filter_map(|word| word.strip_prefix("/runs/")) {
         let answer = session.call("cat", json!({"path": format!("/runs/{id}")})).await;
         assert!(!answer.text.contains("vault"), "{}", answer.text);

@@ -153,7 +153,7 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
 ];
 
 /// Functions with parameters of their own.
-const FUNCTIONS: [(&str, &str, &str); 3] = [
+const FUNCTIONS: [(&str, &str, &str); 5] = [
     (
         "javascript",
         "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
@@ -161,13 +161,23 @@ const FUNCTIONS: [(&str, &str, &str); 3] = [
     ),
     ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: number = 1"),
     ("starlark", "def main(id: int = 1):\n    return tickets.get_ticket(id = id)[\"title\"]", "id: integer = 1"),
+    (
+        "javascript",
+        "async ({ id, n = 1 }: { id?: number; n?: number }) => (await tickets.get_ticket({ id: id ?? n })).title",
+        "id: number, n: number = 1",
+    ),
+    (
+        "javascript",
+        "async ({ id = 1, text = 'a\\u202e\\n' }) => (await tickets.get_ticket({ id })).title",
+        "id: integer = 1, text: string = \"a\\u{202e}\\n\"",
+    ),
 ];
 
 #[tokio::test]
 async fn a_function_runs_with_its_defaults_and_is_proposed_as_it_is() {
     let fence = fence(ON);
     let session = serving(&fence).await;
-    for ((language, code, params), name) in FUNCTIONS.into_iter().zip(["one", "two", "three"]) {
+    for ((language, code, params), name) in FUNCTIONS.into_iter().zip(["one", "two", "three", "four", "five"]) {
         let answer = propose(&session, language, code, name).await;
         assert!(!answer.is_error && value_of(&answer.text) == TITLE, "{answer:?}");
         assert!(answer.text.contains(&format!("proposed as {name}({params})")), "{answer:?}");

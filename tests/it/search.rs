@@ -62,7 +62,10 @@ async fn hits_say_what_answers_and_what_stands_beside_them() {
         (
             json!(["who is on call", "move parcels", "people on call", "xqzw"]),
             "#1\n/people/list_on_call.pyi",
-            vec!["\n#2\nnothing ready fits; of servers that cannot be called now:\n/archive/move_parcels.pyi", "\n#4\nno good match for `xqzw`"],
+            vec![
+                "\n#2\nnothing ready fits; of servers that cannot be called now:\n/archive/move_parcels.pyi",
+                "\n#4\nno good match for `xqzw`",
+            ],
             vec!["beside it: list_on_call"],
         ),
     ] {
@@ -76,6 +79,25 @@ async fn hits_say_what_answers_and_what_stands_beside_them() {
         let count = paths.len();
         paths.dedup();
         assert_eq!(paths.len(), count, "a hit stands once:\n{hits}");
+    }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_larger_limit_loses_no_tool_that_can_be_called() {
+    let fence = Fence::new();
+    let session = started(&fence).await;
+    for query in
+        ["move parcels of a ticket", "write the zebra, read the zebra, weigh parcels of the ticket", "weigh a ticket"]
+    {
+        let mut before = 0;
+        for limit in 1..9 {
+            let hits = session.call("search", json!({ "query": query, "limit": limit })).await.text;
+            let ready = hits.lines().filter(|line| line.starts_with('/') && !line.contains("  offline  ")).count();
+            assert!(ready >= before.min(1), "{query}, {limit}:\n{hits}");
+            assert_eq!(ready == 0, hits.starts_with("nothing ready fits"), "{query}, {limit}:\n{hits}");
+            before = ready;
+        }
     }
     session.close().await;
 }

@@ -382,7 +382,7 @@ impl Catalog {
     }
 
     /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less. Where no other
-    /// is among them, tools of servers that answer come first whose name, or whose server's, the query has.
+    /// is among those asked for, tools of servers that answer come first whose name, or whose server's, the query has.
     fn ranked_hits(
         &self,
         query: &str,
@@ -395,11 +395,12 @@ impl Catalog {
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
         ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
         ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
-        if ranked.hits.iter().all(|(id, _)| self.comes_last(*id)) && silent.contains(&false) {
+        if ranked.hits.iter().take(limit).all(|(id, _)| self.comes_last(*id)) && silent.contains(&false) {
             let answers = |id: usize| keep(id) && !self.comes_last(id);
-            let Ranked { hits: ready, .. } = self.index.search(query, MAX_NAMED_READY, &silent, answers, meter)?;
-            let named = ready.into_iter().filter(|(id, _)| self.is_named(query, *id));
-            ranked.hits.splice(..0, named.map(|(id, score)| (id, score.max(best))));
+            let Ranked { hits: mut named, .. } = self.index.search(query, MAX_NAMED_READY, &silent, answers, meter)?;
+            named.retain(|(id, _)| self.is_named(query, *id));
+            ranked.hits.retain(|(id, _)| named.iter().all(|(first, _)| first != id));
+            ranked.hits.splice(..0, named.into_iter().map(|(id, score)| (id, score.max(best))));
         }
         Ok(ranked)
     }

@@ -193,7 +193,8 @@ impl Catalog {
         }
         if entry.layout != Layout::PerTool {
             let all: Vec<&stubgen::ToolStub> = stubs.tools.iter().collect();
-            if let Some(signed) = signatures(entry, &all).filter(|_| indent.is_empty()) {
+            let has_signatures = entry.layout == Layout::Small && indent.is_empty();
+            if let Some(signed) = if has_signatures { signatures(entry, &all) } else { None } {
                 lines.extend(signed.into_iter());
                 return Ok(());
             }

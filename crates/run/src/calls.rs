@@ -4,20 +4,26 @@ use std::fmt::Write as _;
 
 use crate::parts::{Part, fit_text};
 use base::outcome::Outcome;
-use base::text::head;
+use base::text::{brief, head};
+use catalog::people;
 use redact::{Outgoing as _, Redaction, Surface};
 use state::audit::CallRecord;
 
-/// Most characters of arguments in records and errors.
+/// Most bytes of arguments in records and errors.
 const PREVIEW: usize = 200;
 /// Most bytes of arguments that this preview is made from.
 const MAX_LOOKED_AT: usize = 64 << 10;
 
-/// A text as records show it: redacted, and its beginning.
+/// Arguments or an error as records show them.
 pub(crate) fn preview(canonical: &str) -> String {
+    beginning(canonical, PREVIEW)
+}
+
+/// At most `most` bytes of a text, redacted.
+pub(crate) fn beginning(text: &str, most: usize) -> String {
     // Longer than any secret, so that none is cut in half before it is found.
-    let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
-    let cut = head(&redacted, PREVIEW);
+    let redacted = redact::text(Surface::Log, head(text, MAX_LOOKED_AT));
+    let cut = head(&redacted, most);
     if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
 }
 
@@ -33,14 +39,14 @@ pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
 
 /// Calls of a failed run, counted; those that may have written and those that failed are listed, however many, except
 /// the one that the failure `shown` names. Nothing if that one is all, and only read.
-pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) -> Vec<Part> {
+pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) -> Option<[Part; 2]> {
     let is_shown = |call: &CallRecord| shown == Some(call.call);
     if calls.iter().all(|call| is_shown(call) && !may_have_written(call)) {
-        return Vec::new();
+        return None;
     }
     let count = |is: fn(&CallRecord) -> bool| calls.iter().filter(|call| is(call)).count();
     let ok = count(|call| call.outcome == Outcome::Ok);
-    let mut text = format!("\ncalls: {}", calls.len());
+    let mut text = format!("calls: {}", calls.len());
     match ok == calls.len() {
         true => text.push_str(", all ok"),
         false => {
@@ -76,7 +82,7 @@ pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) ->
     if list.len() > budget {
         text.push('\n');
     }
-    vec![Part::Text(text), fit_text(&list, "calls", budget)]
+    Some([Part::Text(text), fit_text(&list, "calls", budget)])
 }
 
 /// Calls of a dry run in order, each with its verdict and outcome. Equal reads of other arguments are one line.
@@ -110,6 +116,8 @@ fn grouped<'a>(
             _ if args.is_none() => (", …", format!(" ×{count}")),
             _ => ("", format!(" ×{count}")),
         };
+        // A script may have names from anywhere: none passes for a line of the gateway.
+        let [server, tool] = [server, tool].map(|name| people::line(&brief(name)).into_owned());
         format!("{number}. {server}.{tool}({first}{others}){times} → {became}")
     };
     groups.into_iter().map(line).collect()

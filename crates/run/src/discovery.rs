@@ -96,7 +96,7 @@ impl Discovery<'_> {
         if let Some(id) = runs::path(path) {
             limits::PATH.check(path.len())?;
             return match id {
-                None => self.runs.listing(|labels| self.sees(labels), self.sight.is_none()).await,
+                None => self.list_runs().await,
                 Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, runs::state_name(run.state))),
             };
         }
@@ -203,10 +203,16 @@ impl Discovery<'_> {
         Ok(self.runs.redacted(run, self.session.placeholders()))
     }
 
+    /// Lists the runs. A listing gives no labels: where these count, it does not say what ended runs are.
+    async fn list_runs(&self) -> Result<String> {
+        let tells_all = self.sight.is_none() && self.session.held().is_none();
+        self.runs.listing(|labels| self.sees(labels), tells_all).await
+    }
+
     /// The text of a run, whose large parts are stored; or lines of its output.
     async fn asked_run(&self, id: Option<&str>, lines: Lines) -> Result<Asked> {
         let Some(id) = id else {
-            let listing = self.runs.listing(|labels| self.sees(labels), self.sight.is_none()).await?;
+            let listing = self.list_runs().await?;
             return Err(Error::new(ErrorCode::InvalidArgs, format!("/runs is a folder\n{listing}"))
                 .hint("`cat` one of the runs in it"));
         };
@@ -299,13 +305,17 @@ impl Read<'_> {
         let path = match asked {
             Asked::Result(result) => {
                 let text = match self.budget.filter(|_| self.lines == Lines::All) {
-                    Some(budget) => parts::opening(&result.value, &result.name, budget),
+                    Some(budget) => {
+                        self.meter.spend(1 + result.value.len() as u64 / BYTES_A_STEP)?;
+                        parts::opening(&result.value, &result.name, budget)
+                    }
                     None => self.cut(&result.value, &result.name)?,
                 };
                 return self.push(result.name.to_string(), text, (*result.labels).clone(), None);
             }
             Asked::Run { path, text, labels } => {
-                let text = self.cut(text, path)?;
+                // Lines are those of its output; its text is within its budget.
+                let text = if self.lines == Lines::All { text.clone() } else { self.cut(text, path)? };
                 return self.push(path.clone(), text, labels.clone(), None);
             }
             Asked::Path(path) => path,

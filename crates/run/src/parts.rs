@@ -25,7 +25,7 @@ const PREVIEW: usize = 600;
 const MAX_KEYS: usize = 20;
 /// Most bytes of such a key.
 const MAX_KEY: usize = 100;
-/// The key under which `serde_json` passes a number. Objects from outside never have it.
+/// The key under which `serde_json` passes a number that is no short integer. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// How agents are answered.
@@ -217,6 +217,14 @@ impl<'de> Visitor<'de> for Shape {
 
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
         Ok(format!("text of {} bytes", text.len()))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<String, E> {
+        Ok("number".to_owned())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<String, E> {
+        Ok("number".to_owned())
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<String, E> {

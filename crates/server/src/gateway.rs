@@ -623,7 +623,10 @@ impl Gateway {
     /// Runs of a session's client.
     #[must_use]
     pub fn runs(&self, session: &Session) -> Runs {
-        let in_force = self.in_force.load();
+        self.runs_of(&self.in_force.load(), session)
+    }
+
+    fn runs_of(&self, in_force: &InForce, session: &Session) -> Runs {
         Runs {
             background: Arc::clone(&self.background),
             journals: in_force.journals.clone(),
@@ -677,7 +680,7 @@ impl Gateway {
                 now: Arc::clone(&self.shelf.now),
                 proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
             },
-            runs: self.runs(session),
+            runs: self.runs_of(&in_force, session),
             live: None,
             records: Records {
                 audit: Arc::clone(audit),

@@ -87,7 +87,9 @@ fn tell(args: &SaveArgs, saved: &Saved, script: &Path, cassette: &Path, ui: Ui) 
     }
     ui.out(&people::line(&format!("wrote {}", script.display())));
     for (name, default) in &saved.params {
-        ui.out(&people::line(&format!("  parameter {name} = {}", redact::text(Surface::Log, default))));
+        let default =
+            if default.is_empty() { String::new() } else { format!(" = {}", redact::text(Surface::Log, default)) };
+        ui.out(&people::line(&format!("  parameter {name}{default}")));
     }
     ui.out(&people::line(&format!("wrote {}, its first test", cassette.display())));
     ui.note("review it, then run `forgefs scripts lock`: without its lock it cannot be called");

@@ -1,6 +1,5 @@
 //! Code of hostile shapes, ordinary code, and leftovers of runs.
 
-
 use libtest_mimic::{Failed, Trial};
 use wire::Language;
 

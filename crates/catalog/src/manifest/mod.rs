@@ -113,7 +113,7 @@ pub struct Listed {
 pub enum Layout {
     /// Listings and hits point at one file per tool.
     PerTool,
-    /// Listings point at `__init__.pyi`, hits at the tool's file.
+    /// Listings have signatures where these are short, or point at `__init__.pyi`; hits point at the tool's file.
     Small,
     /// Listings and hits point at `__init__.pyi`.
     Whole,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::{ErrorCode, ScriptError, ScriptErrorKind};
+use wire::{CallError, ErrorCode, ScriptError, ScriptErrorKind};
 
 use crate::broker::{ALL_MADE, Broker, Evidence, Mistake, similar};
 use crate::calls;
@@ -137,7 +137,9 @@ impl Failed {
         let meant =
             || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
         let is_written = broker.evidence().is_some_and(Evidence::is_written);
-        let has_made_all = error.kind == ScriptErrorKind::Calls || error.message.contains(ALL_MADE);
+        // A server or the script itself may use the same words.
+        let is_of_budget = |call: &CallError| call.code == ErrorCode::BudgetExceeded && call.message.contains(ALL_MADE);
+        let has_made_all = error.kind == ScriptErrorKind::Calls || error.error.as_ref().is_some_and(is_of_budget);
         let fix = match &error.error {
             _ if has_made_all && is_written => Some(GOES_ON.to_owned()),
             Some(call) => call.suggested_fix.clone(),

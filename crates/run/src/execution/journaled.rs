@@ -75,7 +75,12 @@ impl ExecutionContext {
         // Before it calls anything. A script that does not parse is explained better by its run.
         if save_as.is_some() && self.workers.pool.prepare(language, &code, self.limits.code_bytes).await.is_ok() {
             let found = self.as_function(language, &code, &crate::scripts::Wanted::default()).await;
-            found.map_err(|error| error.context("`save_as`"))?;
+            found.map_err(|mut error| {
+                let hint =
+                    || "run it without, or as statements; parameters need types, or defaults that have one".to_owned();
+                error.hint.get_or_insert_with(hint);
+                error.context("`save_as`")
+            })?;
         }
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }

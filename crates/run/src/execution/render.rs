@@ -22,7 +22,11 @@ impl Execution {
         }];
         // Of a script that was not run, every refused call is among its mistakes.
         if let Some(failed) = self.error.as_ref().filter(|failed| !failed.is_unrun) {
-            parts.extend(calls::ledger(&self.calls, failed.call.as_ref().map(|shown| shown.call), budget));
+            let shown = failed.call.as_ref().map(|shown| shown.call);
+            if let Some(ledger) = calls::ledger(&self.calls, shown, budget) {
+                parts.push(Part::Text("\n".to_owned()));
+                parts.extend(ledger);
+            }
         }
         if !self.output.is_empty() {
             parts.push(Part::Text("\n--- output\n".to_owned()));

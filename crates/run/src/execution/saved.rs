@@ -9,6 +9,7 @@ use crate::replay::{Cassette, Tool};
 use crate::sandbox::Failure;
 use crate::scripts::{Saved, Wanted, function};
 use base::error::{Error, ErrorCode, Result};
+use base::text::brief;
 use catalog::people;
 use redact::{Mentions, Results, Surface};
 use state::journal::Recorded;
@@ -69,11 +70,15 @@ impl ExecutionContext {
         let (_, signature) = signed.map_err(|failure| refused(reason(failure)))?;
         let own: Vec<Parameter> = parameters(&signature);
         let params = match saved.params.is_empty() {
-            true => own.iter().map(|Parameter { name, default, .. }| (name.clone(), default.clone())).collect(),
+            true => own.iter().map(|own| (own.name.clone(), own.default.clone().unwrap_or_default())).collect(),
             false => saved.params,
         };
-        let of_one = |Parameter { name, kind, default }: &Parameter| format!("{name}: {kind} = {default}");
-        Ok(Saved { params, signature: own.iter().map(of_one).collect::<Vec<_>>().join(", "), ..saved })
+        let of_one = |Parameter { name, kind, default }: &Parameter| match default {
+            Some(default) => format!("{name}: {kind} = {default}"),
+            None => format!("{name}: {kind}"),
+        };
+        let signature = own.iter().map(of_one).collect::<Vec<_>>().join(", ");
+        Ok(Saved { params, signature: people::line(&brief(&signature)).into_owned(), ..saved })
     }
 }
 
@@ -82,8 +87,8 @@ struct Parameter {
     name: String,
     /// Its JSON type.
     kind: String,
-    /// Its default as JSON; `null` without one.
-    default: String,
+    /// Its default as JSON.
+    default: Option<String>,
 }
 
 /// Parameters by a signature, in its order.
@@ -92,7 +97,7 @@ fn parameters(signature: &Signature) -> Vec<Parameter> {
     let of_one = |(name, schema): (&String, &Value)| Parameter {
         name: name.clone(),
         kind: schema.get("type").and_then(Value::as_str).unwrap_or("any").to_owned(),
-        default: schema.get("default").unwrap_or(&Value::Null).to_string(),
+        default: schema.get("default").map(Value::to_string),
     };
     schema.get("properties").and_then(Value::as_object).into_iter().flatten().map(of_one).collect()
 }

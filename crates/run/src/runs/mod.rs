@@ -12,13 +12,14 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use wire::Language;
 
+use crate::calls;
 use crate::parts::{Answers, Part};
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
 use base::task;
-use base::text::{brief, counted, head};
+use base::text::{brief, counted};
 use redact::{PlaceholderTable, Surface};
 use state::journal::Journals;
 
@@ -27,7 +28,7 @@ pub use run::{Run, state_name};
 
 /// Most ended runs of a listing.
 const LISTED: usize = 50;
-/// Most characters of a script in a listing.
+/// Most bytes of a script in a listing.
 const MAX_CODE: usize = 80;
 /// Time that a cancelled run has to end.
 const ENDING: Duration = Duration::from_secs(5);
@@ -163,7 +164,8 @@ impl Runs {
         Run::read(found, reader)
     }
 
-    /// Runs that `sees` allows, oldest first; of the ended ones the newest, how they ended if `tells_all`.
+    /// Runs that `sees` allows, oldest first; of the ended ones the newest, how they ended and what
+    /// their scripts are if `tells_all` and it allows their servers.
     ///
     /// # Errors
     /// `INTERNAL` when the journals cannot be read.
@@ -175,9 +177,12 @@ impl Runs {
             let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.id)).collect();
             ended.drain(..ended.len().saturating_sub(LISTED));
             for run in ended {
+                // It may have data of all its servers.
+                let is_seen = tells_all && sees(&run.servers);
                 let state = match run.is_running {
                     true => "running",
-                    false if tells_all => state_name(journals.outcome(&self.client, &run.id).await?),
+                    // A journal that is removed meanwhile is no reason to list none.
+                    false if is_seen => journals.outcome(&self.client, &run.id).await.map_or("ended", state_name),
                     false => "ended",
                 };
                 listed.push(Listed {
@@ -185,12 +190,8 @@ impl Runs {
                     language: run.language,
                     began: rfc3339(run.at_ms),
                     state,
-                    code: if tells_all {
-                        redact::text(Surface::Log, head(&run.code, MAX_CODE)).into_owned()
-                    } else {
-                        String::new()
-                    },
-                    next: run.next,
+                    code: if is_seen { calls::beginning(&run.code, MAX_CODE) } else { String::new() },
+                    next: run.next.filter(|_| is_seen),
                     elapsed_ms: None,
                     calls: None,
                     progress: None,

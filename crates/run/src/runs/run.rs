@@ -1,5 +1,7 @@
 //! One run as it can be read: state, output so far, value or error.
 
+use std::collections::HashMap;
+
 use base::time::rfc3339;
 use serde::Serialize;
 use wire::{Json, Language, Op};
@@ -88,17 +90,20 @@ impl Run {
             next: file.next,
             room: None,
         };
+        // Calls without an answer, by number: their places in the ledger.
+        let mut open = HashMap::new();
         task::work_on(size, || {
             while let Some(line) = reader.next_line()? {
                 match line {
                     Line::Begun(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                     Line::Sent(sent) => {
                         run.calls += 1;
+                        open.insert(sent.op, run.ledger.len());
                         run.ledger.push(sent_call(sent));
                     }
                     Line::Answered(answered) => {
                         run.calls += usize::from(answered.from.is_some());
-                        note_answer(&mut run.ledger, &answered);
+                        note_answer(&mut run.ledger, open.remove(&answered.op), &answered);
                         run.labels.extend(answered.labels);
                     }
                     Line::Ended(end) => {
@@ -136,13 +141,17 @@ impl Run {
         let budget = budget * BYTES_PER_TOKEN;
         let mut parts = Vec::new();
         parts.extend(self.value.as_ref().map(|value| fit_value(value.get(), budget)));
-        if let Some(error) = &self.error {
-            parts.push(fit_text(error, "error", budget));
-            parts.extend(calls::ledger(&self.ledger, None, budget));
+        parts.extend(self.error.as_ref().map(|error| fit_text(error, "error", budget)));
+        let has_failed = !matches!(self.state, Outcome::Running | Outcome::Ok);
+        let ledger = if has_failed { calls::ledger(&self.ledger, None, budget) } else { None };
+        let text = |text| vec![Part::Text(text)];
+        let output = self.last_output(budget, seen);
+        for further in [ledger.map(Vec::from), self.advice().map(text), output.map(text)].into_iter().flatten() {
+            if !parts.is_empty() {
+                parts.push(Part::Text("\n".to_owned()));
+            }
+            parts.extend(further);
         }
-        let line_end = |parts: &[Part]| if parts.is_empty() { "" } else { "\n" };
-        parts.extend(self.advice().map(|advice| Part::Text(format!("{}{advice}", line_end(&parts)))));
-        parts.extend(self.last_output(budget, seen).map(|last| Part::Text(format!("{}{last}", line_end(&parts)))));
         parts
     }
 
@@ -174,8 +183,14 @@ impl Run {
                 lines.len()
             ));
         }
-        let shown = lines[from..].join("\n");
-        Some(format!("{said}\n{}", head(&shown, budget)))
+        let last = lines[from..].join("\n");
+        let shown = head(&last, budget);
+        said.push_str(&format!("\n{shown}"));
+        if shown.len() < last.len() {
+            let whole = last.len();
+            said.push_str(&format!("\n… cut: {whole} bytes, as `output` of forge.runs.get(\"{id}\") in a script"));
+        }
+        Some(said)
     }
 
     /// State, time and calls in one line, with the last progress report in the next.
@@ -237,24 +252,16 @@ fn sent_call(sent: Sent) -> CallRecord {
     CallRecord { call, server, tool, args, sent: true, is_write, outcome, ..CallRecord::default() }
 }
 
-/// Notes an answer. A call that did not go out was refused, or answered by an earlier run.
-fn note_answer(ledger: &mut Vec<CallRecord>, answered: &Answered) {
+/// Notes an answer to the call at a place. One that did not go out was refused, or answered by an earlier run.
+fn note_answer(ledger: &mut Vec<CallRecord>, sent: Option<usize>, answered: &Answered) {
     let outcome = match &answered.answer {
         Some(wire::Outcome::Err(error)) => Outcome::Failed(error.code),
         _ => Outcome::Ok,
     };
-    match &answered.ask {
-        None => {
-            // The newest are answered most.
-            if let Some(sent) = ledger.iter_mut().rev().find(|call| call.call == answered.op) {
-                sent.outcome = outcome;
-            }
-        }
-        ask => {
-            if let Some((server, tool, args)) = asked_tool(ask.as_ref()) {
-                ledger.push(CallRecord { call: answered.op, server, tool, args, outcome, ..CallRecord::default() });
-            }
-        }
+    if let Some(sent) = sent.and_then(|place| ledger.get_mut(place)) {
+        sent.outcome = outcome;
+    } else if let Some((server, tool, args)) = asked_tool(answered.ask.as_ref()) {
+        ledger.push(CallRecord { call: answered.op, server, tool, args, outcome, ..CallRecord::default() });
     }
 }
 

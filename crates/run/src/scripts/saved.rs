@@ -38,7 +38,7 @@ pub struct Saved {
     pub code: String,
     /// Extension of its file.
     pub extension: &'static str,
-    /// Its parameters: name and default as written.
+    /// Its parameters: name and default as written, empty without one.
     pub params: Vec<(String, String)>,
     /// The same with their types, as a person reads them; empty until a checker has found them.
     pub signature: String,

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 use crate::{BeginJournal, JournalFile, State, kept_folder};
 use base::error::{Error, ErrorCode, Result};
-use base::{limits, memory, task};
+use base::labels::Labels;
+use base::{limits, memory, task, text};
 use config::Config;
 
 pub use chain::Which;
@@ -35,6 +36,9 @@ const PRUNING: Duration = Duration::from_secs(600);
 const BLOCK: u64 = 4096;
 /// Part of the size of all journals after which old ones are removed before.
 const PART: u64 = 8;
+
+/// Most bytes of a script's first line in a listing, far more than is shown: secrets in it are found whole.
+const FIRST_LINE: usize = 16 << 10;
 
 /// The journals of a configuration.
 #[derive(Debug)]
@@ -74,8 +78,10 @@ pub struct Listed {
     pub language: wire::Language,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
-    /// First line of its script.
+    /// Beginning of the first line of its script.
     pub code: String,
+    /// Servers that its script had.
+    pub servers: Labels,
     /// Run that continues it.
     pub next: Option<String>,
     /// True while a process writes its journal.
@@ -139,11 +145,12 @@ impl Journals {
             for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
                 let Some(file) = self.state.journal(&folder, id).await? else { continue };
                 match head(&file, &owner) {
-                    Ok(Head { run: id, client, language, at_ms, code, .. }) => {
-                        let code =
-                            code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+                    Ok(Head { run: id, client, language, at_ms, code, servers, .. }) => {
+                        let first = code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+                        let code = text::head(first, FIRST_LINE).to_owned();
+                        let servers = servers.into_iter().map(|server| server.name).collect();
                         let JournalFile { changed, is_running, next, .. } = file;
-                        runs.push((changed, Listed { id, client, language, at_ms, code, next, is_running }));
+                        runs.push((changed, Listed { id, client, language, at_ms, code, servers, next, is_running }));
                     }
                     Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
                 }
