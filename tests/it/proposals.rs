@@ -157,9 +157,9 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
     (
         "javascript",
         "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
-        "id: integer = 1",
+        "id: number = 1",
     ),
-    ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: integer = 1"),
+    ("javascript", "async ({ id = 1 }) => (await tickets.get_ticket({ id })).title", "id: number = 1"),
     ("starlark", "def main(id: int = 1):\n    return tickets.get_ticket(id = id)[\"title\"]", "id: integer = 1"),
     (
         "javascript",
@@ -169,7 +169,7 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
     (
         "javascript",
         "async ({ id = 1, text = 'a\\u202e\\n' }) => (await tickets.get_ticket({ id })).title",
-        "id: integer = 1, text: string = \"a\\u{202e}\\n\"",
+        "id: number = 1, text: string = \"a\\u{202e}\\n\"",
     ),
 ];
 

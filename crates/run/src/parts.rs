@@ -17,6 +17,8 @@ use redact::Redaction;
 const MARKS: [&str; 3] = ["--- ", "note: ", "too large for an answer"];
 /// Part of its budget that the first lines of a larger text take.
 const OPENING: usize = 4;
+/// Lines behind them that are offered to be read on.
+const FURTHER: usize = 200;
 /// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
 /// Most keys of an object in a shape.
@@ -127,17 +129,16 @@ pub fn opening(text: &str, path: &str, budget: usize) -> String {
         shown.push('\n');
         lines += 1;
     }
+    let (all, bytes) = (text.lines().count(), text.len());
+    let how = format!("forge.results.get(\"{path}\") in a script (Starlark: results.get)");
     if lines == 0 {
         shown.push_str(head(text, room));
-        shown.push('\n');
+        shown.push_str(&format!("\n… cut in line 1 of {all} ({bytes} bytes); the rest: {how}"));
+        return shown;
     }
+    let (from, to) = (lines + 1, lines + FURTHER);
     shown.push_str(&format!(
-        "… {lines} of {} lines ({} bytes); read on: cat(\"{path}\", lines=\"{}-{}\"), or forge.results.get(\"{path}\") in a \
-         script (Starlark: results.get)",
-        text.lines().count(),
-        text.len(),
-        lines + 1,
-        lines + 200
+        "… {lines} of {all} lines ({bytes} bytes); read on: cat(\"{path}\", lines=\"{from}-{to}\"), or {how}"
     ));
     shown
 }

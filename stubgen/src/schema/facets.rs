@@ -1,5 +1,6 @@
 //! Conjunctions of schemas: a schema, its `$ref` target, and the members of its `allOf`.
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::{Budget, get};
@@ -108,26 +109,11 @@ fn resolve<'a>(reference: &str, root: &'a Value, budget: &Budget) -> Option<&'a 
                 is("$anchor") || is("$dynamicAnchor") || schema.get("$id").and_then(Value::as_str) == Some(reference)
             });
     }
-    root.pointer(fragment).or_else(|| root.pointer(&percent_decoded(fragment)?))
+    root.pointer(fragment).or_else(|| root.pointer(&percent_decode_str(fragment).decode_utf8().ok()?))
 }
 
 /// `Filter` for `#/$defs/Filter`; `None` for pointers into the middle of a document.
 fn definition_name(reference: &str) -> Option<String> {
     let name = reference.strip_prefix("#/$defs/").or_else(|| reference.strip_prefix("#/definitions/"))?;
     (!name.contains('/')).then(|| name.to_owned())
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let high = char::from(rest.next()?).to_digit(16)?;
-            let low = char::from(rest.next()?).to_digit(16)?;
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }

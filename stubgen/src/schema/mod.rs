@@ -5,6 +5,7 @@ mod choices;
 mod clause;
 mod facets;
 mod field;
+mod keywords;
 mod names;
 mod objects;
 mod translate;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use budget::Budget;
 pub(crate) use field::{Field, columns};
+pub use keywords::{KeywordForm, subschemas};
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};
 

@@ -376,26 +376,7 @@ fn letters(ty: &Ty) -> usize {
 
 /// Keywords that do not affect the type, among them those whose targets are facets of their own.
 fn says_no_type(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "$ref"
-            | "$dynamicRef"
-            | "$recursiveRef"
-            | "allOf"
-            | "$defs"
-            | "definitions"
-            | "$schema"
-            | "$id"
-            | "$anchor"
-            | "$dynamicAnchor"
-            | "$comment"
-            | "title"
-            | "description"
-            | "default"
-            | "examples"
-            | "example"
-            | "deprecated"
-            | "readOnly"
-            | "writeOnly"
-    )
+    keyword.starts_with('$')
+        || matches!(keyword, "allOf" | "definitions" | "title" | "description" | "default" | "examples" | "example")
+        || matches!(keyword, "deprecated" | "readOnly" | "writeOnly")
 }

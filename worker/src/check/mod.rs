@@ -44,10 +44,10 @@ pub(crate) use serve::{STACK, serve};
 pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     let script = check.code.as_str();
     if check.language == Language::Starlark {
-        let ast = starlark::parse(script)?;
-        let signature = check.signature.then(|| signature::of_starlark(&ast, script)).transpose()?;
-        let parts = check.parts.then(|| Box::new(parts::of_starlark(&ast, script)));
-        let (outline, numbers) = (outline::of_starlark(&ast, script), numbers::of_starlark(&ast, script));
+        let parsed = starlark::parse(script)?;
+        let signature = check.signature.then(|| signature::of_starlark(&parsed)).transpose()?;
+        let parts = check.parts.then(|| Box::new(parts::of_starlark(&parsed, script)));
+        let (outline, numbers) = (outline::of_starlark(&parsed, script), numbers::of_starlark(&parsed, script));
         return Ok(Facts { outline, numbers, signature, parts, ..Facts::default() });
     }
     let mut facts =

@@ -3,9 +3,10 @@
 use oxc_ast::ast::{BigIntLiteral, Expression, NumberBase, NumericLiteral, Program, UnaryExpression, UnaryOperator};
 use oxc_ast_visit::Visit;
 use serde_json::{Number, Value};
-use starlark::syntax::AstModule;
 use starlark::syntax::ast::{AstExpr, AstLiteral, Expr};
 use wire::json::is_held;
+
+use crate::starlark::{Places, Script};
 
 /// Integers below it are their doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -31,17 +32,17 @@ pub(super) fn of_javascript(program: &Program<'_>) -> Vec<(u32, u32)> {
 }
 
 /// The same of Starlark, whose integers have any length.
-pub(super) fn of_starlark(ast: &AstModule, code: &str) -> Vec<(u32, u32)> {
-    fn visit(expression: &AstExpr, code: &str, found: &mut Vec<(u32, u32)>) {
+pub(super) fn of_starlark(script: &Script, code: &str) -> Vec<(u32, u32)> {
+    fn visit(expression: &AstExpr, places: &Places, code: &str, found: &mut Vec<(u32, u32)>) {
         if let Expr::Literal(AstLiteral::Float(number)) = &expression.node {
-            let (start, end) = (number.span.begin().get(), number.span.end().get());
+            let (start, end) = places.range(number.span);
             let is_held = code.get(start as usize..end as usize).is_none_or(is_held);
             found.extend((!is_held).then_some((start, end)));
         }
-        expression.visit_expr(|inner| visit(inner, code, found));
+        expression.visit_expr(|inner| visit(inner, places, code, found));
     }
     let mut found = Vec::new();
-    ast.statement().visit_expr(|expression| visit(expression, code, &mut found));
+    script.ast.statement().visit_expr(|expression| visit(expression, &script.places, code, &mut found));
     found.sort_unstable();
     found
 }

@@ -458,8 +458,8 @@ export default (host) => {
     return new Proxy(target, traps);
   };
 
-  // Arguments of the script: a list of one object. An empty one has parameters take their defaults.
-  let input = [{}];
+  // Arguments of the script: a list of one object, or an empty one.
+  let input = [];
 
   // Called with the run's servers, its limit of calls and its arguments, before any code of the script. A server never
   // replaces a global that exists.

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use num_bigint::BigInt;
+use serde::Serialize as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use starlark::collections::SmallMap;
 use starlark::values::dict::{Dict, DictRef};
@@ -23,6 +24,10 @@ const MAX_DEPTH: usize = 120;
 const MAX_DIGITS: usize = 4300;
 /// Key of serde_json's arbitrary-precision numbers.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
+
+/// Longest JSON text with line breaks or sorted keys, in bytes, and its widest indentation.
+const MAX_STYLED: usize = 1 << 20;
+const MAX_INDENT: u32 = 8;
 
 /// Least bytes of a value, with its slot in a growing list.
 const VALUE_BYTES: usize = 32;
@@ -43,6 +48,22 @@ pub(super) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) ->
     let mut writer = Writer { json: String::new(), max_bytes };
     writer.value(value, heap, 0)?;
     Ok(writer.json)
+}
+
+/// The same with line breaks or sorted keys, for texts that are read.
+pub(super) fn styled(json: &str, indent: Option<u32>, sort_keys: bool) -> anyhow::Result<String> {
+    if json.len() > MAX_STYLED {
+        anyhow::bail!("a JSON text with `indent` or `sort_keys` is over the limit of {MAX_STYLED} bytes");
+    }
+    let mut value: serde_json::Value = serde_json::from_str(json)?;
+    if sort_keys {
+        value.sort_all_objects();
+    }
+    let Some(indent) = indent else { return Ok(value.to_string()) };
+    let (mut text, indent) = (Vec::new(), " ".repeat(indent.min(MAX_INDENT) as usize));
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
+    Ok(String::from_utf8(text)?)
 }
 
 struct Seed<'v, 'a> {
@@ -286,7 +307,7 @@ fn dict_key(key: Value<'_>) -> anyhow::Result<String> {
     }
 }
 
-fn integer(value: Value<'_>) -> anyhow::Result<String> {
+pub(super) fn integer(value: Value<'_>) -> anyhow::Result<String> {
     if let Some(number) = value.unpack_i32() {
         return Ok(number.to_string());
     }

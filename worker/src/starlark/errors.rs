@@ -5,6 +5,7 @@ use starlark::values::Heap;
 use starlark::{Error, ErrorKind};
 use wire::{Run, ScriptError, ScriptErrorKind};
 
+use super::python::Places;
 use super::session::{CallFailed, Session};
 use crate::engine::{cpu_error, heap_error, script_error as plain, stack_error};
 
@@ -16,8 +17,8 @@ const MAX_FRAMES: usize = 10;
 const MAX_MESSAGE: usize = 4096;
 
 /// The error that ended an evaluation.
-pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<'_>) -> ScriptError {
-    let mut script = script_error(error);
+pub(super) fn run_error(run: &Run, error: &Error, places: &Places, session: &Session, heap: Heap<'_>) -> ScriptError {
+    let mut script = script_error(error, places);
     if script.kind == ScriptErrorKind::Syntax {
         // A syntax error of a text that the script parsed, such as `int("x")`: its own code has been parsed before.
         script.kind = ScriptErrorKind::Script;
@@ -35,8 +36,8 @@ pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<
 }
 
 /// An error with its position.
-pub(super) fn script_error(error: &Error) -> ScriptError {
-    let (line, column) = error.span().map_or((0, 0), place);
+pub(super) fn script_error(error: &Error, places: &Places) -> ScriptError {
+    let (line, column) = error.span().map_or((0, 0), |span| places.place(span.span));
     let mut message = error.without_diagnostic().to_string();
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     let failed = CallFailed::of(error);
@@ -53,7 +54,7 @@ pub(super) fn script_error(error: &Error) -> ScriptError {
     ScriptError {
         line,
         column,
-        trace: trace(error),
+        trace: trace(error, places),
         call: failed.and_then(|failed| failed.call),
         error: failed.map(|failed| failed.error.clone()),
         ..base
@@ -62,7 +63,8 @@ pub(super) fn script_error(error: &Error) -> ScriptError {
 
 /// Innermost first. A frame of starlark-rust has the function and its call site; ours has the function and its current
 /// position.
-fn trace(error: &Error) -> Vec<String> {
+fn trace(error: &Error, places: &Places) -> Vec<String> {
+    let place = |span: &FileSpan| places.place(span.span);
     let mut reached = error.span().map(place);
     let mut frames = Vec::new();
     for frame in error.call_stack().frames.iter().rev() {
@@ -80,10 +82,4 @@ fn trace(error: &Error) -> Vec<String> {
     }
     frames.truncate(MAX_FRAMES);
     frames
-}
-
-fn place(span: &FileSpan) -> (u32, u32) {
-    let begin = span.resolve_span().begin;
-    let from_one = |zero_based: usize| u32::try_from(zero_based + 1).unwrap_or(u32::MAX);
-    (from_one(begin.line), from_one(begin.column))
 }

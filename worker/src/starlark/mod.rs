@@ -1,12 +1,15 @@
 //! Starlark: the language of starlark-rust with the script API, in a fresh module for every run.
 
+mod builtins;
 mod convert;
 mod errors;
+mod format;
 mod namespace;
 mod natives;
 mod nesting;
 mod number;
 mod parallel;
+mod python;
 mod session;
 mod shape;
 
@@ -23,6 +26,8 @@ use starlark::values::dict::DictRef;
 use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::namespace::Namespace;
+pub(crate) use self::python::Places;
+use self::python::{Part, rewrite};
 use self::session::Session;
 use crate::engine::{Engine, SharedHost, no_json_error, result_json, script_error};
 use crate::explain::{FailedScript, explain};
@@ -75,7 +80,7 @@ impl Engine for Starlark {
     }
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
-        let session = Session::new(host, &self.interrupt, run.limits);
+        let session = Session::new(host, &self.interrupt, run);
         let result = self.run_in(&session, run);
         let answers = session.shapes();
         let script = FailedScript { code: &run.code, is_javascript: false, servers: &run.servers, answers: &answers };
@@ -89,7 +94,7 @@ impl Engine for Starlark {
 
 impl Starlark {
     fn run_in(&mut self, session: &Session, run: &Run) -> Result<Json, ScriptError> {
-        let mut ast = parse(&run.code)?;
+        let Script { mut ast, places } = parse(&run.code)?;
         ast.replace_binary_operators(&self.operators);
         Module::with_temp_heap(|module| {
             for server in &run.servers {
@@ -97,7 +102,7 @@ impl Starlark {
                     module.set(&server.ident, module.heap().alloc(Namespace::server(&server.ident, &server.name)));
                 }
             }
-            let result = evaluate(run, ast, &module, &self.globals, session);
+            let result = evaluate(run, (ast, &places), &module, &self.globals, session);
             session.tell_unseen(&run.code);
             self.heap_bytes = module.heap().peak_allocated_bytes();
             result
@@ -111,34 +116,60 @@ pub(crate) fn is_global(name: &str) -> bool {
     GLOBALS.get_or_init(natives::globals).names().any(|global| global.as_str() == name)
 }
 
-/// Parses a script.
+/// The tree of a script, and the way from its places to those of the script.
+pub(crate) struct Script {
+    pub(crate) ast: AstModule,
+    pub(crate) places: Places,
+}
+
+/// Parses a script, or else what it is as Starlark.
 ///
 /// # Errors
 /// A `Syntax` error with its place.
-pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
-    if let Some(line) = nesting::too_deep(code) {
+pub(crate) fn parse(code: &str) -> Result<Script, ScriptError> {
+    let parsed = parse_text(code, code, Vec::new());
+    if parsed.is_ok() {
+        return parsed;
+    }
+    // A text that nests too deeply is not looked at again.
+    let rewritten = if nesting::too_deep(code).is_none() { rewrite(code) } else { None };
+    rewritten.map_or(parsed, |(text, parts)| parse_text(code, &text, parts))
+}
+
+/// Parses `text`, which has these parts of `code`.
+fn parse_text(code: &str, text: &str, parts: Vec<Part>) -> Result<Script, ScriptError> {
+    if let Some(line) = nesting::too_deep(text) {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
     }
     let script = FailedScript { code, is_javascript: false, servers: &[], answers: &[] };
-    let parsed = AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT);
-    parsed.map_err(|error| {
-        let error = explain(&script, errors::script_error(&error));
+    let places = Places::new(code, parts);
+    let parsed = AstModule::parse(errors::SCRIPT_NAME, text.to_owned(), &DIALECT);
+    let parsed = parsed.map_err(|error| {
+        let error = explain(&script, errors::script_error(&error, &places));
         let is_of_types = error.message.contains(OF_TYPES);
         let fix = error.fix.or_else(|| is_of_types.then(|| TYPES.to_owned()));
         // Some of what the parser refuses has another kind.
         ScriptError { kind: ScriptErrorKind::Syntax, fix, ..error }
-    })
+    });
+    Ok(Script { ast: parsed?, places })
 }
 
 fn evaluate<'v>(
     run: &Run,
-    ast: AstModule,
+    (ast, places): (AstModule, &Places),
     module: &Module<'v>,
     globals: &Globals,
     session: &Session,
 ) -> Result<Json, ScriptError> {
     let calls_main = calls_main(ast.statement());
+    let mut has_guard = false;
+    ast.statement().visit_stmt(|statement| {
+        has_guard |= matches!(&statement.node, ast::StmtP::If(test, body) if is_guard(test, body));
+    });
+    if has_guard {
+        module.set("__name__", Value::new_none());
+    }
     let output = Output { session };
     let mut eval = Evaluator::new(module);
     eval.extra = Some(session);
@@ -153,7 +184,7 @@ fn evaluate<'v>(
             Some(args) => value_of_main(args, session, &mut eval),
             None => result_value(last, calls_main, &mut eval),
         });
-    let value = value.map_err(|error| errors::run_error(run, &error, session, module.heap()))?;
+    let value = value.map_err(|error| errors::run_error(run, &error, places, session, module.heap()))?;
     let max_bytes = usize::try_from(run.limits.result_bytes).unwrap_or(usize::MAX);
     let json = convert::to_json(value, module.heap(), max_bytes).map_err(|error| {
         let message = format!("the result cannot be returned: {error}");
@@ -197,6 +228,7 @@ fn value_of_main<'v>(args: &Json, session: &Session, eval: &mut Evaluator<'v, '_
 pub(crate) fn calls_main(statement: &ast::AstStmt) -> bool {
     match &statement.node {
         ast::StmtP::Def(_) => false,
+        ast::StmtP::If(test, body) if is_guard(test, body) => false,
         ast::StmtP::Statements(statements) => statements.iter().any(calls_main),
         _ => {
             let mut found = false;
@@ -204,6 +236,17 @@ pub(crate) fn calls_main(statement: &ast::AstStmt) -> bool {
             found
         }
     }
+}
+
+/// True for `if __name__ == "__main__":` with a call of `main` alone, as in `asyncio.run(main())`: the engine makes it.
+fn is_guard(test: &ast::AstExpr, body: &ast::AstStmt) -> bool {
+    let body = match &body.node {
+        ast::StmtP::Statements(statements) if statements.len() == 1 => &statements[0],
+        _ => body,
+    };
+    let is_name = |name: &ast::AstExpr| matches!(&name.node, ast::ExprP::Identifier(it) if it.node.ident == "__name__");
+    matches!(&test.node, ast::ExprP::Op(left, ast::BinOp::Equal, _) if is_name(left))
+        && matches!(&body.node, ast::StmtP::Expression(call) if names_main(call))
 }
 
 fn names_main(expression: &ast::AstExpr) -> bool {
@@ -237,9 +280,6 @@ impl<'e> BeforeStmtFuncDyn<'e> for CheckLimits {
         _continued: bool,
         eval: &mut Evaluator<'v, '_, 'e>,
     ) -> starlark::Result<()> {
-        if Session::of(eval)?.is_over(eval.heap()) {
-            return Err(starlark::Error::new_native(anyhow::anyhow!("a limit of the run is used up")));
-        }
-        Ok(())
+        Session::of(eval)?.check(eval.heap()).map_err(starlark::Error::new_native)
     }
 }

@@ -12,7 +12,8 @@ use starlark::values::range::Range;
 use starlark::values::{Heap, UnpackValue, Value};
 use wire::Op;
 
-use super::convert::to_json;
+use super::builtins::python;
+use super::convert::{styled, to_json};
 use super::namespace::keywords;
 use super::parallel::{Deferred, Outcomes, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
@@ -30,6 +31,7 @@ pub(super) fn globals() -> Globals {
     use LibraryExtension::{Filter, Map, Partial, Print, SetType, StructType};
     GlobalsBuilder::extended_by(&[StructType, Map, Filter, Partial, Print, SetType])
         .with(bounded)
+        .with(python)
         .with(|builder| {
             let operators = GlobalsBuilder::new().with(operators).build();
             builder.frozen_heap().add_reference(operators.heap());
@@ -316,8 +318,20 @@ fn json(builder: &mut GlobalsBuilder) {
     }
 
     /// `encode` under its Python name.
-    fn dumps<'v>(value: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<String> {
-        to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
+    fn dumps<'v>(
+        value: Value<'v>,
+        #[starlark(require = named, default = NoneOr::None)] indent: NoneOr<u32>,
+        #[starlark(require = named, default = false)] sort_keys: bool,
+        #[starlark(require = named)] ensure_ascii: Option<bool>,
+        #[starlark(require = named)] separators: Option<Value<'v>>,
+        #[starlark(require = named)] default: Option<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<String> {
+        // Other spellings of the same value, and a way for values that have none here either.
+        let _ = (ensure_ascii, separators, default);
+        let json = to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)?;
+        let indent = indent.into_option();
+        if indent.is_some() || sort_keys { styled(&json, indent, sort_keys) } else { Ok(json) }
     }
 
     /// Parses a JSON text.

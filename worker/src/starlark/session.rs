@@ -11,7 +11,7 @@ use starlark::ErrorKind;
 use starlark::any::ProvidesStaticType;
 use starlark::eval::Evaluator;
 use starlark::values::{Heap, Value};
-use wire::{CallError, ErrorCode, Json, Limits, Op, Outcome, Stream};
+use wire::{CallError, ErrorCode, Json, Limits, Op, Outcome, Run, Stream};
 
 use super::convert::{from_json, to_json};
 use super::shape::shape_of;
@@ -33,7 +33,9 @@ pub(super) struct Session {
     interrupt: Arc<Interrupt>,
     limits: Limits,
     /// Answers that arrived while another one was awaited.
-    answers: RefCell<HashMap<u64, Outcome>>,
+    answers: RefCell<HashMap<u64, (Outcome, u64)>>,
+    /// Clock of the run: it moves to the time of each answer that the script waited for.
+    now_ms: Cell<u64>,
     /// Functions that made calls, as written, and the shape of the last answer of each: for errors.
     shapes: RefCell<Vec<(String, String)>>,
     /// Failed items of `parallel`, and the first of them in words.
@@ -101,12 +103,13 @@ fn native<E: std::error::Error + Send + Sync + 'static>(error: &starlark::Error)
 pub(super) type Fallible<T> = Result<T, CallFailed>;
 
 impl Session {
-    pub(super) fn new(host: &SharedHost, interrupt: &Arc<Interrupt>, limits: Limits) -> Self {
+    pub(super) fn new(host: &SharedHost, interrupt: &Arc<Interrupt>, run: &Run) -> Self {
         Self {
             host: SharedHost::clone(host),
             interrupt: Arc::clone(interrupt),
-            limits,
+            limits: run.limits,
             answers: RefCell::default(),
+            now_ms: Cell::new(run.now_ms),
             shapes: RefCell::default(),
             failed: Cell::new(0),
             first_failed: RefCell::default(),
@@ -124,6 +127,15 @@ impl Session {
     /// True if the script must end now: CPU time or heap are used up.
     pub(super) fn is_over(&self, heap: Heap<'_>) -> bool {
         self.is_cpu_used_up() || self.is_heap_used_up(heap.allocated_bytes())
+    }
+
+    /// Ends a native that goes on for long.
+    pub(super) fn check(&self, heap: Heap<'_>) -> anyhow::Result<()> {
+        if self.is_over(heap) { Err(anyhow::anyhow!("a limit of the run is used up")) } else { Ok(()) }
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms.get()
     }
 
     pub(super) fn is_cpu_used_up(&self) -> bool {
@@ -227,7 +239,8 @@ impl Session {
     /// Waits for the answer to one call.
     pub(super) fn wait(&self, call: u64) -> Fallible<Json> {
         let outcome = loop {
-            if let Some(outcome) = self.answers.borrow_mut().remove(&call) {
+            if let Some((outcome, now_ms)) = self.answers.borrow_mut().remove(&call) {
+                self.now_ms.set(now_ms.max(self.now_ms.get()));
                 break outcome;
             }
             self.receive();
@@ -252,7 +265,7 @@ impl Session {
 
     fn receive(&self) {
         let reply = self.host.borrow_mut().recv();
-        self.answers.borrow_mut().insert(reply.call, reply.outcome);
+        self.answers.borrow_mut().insert(reply.call, (reply.outcome, reply.now_ms));
     }
 
     /// Makes the next request return [`Captured`] instead of its value.

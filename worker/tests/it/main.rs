@@ -6,6 +6,7 @@ mod confinement;
 mod gateway;
 mod hostile;
 mod limits;
+mod python;
 mod replay;
 mod scenarios;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(scenarios::trials());
     trials.extend(limits::trials());
+    trials.extend(python::trials());
     trials.extend(attacks::trials());
     trials.extend(replay::trials());
     trials.extend(hostile::trials());

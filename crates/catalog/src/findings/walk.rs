@@ -1,6 +1,7 @@
 //! Goes through definitions, and examines every text, name and value in them.
 
 use serde_json::Value;
+use stubgen::{At, KeywordForm};
 
 use super::place::{self, Finding, Item, Place};
 use super::rules::{self, Rule, Severity};
@@ -14,8 +15,6 @@ const MAX_LEVELS: usize = 128;
 const MAX_KEYWORD: usize = 32;
 /// Most findings of one definition.
 const MAX_OF_ONE: usize = 20;
-/// Keywords whose keys are names.
-const MAPS: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// Keywords whose content are values.
 const FIXED: &[&str] = &["default", "const"];
 const SHOWN: &[&str] = &["enum", "examples", "example"];
@@ -33,33 +32,6 @@ pub(super) struct Walk {
     fields: Vec<&'static Rule>,
     /// True within what a tool returns, which asks for nothing.
     is_output: bool,
-}
-
-/// Way to a part of a definition, from the part outwards. The pointer is made for findings alone.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    outer: Option<&'a At<'a>>,
-    step: Step<'a>,
-}
-
-#[derive(Clone, Copy)]
-enum Step<'a> {
-    Whole,
-    Key(&'a str),
-    Index(usize),
-}
-
-impl At<'_> {
-    const WHOLE: At<'static> = At { outer: None, step: Step::Whole };
-
-    fn pointer(&self) -> String {
-        let outer = self.outer.map(At::pointer).unwrap_or_default();
-        match self.step {
-            Step::Whole => outer,
-            Step::Key(key) => place::step(&outer, key),
-            Step::Index(index) => place::step(&outer, &index.to_string()),
-        }
-    }
 }
 
 /// Role of a part of a definition.
@@ -102,13 +74,13 @@ impl Walk {
         if let (Item::Tool(_), Some(name)) = (item, definition.get("name").and_then(Value::as_str))
             && let Some((rule, severity)) = names::annotations(name, definition)
         {
-            let at = At { outer: Some(&At::WHOLE), step: Step::Key("annotations") };
+            let at = At::ROOT.key("annotations");
             self.push(rule, severity, &at, name, 0);
         }
         let given = limits::DEFINITION.max.min(self.left);
         let mut budget = given;
-        if !self.part(&At::WHOLE, definition, "", Role::Keywords, 0, &mut budget) {
-            self.push(&rules::UNREAD, Severity::Warning, &At::WHOLE, "", 0);
+        if !self.part(&At::ROOT, definition, "", Role::Keywords, 0, &mut budget) {
+            self.push(&rules::UNREAD, Severity::Warning, &At::ROOT, "", 0);
         }
         self.left -= given - budget;
     }
@@ -117,9 +89,9 @@ impl Walk {
     pub(super) fn prose(&mut self, item: &Item, text: &str) {
         self.begin(item);
         let head = base::text::head(text, limits::DEFINITION.max.min(self.left));
-        self.text(&At::WHOLE, head);
+        self.text(&At::ROOT, head);
         if head.len() < text.len() {
-            self.push(&rules::UNREAD, Severity::Warning, &At::WHOLE, "", 0);
+            self.push(&rules::UNREAD, Severity::Warning, &At::ROOT, "", 0);
         }
         self.left -= head.len();
     }
@@ -143,7 +115,6 @@ impl Walk {
         if level > MAX_LEVELS {
             return false;
         }
-        let below = |step| At { outer: Some(at), step };
         match part {
             Value::String(text) => {
                 let Some(left) = budget.checked_sub(text.len()) else { return false };
@@ -158,7 +129,7 @@ impl Walk {
             }
             Value::Array(items) => items.iter().enumerate().all(|(index, item)| {
                 *budget = budget.saturating_sub(1);
-                self.part(&below(Step::Index(index)), item, name, role, level + 1, budget)
+                self.part(&at.index(index), item, name, role, level + 1, budget)
             }),
             Value::Object(fields) => fields.iter().all(|(key, value)| {
                 let Some(left) = budget.checked_sub(key.len() + 1) else { return false };
@@ -166,7 +137,7 @@ impl Walk {
                 if level == 0 {
                     self.is_output = key == "outputSchema";
                 }
-                let at = below(Step::Key(key));
+                let at = at.key(key);
                 let within = role_of(role, name, key, value);
                 let name = self.named(&at, role, key, value, name);
                 self.part(&at, value, name, within, level + 1, budget)
@@ -222,10 +193,16 @@ impl Walk {
         if self.of_one > MAX_OF_ONE || self.found.len() >= room {
             self.more += 1;
         } else {
-            let place = Place { item: self.item.clone(), pointer: at.pointer() };
+            let place = Place { item: self.item.clone(), pointer: pointer(at) };
             self.found.push(Finding::new(rule, severity, &place, text, byte));
         }
     }
+}
+
+/// JSON pointer to a part.
+fn pointer(at: &At<'_>) -> String {
+    let steps: Vec<_> = at.steps().collect();
+    steps.iter().rev().fold(String::new(), |outer, key| place::step(&outer, key))
 }
 
 /// Steps for the phrases of a text.
@@ -245,7 +222,7 @@ fn role_of<'a>(role: Role<'a>, name: &'a str, key: &str, value: &Value) -> Role<
             let kind = if is_single { values::Kind::Fixed } else { values::Kind::Shown };
             Role::Value { name, kind }
         }
-        Role::Keywords if MAPS.contains(&key) && value.is_object() => Role::Names,
+        Role::Keywords if KeywordForm::latest(key) == Some(KeywordForm::Named) && value.is_object() => Role::Names,
         Role::Keywords => Role::Keywords,
     }
 }

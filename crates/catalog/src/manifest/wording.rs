@@ -1,12 +1,10 @@
 //! Tells the wording of a definition from what calls depend on.
 
 use serde_json::Value;
+use stubgen::KeywordForm;
 
 /// Keywords of wording.
 const WORDS: &[&str] = &["title", "description"];
-/// Keywords whose keys are names.
-const MAPS: &[&str] =
-    &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired"];
 /// Keywords whose content is a value: a field `description` of it is no wording.
 const VALUES: &[&str] = &["default", "const", "enum", "examples", "example", "_meta", "icons", "required"];
 
@@ -33,9 +31,10 @@ fn without_words(part: &Value, has_names: bool) -> Value {
         Value::Object(fields) => {
             let is_kept = |key: &str, value: &Value| has_names || !WORDS.contains(&key) || !value.is_string();
             let kept = fields.iter().filter(|(key, value)| is_kept(key, value));
+            let is_map = |key: &str| matches!(KeywordForm::latest(key), Some(KeywordForm::Named | KeywordForm::Needed));
             let bare = |key: &str, value: &Value| match has_names {
                 false if VALUES.contains(&key) => value.clone(),
-                _ => without_words(value, !has_names && MAPS.contains(&key)),
+                _ => without_words(value, !has_names && is_map(key)),
             };
             Value::Object(kept.map(|(key, value)| (key.clone(), bare(key, value))).collect())
         }

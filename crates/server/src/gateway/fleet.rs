@@ -426,6 +426,8 @@ async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catal
                 }
             }
             Ok(Err(error)) => tracing::error!(%error, "the catalog keeps its last state"),
+            // The runtime ends before the work has begun.
+            Err(ended) if ended.is_cancelled() => return,
             Err(error) => tracing::error!(%error, "the catalog keeps its last state"),
         }
     }

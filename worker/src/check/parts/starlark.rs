@@ -1,28 +1,24 @@
 //! Parts of Starlark.
 
 use serde_json::{Number, Value};
-use starlark::syntax::AstModule;
 use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, Clause, DefP, Expr, ForClause, Stmt,
 };
 use wire::{Form, Parts};
 
 use super::{Draft, list};
-use crate::starlark::{calls_main, is_global};
+use crate::starlark::{Places, Script, calls_main, is_global};
 
 /// The parts of a script.
-pub(in crate::check) fn parts(ast: &AstModule, code: &str) -> Parts {
-    let mut reader = Reader { code, draft: Draft::default() };
-    let top = ast.statement();
+pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
+    let mut reader = Reader { code, places: &script.places, draft: Draft::default() };
+    let top = script.ast.statement();
     reader.statement(top);
-    reader.draft.finish(false, form(top, code))
+    let form = form(top, &reader);
+    reader.draft.finish(false, form)
 }
 
-fn at(expression: &AstExpr) -> (u32, u32) {
-    (expression.span.begin().get(), expression.span.end().get())
-}
-
-fn form(top: &AstStmt, code: &str) -> Form {
+fn form(top: &AstStmt, reader: &Reader<'_>) -> Form {
     let single = std::slice::from_ref(top);
     let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { single };
     if all.iter().any(assigns_result) {
@@ -33,24 +29,24 @@ fn form(top: &AstStmt, code: &str) -> Form {
         _ => None,
     });
     match (main, all.last()) {
-        (Some(main), _) if !calls_main(top) => main_form(main, code),
-        (_, Some(last)) if matches!(last.node, Stmt::Expression(_)) => Form::Last(last.span.begin().get()),
+        (Some(main), _) if !calls_main(top) => main_form(main, reader),
+        (_, Some(last)) if matches!(last.node, Stmt::Expression(_)) => Form::Last(reader.places.range(last.span).0),
         _ => Form::Statements,
     }
 }
 
-fn main_form(main: &DefP<AstNoPayload>, code: &str) -> Form {
-    let name = main.name.span.end().get() as usize;
+fn main_form(main: &DefP<AstNoPayload>, reader: &Reader<'_>) -> Form {
+    let Reader { code, places, .. } = *reader;
+    let name = places.range(main.name.span).1 as usize;
     let rest = code.get(name..).unwrap_or_default();
     let inner = rest.trim_start().strip_prefix('(').map(str::trim_start).and_then(|rest| rest.strip_prefix(')'));
     let (Some(behind), true) = (inner, main.params.is_empty()) else { return Form::Taken };
     let close = code.len() - behind.len();
     let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let body = main.body.span;
     Form::Main {
         params: offset(close.saturating_sub(1)),
         returns: main.return_type.is_none().then(|| offset(close)),
-        body: (body.begin().get(), body.end().get()),
+        body: places.range(main.body.span),
     }
 }
 
@@ -77,6 +73,7 @@ fn is_result(target: &AssignTarget) -> bool {
 
 struct Reader<'c> {
     code: &'c str,
+    places: &'c Places,
     draft: Draft,
 }
 
@@ -137,7 +134,9 @@ impl Reader<'_> {
     fn expression(&mut self, expression: &AstExpr) {
         match &expression.node {
             Expr::Identifier(name) => self.draft.name(&name.node.ident, false),
-            Expr::Literal(AstLiteral::String(_)) | Expr::FString(_) => self.draft.verbatim(self.code, at(expression)),
+            Expr::Literal(AstLiteral::String(_)) | Expr::FString(_) => {
+                self.draft.verbatim(self.code, self.places.range(expression.span))
+            }
             Expr::Lambda(lambda) => {
                 for name in lambda.params.iter().filter_map(|parameter| parameter.node.ident()) {
                     self.draft.name(&name.node.ident, true);
@@ -163,11 +162,11 @@ impl Reader<'_> {
 
     fn value(&mut self, root: &str, key: &str, expression: &AstExpr) {
         if let Some(value) = literal(expression) {
-            return self.draft.literal(root, key, at(expression), None, &value);
+            return self.draft.literal(root, key, self.places.range(expression.span), None, &value);
         }
         match &expression.node {
             Expr::List(items) => match items.iter().map(literal).collect::<Option<Vec<Value>>>().and_then(list) {
-                Some(value) => self.draft.literal(root, key, at(expression), None, &value),
+                Some(value) => self.draft.literal(root, key, self.places.range(expression.span), None, &value),
                 None => items.iter().filter(|item| matches!(item.node, Expr::Dict(_))).for_each(|item| {
                     self.value(root, key, item);
                 }),

@@ -1,13 +1,14 @@
 //! Signatures of Starlark: the annotations and the docstring of `main`.
 
 use serde_json::{Map, Value, json};
-use starlark::syntax::AstModule;
+use starlark::codemap::{Pos, Span};
 use starlark::syntax::ast::{AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, DefP, Expr, Parameter, Stmt};
 use wire::{ScriptError, Signature};
 
 use super::docstring::{self, Docstring};
 use super::object::{Property, Shape, list_of, map_of, one_of, simple, tuple};
 use super::{Fit, Room, default, described, finished, names, unfit};
+use crate::starlark::Script;
 
 type Def = DefP<AstNoPayload>;
 
@@ -17,19 +18,11 @@ const FORM: &str = "write `def main(country: str, dry_run: bool = False) -> dict
 const MAX_LEVELS: usize = 8;
 
 /// The signature of a script.
-pub(in crate::check) fn of_starlark(ast: &AstModule, code: &str) -> Result<Signature, ScriptError> {
-    read(ast.statement()).map_err(|unfit| {
-        let place = place(code, unfit.at as usize);
-        unfit.at(place)
+pub(in crate::check) fn of_starlark(script: &Script) -> Result<Signature, ScriptError> {
+    read(script.ast.statement()).map_err(|unfit| {
+        let at = Pos::new(unfit.at);
+        unfit.at(script.places.place(Span::new(at, at)))
     })
-}
-
-/// Line and column of an offset, from 1; columns count characters.
-fn place(code: &str, offset: usize) -> (u32, u32) {
-    let before = &code[..code.floor_char_boundary(offset)];
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
-    (number(before.matches('\n').count()), number(before[start..].chars().count()))
 }
 
 fn read(top: &AstStmt) -> Fit<Signature> {

@@ -2,15 +2,16 @@
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::At;
 
 use super::form::count;
-use super::problems::{At, Problem};
+use super::problems::Problem;
 use super::refs::is_resource;
 use super::{Check, Halt, Known, MAX_KNOWN, MAX_LEVELS, address, shown};
 use base::text::head;
 
 /// Most names in one problem.
-const MAX_NAMES: usize = 8;
+pub(super) const MAX_NAMES: usize = 8;
 /// Most bytes of such a name.
 const MAX_NAME: usize = 80;
 
@@ -40,8 +41,13 @@ impl<'c> Check<'c> {
         fits
     }
 
-    /// First keywords about the value itself, then those about its parts, then those that depend on the others.
-    fn keywords(&mut self, map: &'c Map<String, Value>, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
+    /// First keywords about the value itself, then those about its parts.
+    pub(super) fn other_keywords(
+        &mut self,
+        map: &'c Map<String, Value>,
+        value: &Value,
+        at: &At<'_>,
+    ) -> Result<bool, Halt> {
         if self.draft <= Draft::Draft7
             && let Some(reference @ Value::String(_)) = map.get("$ref")
         {
@@ -59,9 +65,6 @@ impl<'c> Check<'c> {
             if !fits && self.is_quiet {
                 return Ok(false);
             }
-        }
-        if self.draft >= Draft::Draft201909 {
-            fits &= self.unevaluated(map, value, at)?;
         }
         Ok(fits)
     }
@@ -90,7 +93,7 @@ impl<'c> Check<'c> {
             ("allOf", _) => {
                 let mut fits = true;
                 for part in argument.as_array().into_iter().flatten() {
-                    fits &= self.apply(part, value, at)?;
+                    fits &= self.branch(part, value, at)?;
                     if !fits && self.is_quiet {
                         break;
                     }
@@ -99,15 +102,18 @@ impl<'c> Check<'c> {
             }
             ("anyOf" | "oneOf", _) => self.one_of(keyword, argument, value, at),
             ("not", _) => {
-                if !self.quietly(|check| check.apply(argument, value, at))? {
+                if !self.quietly(|check| check.inside(argument, value, at))? {
                     return Ok(true);
                 }
                 self.wrong(at, || format!("{} is not allowed for {}", shown(argument), shown(value)))
             }
-            ("if", _) if self.draft >= Draft::Draft7 && (map.contains_key("then") || map.contains_key("else")) => {
-                let holds = self.quietly(|check| check.apply(argument, value, at))?;
+            ("if", _)
+                if self.draft >= Draft::Draft7
+                    && (map.contains_key("then") || map.contains_key("else") || self.seen.is_some()) =>
+            {
+                let holds = self.quietly(|check| check.branch(argument, value, at))?;
                 match map.get(if holds { "then" } else { "else" }) {
-                    Some(branch) => self.apply(branch, value, at),
+                    Some(branch) => self.branch(branch, value, at),
                     None => Ok(true),
                 }
             }
@@ -127,18 +133,25 @@ impl<'c> Check<'c> {
         let mut fits = true;
         let mut unexpected: Vec<&str> = Vec::new();
         let mut more = 0_usize;
-        for (name, item) in object {
+        for (position, (name, item)) in object.iter().enumerate() {
             self.spend(1)?;
+            if keyword == "additionalProperties" {
+                self.see(position);
+            }
             fits &= match keyword {
                 "properties" => match argument.get(name) {
-                    Some(part) => self.apply(part, item, &at.name(name))?,
+                    Some(part) => {
+                        self.see(position);
+                        self.inside(part, item, &at.key(name))?
+                    }
                     None => true,
                 },
                 "patternProperties" => {
                     let mut all = true;
                     for (pattern, part) in argument.as_object().into_iter().flatten() {
                         if self.is_named(name, pattern)? {
-                            all &= self.apply(part, item, &at.name(name))?;
+                            self.see(position);
+                            all &= self.inside(part, item, &at.key(name))?;
                         }
                     }
                     all
@@ -148,7 +161,7 @@ impl<'c> Check<'c> {
                     let text = Value::String(name.clone());
                     // The text is freed afterwards, and its address used again.
                     let outer = std::mem::replace(&mut self.is_passing, true);
-                    let fits = self.apply(argument, &text, at)?;
+                    let fits = self.inside(argument, &text, at)?;
                     self.is_passing = outer;
                     fits
                 }
@@ -161,7 +174,7 @@ impl<'c> Check<'c> {
                     }
                     false
                 }
-                "additionalProperties" => self.apply(argument, item, &at.name(name))?,
+                "additionalProperties" => self.inside(argument, item, &at.key(name))?,
                 _ => true,
             };
             if !fits && self.is_quiet {
@@ -178,7 +191,7 @@ impl<'c> Check<'c> {
     }
 
     /// True if `properties` or `patternProperties` cover the name.
-    pub(super) fn is_known(&mut self, map: &Map<String, Value>, name: &str) -> Result<bool, Halt> {
+    fn is_known(&mut self, map: &Map<String, Value>, name: &str) -> Result<bool, Halt> {
         if map.get("properties").is_some_and(|properties| properties.get(name).is_some()) {
             return Ok(true);
         }
@@ -190,7 +203,7 @@ impl<'c> Check<'c> {
         Ok(false)
     }
 
-    pub(super) fn is_named(&mut self, name: &str, pattern: &str) -> Result<bool, Halt> {
+    fn is_named(&mut self, name: &str, pattern: &str) -> Result<bool, Halt> {
         self.spend(1 + name.len() / 16)?;
         let name = Value::String(name.to_owned());
         Ok(self.patterns.matches(pattern, &name, self.meter)? == Some(true))
@@ -213,7 +226,7 @@ impl<'c> Check<'c> {
             if object.contains_key(name) {
                 fits &= match part {
                     Value::Array(_) => self.has_all(part, object, at)?,
-                    part => self.apply(part, value, at)?,
+                    part => self.branch(part, value, at)?,
                 };
             }
             if !fits && self.is_quiet {
@@ -247,7 +260,8 @@ impl<'c> Check<'c> {
         let mut fits = true;
         for (position, item) in items.iter().enumerate().skip(from) {
             let Some(part) = parts.get(position).or(rest) else { break };
-            fits &= self.apply(part, item, &at.item(position))?;
+            self.see(position);
+            fits &= self.inside(part, item, &at.index(position))?;
             if !fits && self.is_quiet {
                 break;
             }
@@ -265,11 +279,14 @@ impl<'c> Check<'c> {
     ) -> Result<bool, Halt> {
         let limit = |keyword| if self.draft >= Draft::Draft201909 { map.get(keyword).and_then(count) } else { None };
         let (least, most) = (limit("minContains").unwrap_or(1), limit("maxContains"));
+        let are_seen = self.draft >= Draft::Draft202012 && self.seen.is_some();
         let mut found = 0;
-        for item in items {
-            if self.quietly(|check| check.apply(part, item, at))? {
+        for (position, item) in items.iter().enumerate() {
+            if self.quietly(|check| check.inside(part, item, at))? {
                 found += 1;
-                if most.is_none() && found >= least || most.is_some_and(|most| found > most) {
+                if are_seen {
+                    self.see(position);
+                } else if most.map_or(found >= least, |most| found > most) {
                     break;
                 }
             }
@@ -290,13 +307,14 @@ impl<'c> Check<'c> {
         let Some(parts) = argument.as_array() else { return Ok(true) };
         let mut fitting = 0;
         for part in parts {
-            fitting += usize::from(self.quietly(|check| check.apply(part, value, at))?);
-            if fitting == 1 && keyword == "anyOf" || fitting > 1 {
+            fitting += usize::from(self.quietly(|check| check.branch(part, value, at))?);
+            if self.seen.is_none() && (fitting == 1 && keyword == "anyOf" || fitting > 1) {
                 break;
             }
         }
         match fitting {
             1 => Ok(true),
+            2.. if keyword == "anyOf" => Ok(true),
             0 => self.wrong(at, || {
                 format!("{} is not valid under any of the schemas listed in the '{keyword}' keyword", shown(value))
             }),
@@ -308,23 +326,14 @@ impl<'c> Check<'c> {
     }
 
     fn refer(&mut self, keyword: &str, reference: &'c Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
-        let Some((target, base)) = self.referred(keyword, reference)? else { return Ok(true) };
-        self.following(target, value, |check| check.entering(base, |check| check.apply(target, value, at)))
-    }
-
-    /// Target of a reference keyword, if the draft has it.
-    pub(super) fn referred(
-        &mut self,
-        keyword: &str,
-        reference: &'c Value,
-    ) -> Result<Option<(&'c Value, &'c Value)>, Halt> {
-        Ok(Some(match keyword {
-            _ if !reference.is_string() => return Ok(None),
+        let (target, base) = match keyword {
+            _ if !reference.is_string() => return Ok(true),
             "$ref" => self.target(reference)?,
             "$dynamicRef" if self.draft == Draft::Draft202012 => self.dynamic_target(reference)?,
             "$recursiveRef" if self.draft == Draft::Draft201909 => self.recursive_target(reference)?,
-            _ => return Ok(None),
-        }))
+            _ => return Ok(true),
+        };
+        self.following(target, value, |check| check.entering(base, |check| check.branch(target, value, at)))
     }
 
     /// Applies the target of a reference once per value. A check under way is assumed to pass, and known results are
@@ -344,7 +353,7 @@ impl<'c> Check<'c> {
         // With several resources, the meaning of a target depends on the path to it.
         let is_kept = !self.is_passing && !self.has_ids;
         match self.known.get(&key).filter(|_| is_kept) {
-            Some(Known::Fits) => return Ok(true),
+            Some(Known::Fits) if self.seen.is_none() => return Ok(true),
             Some(Known::Told) => return Ok(false),
             Some(Known::Fails) if self.is_quiet => return Ok(false),
             _ => {}

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::At;
 
 use super::form::count;
 use super::number::Decimal;
-use super::problems::{At, Problem};
+use super::problems::Problem;
 use super::{Check, Halt, shown};
 use base::error::nearest;
 

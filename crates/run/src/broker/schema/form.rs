@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use jsonschema::Draft;
 use serde_json::Value;
+use stubgen::{KeywordForm, subschemas};
 
 use super::Halt;
 use super::number::Decimal;
-use super::refs::{children, is_resource};
+use super::refs::is_resource;
 use base::meter::Meter;
 
 /// Properties of a whole schema that a check needs.
@@ -34,6 +35,17 @@ impl Dialect {
     }
 }
 
+/// Number of a draft.
+pub(super) fn number(draft: Draft) -> u16 {
+    match draft {
+        Draft::Draft4 => 4,
+        Draft::Draft6 => 6,
+        Draft::Draft7 => 7,
+        Draft::Draft201909 => 2019,
+        _ => 2020,
+    }
+}
+
 struct Reading<'m> {
     draft: Draft,
     has_ids: bool,
@@ -51,13 +63,14 @@ impl Reading<'_> {
         self.has_ids |= !is_root && is_resource(map, self.draft);
         for (keyword, argument) in map {
             self.meter.spend(1)?;
-            if !self.is_formed(keyword, argument)? {
+            let form = KeywordForm::of(keyword, number(self.draft));
+            if !form.map_or(Ok(true), |form| self.is_formed(form, argument))? {
                 let keyword = base::text::head(keyword, 40);
                 return Err(Halt::Unreadable(format!("`{keyword}` has not the form that JSON Schema asks for")));
             }
         }
         let mut parts = Ok(());
-        children(map, self.draft, |part| {
+        subschemas(map, number(self.draft), |part| {
             if parts.is_ok() {
                 parts = self.schema(part, false);
             }
@@ -65,86 +78,39 @@ impl Reading<'_> {
         parts
     }
 
-    fn is_formed(&mut self, keyword: &str, argument: &Value) -> Result<bool, Halt> {
-        let since = |draft: Draft| self.draft >= draft;
-        Ok(match keyword {
-            "type" => match argument {
+    fn is_formed(&self, form: KeywordForm, argument: &Value) -> Result<bool, Halt> {
+        Ok(match form {
+            KeywordForm::Schema => is_schema(argument),
+            KeywordForm::SchemaOrList => is_schema(argument) || argument.is_array(),
+            KeywordForm::Schemas => argument.as_array().is_some_and(|list| !list.is_empty()),
+            KeywordForm::Named => argument.is_object(),
+            KeywordForm::Dependencies | KeywordForm::Needed => {
+                let Some(named) = argument.as_object() else { return Ok(false) };
+                for needed in named.values().filter(|needed| form == KeywordForm::Needed || needed.is_array()) {
+                    if !self.is_names(needed)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            KeywordForm::Names => self.is_names(argument)?,
+            KeywordForm::Types => match argument {
                 Value::Array(types) => {
                     types.iter().all(is_type) && !types.is_empty() && self.are_distinct_strings(types)?
                 }
                 one => is_type(one),
             },
-            "required" if self.draft == Draft::Draft4 => self.is_names(argument, 1)?,
-            "required" => self.is_names(argument, 0)?,
-            "enum" => argument.is_array(),
-            "properties" | "patternProperties" | "definitions" => argument.is_object(),
-            "$defs" | "dependentSchemas" if since(Draft::Draft201909) => argument.is_object(),
-            "dependencies" => match argument.as_object() {
-                Some(dependencies) => {
-                    for needed in dependencies.values() {
-                        if needed.is_array() && !self.is_names(needed, usize::from(self.draft == Draft::Draft4))? {
-                            return Ok(false);
-                        }
-                    }
-                    true
-                }
-                None => false,
-            },
-            "dependentRequired" if since(Draft::Draft201909) => match argument.as_object() {
-                Some(needed) => {
-                    for names in needed.values() {
-                        if !self.is_names(names, 0)? {
-                            return Ok(false);
-                        }
-                    }
-                    true
-                }
-                None => false,
-            },
-            "allOf" | "anyOf" | "oneOf" => is_list_of_schemas(argument),
-            "prefixItems" if since(Draft::Draft202012) => is_list_of_schemas(argument),
-            "items" if since(Draft::Draft202012) => is_schema(argument),
-            "items" => is_schema(argument) || argument.is_array(),
-            "additionalProperties" | "not" => is_schema(argument),
-            "additionalItems" if !since(Draft::Draft202012) => is_schema(argument),
-            "contains" | "propertyNames" if since(Draft::Draft6) => is_schema(argument),
-            "if" | "then" | "else" if since(Draft::Draft7) => is_schema(argument),
-            "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" if since(Draft::Draft201909) => {
-                is_schema(argument)
-            }
-            "minimum" | "maximum" => argument.is_number(),
-            "exclusiveMinimum" | "exclusiveMaximum" if self.draft == Draft::Draft4 => argument.is_boolean(),
-            "exclusiveMinimum" | "exclusiveMaximum" => argument.is_number(),
-            "multipleOf" => match argument {
-                Value::Number(number) => {
-                    let zero = Decimal::new(&serde_json::Number::from(0));
-                    Decimal::new(number).compare(&zero).is_gt()
-                }
-                _ => false,
-            },
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
-                count(argument).is_some()
-            }
-            "minContains" | "maxContains" if since(Draft::Draft201909) => count(argument).is_some(),
-            "uniqueItems" => argument.is_boolean(),
-            "pattern" | "$schema" | "title" | "description" => argument.is_string(),
-            "format" => argument.is_string(),
-            "id" if self.draft == Draft::Draft4 => argument.is_string(),
-            "$id" | "$ref" if since(Draft::Draft6) => argument.is_string(),
-            "$comment" if since(Draft::Draft7) => argument.is_string(),
-            "contentEncoding" | "contentMediaType" if since(Draft::Draft7) => argument.is_string(),
-            "$anchor" if since(Draft::Draft201909) => argument.is_string(),
-            "$dynamicRef" | "$dynamicAnchor" if since(Draft::Draft202012) => argument.is_string(),
-            "$recursiveRef" if self.draft == Draft::Draft201909 => argument.is_string(),
-            "$recursiveAnchor" if self.draft == Draft::Draft201909 => argument.is_boolean(),
-            "readOnly" if since(Draft::Draft7) => argument.is_boolean(),
-            "writeOnly" | "deprecated" if since(Draft::Draft201909) => argument.is_boolean(),
-            "examples" if since(Draft::Draft6) => argument.is_array(),
-            _ => true,
+            KeywordForm::List => argument.is_array(),
+            KeywordForm::Text => argument.is_string(),
+            KeywordForm::Flag => argument.is_boolean(),
+            KeywordForm::Number => argument.is_number(),
+            KeywordForm::Positive => argument.as_number().is_some_and(|number| Decimal::new(number).is_positive()),
+            KeywordForm::Count => count(argument).is_some(),
         })
     }
 
-    fn is_names(&self, names: &Value, least: usize) -> Result<bool, Halt> {
+    fn is_names(&self, names: &Value) -> Result<bool, Halt> {
+        let least = usize::from(self.draft == Draft::Draft4);
         match names.as_array() {
             Some(names) => Ok(names.len() >= least && self.are_distinct_strings(names)?),
             None => Ok(false),
@@ -167,10 +133,6 @@ fn is_schema(schema: &Value) -> bool {
     schema.is_object() || schema.is_boolean()
 }
 
-fn is_list_of_schemas(list: &Value) -> bool {
-    list.as_array().is_some_and(|list| !list.is_empty())
-}
-
 /// A count, which may be written as `3.0` or exceed 64 bits.
 pub(super) fn count(argument: &Value) -> Option<u64> {
     let Value::Number(number) = argument else { return None };
@@ -178,8 +140,7 @@ pub(super) fn count(argument: &Value) -> Option<u64> {
         return Some(count);
     }
     let decimal = Decimal::new(number);
-    let zero = Decimal::new(&serde_json::Number::from(0));
-    (decimal.is_whole() && decimal.compare(&zero).is_ge()).then(|| match number.as_f64() {
+    (decimal.is_whole() && !decimal.is_negative).then(|| match number.as_f64() {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; it saturates")]
         Some(count) => count as u64,
         None => u64::MAX,

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 
 use jsonschema::Draft;
 use serde_json::Value;
+use stubgen::At;
 
 use base::limits::SCHEMA_LEVELS;
 use base::meter::{Meter, Stopped};
@@ -26,7 +27,7 @@ pub(super) use form::Dialect;
 pub(super) use pattern::Patterns;
 pub(super) use problems::{Problem, Problems};
 
-use problems::{At, shown};
+use problems::{place, shown};
 use refs::Index;
 
 /// Deepest nesting of applied schemas. Each level takes some kilobytes of the thread's stack.
@@ -85,6 +86,8 @@ pub(super) struct Check<'c> {
     scope: Vec<&'c Value>,
     index: Option<Index<'c>>,
     resolved: HashMap<usize, (&'c Value, &'c Value)>,
+    /// Evaluated properties or items of the value, by position, where a schema asks for the rest.
+    seen: Option<Vec<bool>>,
 }
 
 impl<'c> Check<'c> {
@@ -106,6 +109,7 @@ impl<'c> Check<'c> {
             scope: vec![root],
             index: None,
             resolved: HashMap::new(),
+            seen: None,
         }
     }
 
@@ -134,7 +138,7 @@ impl<'c> Check<'c> {
     /// Notes a problem, if they are wanted; the value does not fit.
     fn fail(&mut self, at: &At<'_>, problem: impl FnOnce(&str) -> Problem) -> Result<bool, Halt> {
         if !self.is_quiet {
-            self.problems.add(|| problem(&at.place()));
+            self.problems.add(|| problem(&place(at)));
             if self.problems.are_enough() {
                 return Err(Halt::Enough);
             }

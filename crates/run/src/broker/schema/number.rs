@@ -6,7 +6,7 @@ use serde_json::Number;
 
 /// `± 0.digits × 10^exponent`; zero has no digits, and the last digit is not `0`.
 pub(super) struct Decimal {
-    is_negative: bool,
+    pub(super) is_negative: bool,
     digits: Vec<u8>,
     exponent: i64,
 }
@@ -36,6 +36,10 @@ impl Decimal {
     /// True if only zeros stand behind the point.
     pub(super) fn is_whole(&self) -> bool {
         self.digits.is_empty() || self.exponent >= length(self.digits.len())
+    }
+
+    pub(super) fn is_positive(&self) -> bool {
+        !self.is_negative && !self.digits.is_empty()
     }
 
     fn magnitude(&self) -> Option<(i64, &[u8])> {

@@ -1,6 +1,7 @@
 //! Problems of values that do not fit: few, in bounded text.
 
 use serde_json::Value;
+use stubgen::At;
 
 use base::text::head;
 
@@ -90,76 +91,35 @@ impl Problems {
     }
 }
 
-/// Path of a value, from the inside out.
-pub(super) struct At<'p> {
-    step: Step<'p>,
-    above: Option<&'p At<'p>>,
-}
-
-enum Step<'p> {
-    Root,
-    Name(&'p str),
-    Item(usize),
-}
-
-impl<'p> At<'p> {
-    pub(super) const ROOT: At<'static> = At { step: Step::Root, above: None };
-
-    pub(super) fn name(&'p self, name: &'p str) -> At<'p> {
-        At { step: Step::Name(name), above: Some(self) }
-    }
-
-    pub(super) fn item(&'p self, position: usize) -> At<'p> {
-        At { step: Step::Item(position), above: Some(self) }
-    }
-
-    /// Formats `filter.and.0`; a long path loses its middle.
-    pub(super) fn place(&self) -> String {
-        let mut steps = Vec::new();
-        let mut at = Some(self);
-        let mut length = 0;
-        while let Some(here) = at {
-            let step = match here.step {
-                Step::Root => break,
-                Step::Name(name) => head(name, MAX_STEP).to_owned(),
-                Step::Item(position) => position.to_string(),
-            };
-            length += step.len() + 1;
-            if length > MAX_PLACE {
-                steps.push("…".to_owned());
-                break;
-            }
-            steps.push(step);
-            at = here.above;
+/// Formats `filter.and.0`; a long path loses its middle.
+pub(super) fn place(at: &At<'_>) -> String {
+    let mut steps = Vec::new();
+    let mut length = 0;
+    for step in at.steps() {
+        let step = head(&step, MAX_STEP).to_owned();
+        length += step.len() + 1;
+        if length > MAX_PLACE {
+            steps.push("…".to_owned());
+            break;
         }
-        steps.reverse();
-        steps.join(".")
+        steps.push(step);
     }
+    steps.reverse();
+    steps.join(".")
 }
 
 /// Beginning of a value as JSON.
 pub(in crate::broker) fn shown(value: &Value) -> String {
-    struct Head(Vec<u8>);
-    impl std::io::Write for Head {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            if self.0.len() > MAX_SHOWN {
-                return Err(std::io::ErrorKind::StorageFull.into());
-            }
-            let taken = bytes.len().min(MAX_SHOWN + 4 - self.0.len().min(MAX_SHOWN));
-            self.0.extend_from_slice(&bytes[..taken]);
-            Ok(taken)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut bytes = Head(Vec::with_capacity(MAX_SHOWN));
-    // Writing fails when the value is longer than the buffer.
-    let _ = serde_json::to_writer(&mut bytes, value);
-    let text = match std::str::from_utf8(&bytes.0) {
+    let mut bytes = [0; MAX_SHOWN + 4];
+    let mut rest = bytes.as_mut_slice();
+    // Writing ends where the value is longer than the buffer.
+    let _ = serde_json::to_writer(&mut rest, value);
+    let length = MAX_SHOWN + 4 - rest.len();
+    let written = bytes.get(..length).unwrap_or_default();
+    let text = match std::str::from_utf8(written) {
         Ok(text) => text,
-        Err(error) => std::str::from_utf8(&bytes.0[..error.valid_up_to()]).unwrap_or_default(),
+        Err(error) => std::str::from_utf8(&written[..error.valid_up_to()]).unwrap_or_default(),
     };
     let cut = head(text, MAX_SHOWN);
-    if cut.len() < bytes.0.len() { format!("{cut}…") } else { cut.to_owned() }
+    if cut.len() < length { format!("{cut}…") } else { cut.to_owned() }
 }

@@ -4,55 +4,13 @@ use std::collections::HashMap;
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::subschemas;
 use url::Url;
 
+use super::form::number;
 use super::{Check, Halt, MAX_LEVELS, address};
 use base::meter::Meter;
 use base::text::head;
-
-/// Calls `visit` with each subschema of its draft.
-pub(super) fn children<'c>(map: &'c Map<String, Value>, draft: Draft, mut visit: impl FnMut(&'c Value)) {
-    let first = |keyword: &str| match keyword {
-        "contains" | "propertyNames" => Draft::Draft6,
-        "if" | "then" | "else" => Draft::Draft7,
-        "$defs" | "dependentSchemas" | "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => {
-            Draft::Draft201909
-        }
-        "prefixItems" => Draft::Draft202012,
-        _ => Draft::Draft4,
-    };
-    let is_in = |keyword: &str| draft >= first(keyword) && (keyword != "additionalItems" || draft < Draft::Draft202012);
-    for (keyword, argument) in map.iter().filter(|(keyword, _)| is_in(keyword)) {
-        match (keyword.as_str(), argument) {
-            (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
-                Value::Object(schemas),
-            ) => schemas.values().for_each(&mut visit),
-            ("dependencies", Value::Object(schemas)) => {
-                schemas.values().filter(|schema| !schema.is_array()).for_each(&mut visit);
-            }
-            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
-                schemas.iter().for_each(&mut visit);
-            }
-            (
-                "items"
-                | "additionalItems"
-                | "additionalProperties"
-                | "unevaluatedItems"
-                | "unevaluatedProperties"
-                | "contains"
-                | "propertyNames"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contentSchema",
-                schema,
-            ) => visit(schema),
-            _ => {}
-        }
-    }
-}
 
 fn id(map: &Map<String, Value>, draft: Draft) -> Option<&str> {
     if draft <= Draft::Draft7 && map.contains_key("$ref") {
@@ -107,7 +65,7 @@ impl<'c> Index<'c> {
             if let Some(name) = map.get("$dynamicAnchor").and_then(Value::as_str) {
                 index.dynamic.entry(address(base)).or_default().entry(name).or_insert(schema);
             }
-            children(map, draft, |part| todo.push((part, base, uri.clone())));
+            subschemas(map, number(draft), |part| todo.push((part, base, uri.clone())));
         }
         Ok(index)
     }

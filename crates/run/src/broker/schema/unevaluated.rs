@@ -1,66 +1,51 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: names and items that no other keyword evaluated.
-
-use std::collections::HashSet;
+//! `unevaluatedProperties` and `unevaluatedItems`: properties and items that no other keyword evaluated.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
+use stubgen::At;
 
-use super::apply::not_allowed;
-use super::problems::At;
-use super::{Check, Halt, MAX_LEVELS, address};
-
-/// Evaluated names of properties, or positions of items.
-#[derive(Default)]
-struct Seen {
-    names: HashSet<String>,
-    positions: HashSet<usize>,
-    /// The first items.
-    below: usize,
-    all: bool,
-}
-
-impl Seen {
-    fn has_item(&self, position: usize) -> bool {
-        self.all || position < self.below || self.positions.contains(&position)
-    }
-}
+use super::apply::{MAX_NAMES, not_allowed};
+use super::{Check, Halt};
 
 impl<'c> Check<'c> {
-    pub(super) fn unevaluated(
-        &mut self,
-        map: &'c Map<String, Value>,
-        value: &Value,
-        at: &At<'_>,
-    ) -> Result<bool, Halt> {
-        let keyword = match value {
-            Value::Object(_) => "unevaluatedProperties",
-            Value::Array(_) => "unevaluatedItems",
-            _ => return Ok(true),
+    /// Applies all keywords: the unevaluated ones last, to what the others left.
+    pub(super) fn keywords(&mut self, map: &'c Map<String, Value>, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
+        let (rest, length) = match value {
+            Value::Object(object) => (map.get("unevaluatedProperties"), object.len()),
+            Value::Array(items) => (map.get("unevaluatedItems"), items.len()),
+            _ => (None, 0),
         };
-        let Some(part) = map.get(keyword) else { return Ok(true) };
-        let mut seen = Seen::default();
-        self.quietly(|check| check.see(map, value, &mut seen, false))?;
-        if seen.all {
-            return Ok(true);
-        }
+        let Some(rest) = rest.filter(|_| self.draft >= Draft::Draft201909) else {
+            return self.other_keywords(map, value, at);
+        };
+        self.spend(length / 2)?;
+        let outer = self.seen.replace(vec![false; length]);
+        let fits = self.other_keywords(map, value, at)?;
+        let own = std::mem::replace(&mut self.seen, outer).unwrap_or_default();
+        (0..length).for_each(|position| self.see(position));
+        Ok(fits & (self.is_quiet && !fits || self.unevaluated(rest, value, &own, at)?))
+    }
+
+    /// True if the schema `rest` accepts all properties or items that are not in `seen`.
+    fn unevaluated(&mut self, rest: &'c Value, value: &Value, seen: &[bool], at: &At<'_>) -> Result<bool, Halt> {
         let mut unexpected: Vec<String> = Vec::new();
         let mut more = 0_usize;
-        let mut note = |name: String| if unexpected.len() < 8 { unexpected.push(name) } else { more += 1 };
+        let mut examine = |check: &mut Self, is_seen: bool, name: &dyn ToString, item: &Value| {
+            check.spend(1)?;
+            if !is_seen && !check.quietly(|check| check.inside(rest, item, at))? {
+                if unexpected.len() < MAX_NAMES { unexpected.push(name.to_string()) } else { more += 1 }
+            }
+            Ok::<(), Halt>(())
+        };
         match value {
             Value::Object(object) => {
-                for (name, item) in object {
-                    self.spend(1)?;
-                    if !seen.names.contains(name) && !self.quietly(|check| check.apply(part, item, &at.name(name)))? {
-                        note(name.clone());
-                    }
+                for ((name, item), is_seen) in object.iter().zip(seen) {
+                    examine(self, *is_seen, name, item)?;
                 }
             }
             Value::Array(items) => {
-                for (position, item) in items.iter().enumerate() {
-                    self.spend(1)?;
-                    if !seen.has_item(position) && !self.quietly(|check| check.apply(part, item, at))? {
-                        note(position.to_string());
-                    }
+                for (position, (item, is_seen)) in items.iter().zip(seen).enumerate() {
+                    examine(self, *is_seen, &position, item)?;
                 }
             }
             _ => {}
@@ -73,113 +58,29 @@ impl<'c> Check<'c> {
         self.wrong(at, || not_allowed(what, &names, more))
     }
 
-    /// Adds what the keywords of an accepting schema have evaluated.
-    fn see(&mut self, map: &'c Map<String, Value>, value: &Value, seen: &mut Seen, with_own: bool) -> Result<(), Halt> {
-        self.spend(4 + 2 * map.len())?;
-        if self.levels == MAX_LEVELS {
-            return Err(Halt::TooDeep);
-        }
-        self.levels += 1;
-        match value {
-            Value::Object(object) => self.see_properties(map, object, seen, with_own)?,
-            Value::Array(items) => self.see_items(map, items, seen, with_own)?,
-            _ => {}
-        }
-        for (keyword, argument) in map {
-            if seen.all {
-                break;
-            }
-            match keyword.as_str() {
-                "allOf" | "anyOf" | "oneOf" => {
-                    for part in argument.as_array().into_iter().flatten() {
-                        self.see_part(part, value, seen)?;
-                    }
-                }
-                "if" => {
-                    let holds = self.apply(argument, value, &At::ROOT)?;
-                    if holds {
-                        self.see_part(argument, value, seen)?;
-                    }
-                    if let Some(branch) = map.get(if holds { "then" } else { "else" }) {
-                        self.see_part(branch, value, seen)?;
-                    }
-                }
-                "dependentSchemas" | "dependencies" => {
-                    for (name, part) in argument.as_object().into_iter().flatten() {
-                        if value.get(name).is_some() && !part.is_array() {
-                            self.see_part(part, value, seen)?;
-                        }
-                    }
-                }
-                "$ref" | "$dynamicRef" | "$recursiveRef" => {
-                    if let Some((target, base)) = self.referred(keyword, argument)? {
-                        let key = (address(target), address(value));
-                        self.spend(1 + self.following.len() / 16)?;
-                        if !self.following.contains(&key) {
-                            self.following.push(key);
-                            self.entering(base, |check| check.see_part(target, value, seen))?;
-                            self.following.pop();
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.levels -= 1;
-        Ok(())
-    }
-
-    fn see_part(&mut self, part: &'c Value, value: &Value, seen: &mut Seen) -> Result<(), Halt> {
-        match part.as_object() {
-            Some(map) if self.apply(part, value, &At::ROOT)? => self.see(map, value, seen, true),
-            _ => Ok(()),
+    /// Notes the property or item at a position as evaluated.
+    pub(super) fn see(&mut self, position: usize) {
+        if let Some(seen) = self.seen.as_mut().and_then(|seen| seen.get_mut(position)) {
+            *seen = true;
         }
     }
 
-    fn see_properties(
-        &mut self,
-        map: &'c Map<String, Value>,
-        object: &Map<String, Value>,
-        seen: &mut Seen,
-        with_own: bool,
-    ) -> Result<(), Halt> {
-        if map.contains_key("additionalProperties") || with_own && map.contains_key("unevaluatedProperties") {
-            seen.all = true;
-            return Ok(());
+    /// Applies a schema to the same value. Its evaluations count if it accepts the value.
+    pub(super) fn branch(&mut self, part: &'c Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
+        self.spend(self.seen.as_ref().map_or(0, Vec::len) / 2)?;
+        let before = self.seen.clone();
+        let fits = self.apply(part, value, at)?;
+        if !fits {
+            self.seen = before;
         }
-        for name in object.keys() {
-            self.spend(1 + name.len() / 16)?;
-            if !seen.names.contains(name) && self.is_known(map, name)? {
-                seen.names.insert(name.clone());
-            }
-        }
-        Ok(())
+        Ok(fits)
     }
 
-    fn see_items(
-        &mut self,
-        map: &'c Map<String, Value>,
-        items: &[Value],
-        seen: &mut Seen,
-        with_own: bool,
-    ) -> Result<(), Halt> {
-        let is_new = self.draft >= Draft::Draft202012;
-        let listed = |keyword: &str| map.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
-        seen.below = seen.below.max(listed(if is_new { "prefixItems" } else { "items" }));
-        let rest = map.get("items").is_some_and(|rest| !rest.is_array());
-        let is_listed = map.get("items").is_some_and(Value::is_array);
-        let additional = !is_new && is_listed && map.contains_key("additionalItems");
-        if rest || additional || with_own && map.contains_key("unevaluatedItems") {
-            seen.all = true;
-            return Ok(());
-        }
-        if is_new && let Some(part) = map.get("contains") {
-            for (position, item) in items.iter().enumerate() {
-                if !seen.has_item(position) && self.apply(part, item, &At::ROOT)? {
-                    seen.positions.insert(position);
-                }
-            }
-        }
-        Ok(())
+    /// Applies a schema to a property or item, or to a value whose evaluations do not count.
+    pub(super) fn inside(&mut self, part: &'c Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
+        let outer = self.seen.take();
+        let fits = self.apply(part, value, at);
+        self.seen = outer;
+        fits
     }
 }

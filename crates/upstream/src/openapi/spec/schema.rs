@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
+use stubgen::KeywordForm;
 
 use super::Problem;
 use super::body::is_binary;
@@ -16,54 +17,6 @@ use base::meter::Meter;
 const MAX_LEVELS: usize = 100;
 /// Bytes that a part counts for beside its text.
 const PART: usize = 8;
-
-/// Keywords whose value is taken over as it is.
-const PLAIN: &[&str] = &[
-    "type",
-    "format",
-    "title",
-    "description",
-    "default",
-    "const",
-    "enum",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "required",
-    "contentEncoding",
-    "contentMediaType",
-    "deprecated",
-    "dependentRequired",
-    "minContains",
-    "maxContains",
-];
-/// Keywords whose value is a schema.
-const ONE: &[&str] = &[
-    "items",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-/// Keywords whose value is a list of schemas.
-const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas.
-const NAMED: &[&str] = &["properties", "patternProperties", "dependentSchemas"];
 
 /// The side that a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,21 +130,21 @@ impl<'r> Schemas<'r> {
 
     /// The value of one keyword; `None` leaves it out.
     fn keyword(&mut self, file: usize, key: &str, value: &Value, level: usize) -> Result<Option<Value>, Problem> {
-        let plain = PLAIN.contains(&key) && !(key == "default" && self.side == Side::Output);
-        if plain {
+        let form = KeywordForm::latest(key).filter(|_| !matches!(key, "$defs" | "definitions" | "contentSchema"));
+        if is_plain(key, form) && !(key == "default" && self.side == Side::Output) {
             let is_kept = self.take(key.len() + PART + json::written(value))?;
             return Ok(is_kept.then(|| value.clone()));
         }
         if !self.take(key.len())? {
             return Ok(None);
         }
-        Ok(match value {
-            Value::Object(_) | Value::Bool(_) if ONE.contains(&key) => Some(self.at(file, value, level + 1)?),
-            Value::Array(list) if LIST.contains(&key) => {
+        Ok(match (form, value) {
+            (Some(KeywordForm::Schema), Value::Object(_) | Value::Bool(_)) => Some(self.at(file, value, level + 1)?),
+            (Some(KeywordForm::Schemas), Value::Array(list)) => {
                 let list = list.iter().map(|schema| self.at(file, schema, level + 2));
                 Some(Value::Array(list.collect::<Result<_, _>>()?))
             }
-            Value::Object(named) if NAMED.contains(&key) => {
+            (Some(KeywordForm::Named), Value::Object(named)) => {
                 let mut made = Map::new();
                 for (name, schema) in named {
                     if key == "properties" && self.is_other_side(schema) {
@@ -248,6 +201,12 @@ impl<'r> Schemas<'r> {
         self.waiting.push_back((place, name.clone()));
         Ok(name)
     }
+}
+
+/// True for a keyword whose value is taken over as it is.
+fn is_plain(key: &str, form: Option<KeywordForm>) -> bool {
+    let is_left_out = key.starts_with('$') || matches!(key, "examples" | "readOnly" | "writeOnly");
+    matches!(key, "const" | "default") || !is_left_out && form.is_some_and(|form| !form.has_schemas())
 }
 
 /// Bytes as scripts give them.

@@ -5,7 +5,6 @@ mod names;
 
 use std::collections::{HashMap, HashSet};
 
-use starlark::syntax::AstModule;
 use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause,
     Parameter, Stmt,
@@ -15,6 +14,7 @@ use wire::{How, Language, Outline, Place, Used};
 use super::{Draft, Flow, Origin};
 
 use crate::explain::of_name;
+use crate::starlark::{Places, Script};
 
 type Def = DefP<AstNoPayload>;
 
@@ -22,9 +22,9 @@ type Def = DefP<AstNoPayload>;
 const FORGE: &str = "forge";
 
 /// Reads the calls of a script.
-pub(in crate::check) fn outline(ast: &AstModule, code: &str) -> Outline {
+pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
     let mut reader = Reader {
-        ast,
+        places: &script.places,
         draft: Draft::new(code),
         calls: HashMap::new(),
         scopes: vec![Scope::default()],
@@ -34,7 +34,7 @@ pub(in crate::check) fn outline(ast: &AstModule, code: &str) -> Outline {
         has_left: false,
         room: code.len() * 2,
     };
-    let top = ast.statement();
+    let top = script.ast.statement();
     reader.declare(top);
     reader.statement(top);
     // The engine calls `main` where the script does not.
@@ -61,7 +61,7 @@ struct Scope<'c> {
 }
 
 struct Reader<'c> {
-    ast: &'c AstModule,
+    places: &'c Places,
     draft: Draft,
     /// Numbers of calls by their place in the code.
     calls: HashMap<(u32, u32), usize>,
@@ -88,9 +88,7 @@ impl<'c> Reader<'c> {
     }
 
     fn place(&self, expression: &AstExpr) -> Place {
-        let begin = self.ast.file_span(expression.span).resolve_span().begin;
-        let from_one = |zero_based: usize| u32::try_from(zero_based + 1).unwrap_or(u32::MAX);
-        (from_one(begin.line), from_one(begin.column))
+        self.places.place(expression.span)
     }
 
     fn statement(&mut self, statement: &'c AstStmt) {

@@ -1,0 +1,142 @@
+//! Built-in functions and modules of Python that Starlark lacks, with the bounds of the others.
+
+use std::num::NonZeroU8;
+
+use num_bigint::BigInt;
+use starlark::environment::GlobalsBuilder;
+use starlark::eval::Evaluator;
+use starlark::starlark_module;
+use starlark::values::float::UnpackFloat;
+use starlark::values::list::AllocList;
+use starlark::values::none::NoneType;
+use starlark::values::range::Range;
+use starlark::values::tuple::{TupleRef, UnpackTuple};
+use starlark::values::{UnpackValue as _, Value};
+use wire::Op;
+
+use super::format::format as format_value;
+use super::session::Session;
+
+/// Integers below it are their doubles.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The functions, and the modules under the names that an `import` gives another one.
+pub(super) fn python(builder: &mut GlobalsBuilder) {
+    functions(builder);
+    builder.set("__name__", "__main__");
+    builder.namespace("__time", |builder| {
+        time(builder);
+        waiting(builder);
+    });
+    builder.namespace("__asyncio", |builder| {
+        asyncio(builder);
+        waiting(builder);
+    });
+}
+
+#[starlark_module]
+fn functions(builder: &mut GlobalsBuilder) {
+    /// What an endless loop goes over.
+    fn __forever() -> anyhow::Result<Range> {
+        Ok(Range::new(0, i32::MAX, NonZeroU8::MIN.into()))
+    }
+
+    fn format<'v>(
+        value: Value<'v>,
+        #[starlark(default = "")] spec: &str,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<String> {
+        format_value(value, spec, Session::of(eval)?.heap_bytes() / 2)
+    }
+
+    fn sum<'v>(
+        #[starlark(require = pos)] items: Value<'v>,
+        start: Option<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        let mut total = start.unwrap_or_else(|| heap.alloc(0));
+        for item in items.iterate(heap)? {
+            Session::of(eval)?.check(heap)?;
+            total = total.add(item, heap)?;
+        }
+        Ok(total)
+    }
+
+    /// The first item, else the other value.
+    fn next<'v>(
+        #[starlark(require = pos)] items: Value<'v>,
+        #[starlark(require = pos)] default: Option<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let first = items.iterate(eval.heap())?.next().or(default);
+        Ok(first.ok_or_else(|| anyhow::anyhow!("the first of an empty iterable"))?)
+    }
+
+    /// Halves go to the even neighbour, as in Python.
+    fn round<'v>(
+        #[starlark(require = pos)] number: Value<'v>,
+        ndigits: Option<i32>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<Value<'v>> {
+        let heap = eval.heap();
+        let Some(UnpackFloat(float)) = UnpackFloat::unpack_value(number).ok().flatten() else {
+            anyhow::bail!("round takes a number, not a {}", number.get_type());
+        };
+        let (is_whole, digits) = (number.get_type() == "int", ndigits.unwrap_or(0).min(300));
+        let decimals = usize::try_from(digits).unwrap_or(0);
+        let rounded = match digits {
+            0.. if is_whole => return Ok(number),
+            0.. => format!("{float:.decimals$}").parse()?,
+            _ if is_whole && float.abs() >= EXACT => anyhow::bail!("{number} is too large to round"),
+            ..-308 => 0.0,
+            _ => (float / 10_f64.powi(-digits)).round_ties_even() * 10_f64.powi(-digits),
+        };
+        if !is_whole && ndigits.is_some() {
+            return Ok(heap.alloc(rounded));
+        }
+        Ok(heap.alloc(format!("{rounded:.0}").parse::<BigInt>()?))
+    }
+
+    /// True if the value is of this type, or of one of them.
+    fn isinstance<'v>(value: Value<'v>, kind: Value<'v>) -> anyhow::Result<bool> {
+        let kinds = TupleRef::from_value(kind).map_or(vec![kind], |kinds| kinds.content().to_vec());
+        Ok(kinds.into_iter().any(|kind| match (kind.to_str().as_str(), value.get_type()) {
+            ("str", "string") | ("int", "bool") | ("float", "number") | ("list", "outcomes") => true,
+            (kind, of) => kind == of,
+        }))
+    }
+}
+
+#[starlark_module]
+fn time(builder: &mut GlobalsBuilder) {
+    /// Seconds since 1970 by the clock of the run, which moves with the answers of calls.
+    fn time<'v>(eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "exact for the next 280,000 years")]
+        let now = Session::of(eval)?.now_ms() as f64;
+        Ok(now / 1000.0)
+    }
+}
+
+#[starlark_module]
+fn waiting(builder: &mut GlobalsBuilder) {
+    fn sleep<'v>(seconds: UnpackFloat, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<NoneType> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let ms = (seconds.0 * 1000.0) as u32;
+        Session::of(eval)?.ask(Op::Sleep { ms }, eval.heap())?;
+        Ok(NoneType)
+    }
+}
+
+#[starlark_module]
+fn asyncio(builder: &mut GlobalsBuilder) {
+    /// The value itself: a call has waited for its answer.
+    fn run<'v>(value: Value<'v>) -> anyhow::Result<Value<'v>> {
+        Ok(value)
+    }
+
+    /// The values: each call has waited for its answer.
+    fn gather<'v>(#[starlark(args)] values: UnpackTuple<Value<'v>>) -> anyhow::Result<AllocList<Vec<Value<'v>>>> {
+        Ok(AllocList(values.items))
+    }
+}

@@ -1,0 +1,116 @@
+//! Formats of Python: `f"{x:>10,.2f}"`.
+
+use num_bigint::BigInt;
+use starlark::values::float::UnpackFloat;
+use starlark::values::{UnpackValue as _, Value};
+
+use super::convert::integer;
+
+/// Longest width or precision, in digits.
+const MAX_DIGITS: usize = 9;
+/// Most decimals: a double has no more.
+const MAX_PRECISION: usize = 1100;
+
+/// `[[fill]align][sign][0][width][,][.precision][type]` by its parts.
+struct Spec<'s> {
+    fill: char,
+    align: Option<char>,
+    sign: &'s str,
+    width: usize,
+    group: &'s str,
+    precision: Option<usize>,
+    kind: &'s str,
+}
+
+impl<'s> Spec<'s> {
+    fn parse(format: &'s str) -> Option<Self> {
+        let is_align = |c: char| "<>^=".contains(c);
+        let fill = format.chars().next().filter(|_| format.chars().nth(1).is_some_and(is_align));
+        let rest = &format[fill.map_or(0, char::len_utf8)..];
+        let (align, rest) = rest.split_at(rest.len() - rest.trim_start_matches(is_align).len());
+        let (sign, rest) = split(rest, |c| "+- ".contains(c));
+        let zero = rest.starts_with('0').then_some('0');
+        let (width, rest) = split(rest, |c| c.is_ascii_digit());
+        let (group, rest) = split(rest, |c| matches!(c, ',' | '_'));
+        let (precision, kind) = match rest.strip_prefix('.') {
+            Some(rest) => split(rest, |c| c.is_ascii_digit()),
+            None => ("", rest),
+        };
+        let is_known = kind.is_empty() || kind.len() == 1 && "sdoxXbf%".contains(kind);
+        let is_short = align.len() < 2 && sign.len() < 2 && group.len() < 2;
+        (is_known && is_short && width.len().max(precision.len()) <= MAX_DIGITS).then(|| Self {
+            fill: fill.or(zero).unwrap_or(' '),
+            align: align.chars().next().or(zero.map(|_| '=')),
+            sign: sign.trim_matches('-'),
+            width: width.parse().unwrap_or(0),
+            group,
+            precision: precision.parse().ok(),
+            kind,
+        })
+    }
+}
+
+fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()))
+}
+
+/// A value by a format, as a text of at most `max_bytes`.
+pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow::Result<String> {
+    let Some(spec) = Spec::parse(format) else { anyhow::bail!("unknown format `{format}`") };
+    if spec.precision.is_some_and(|precision| precision > MAX_PRECISION) {
+        anyhow::bail!("a precision over the limit of {MAX_PRECISION}");
+    }
+    if spec.width.saturating_mul(spec.fill.len_utf8()) > max_bytes {
+        anyhow::bail!("a text of {} characters is over the heap limit of {max_bytes} bytes", spec.width);
+    }
+    let (sign, text, align) = match value.unpack_str() {
+        Some(text) if matches!(spec.kind, "s" | "") => {
+            ("", text.chars().take(spec.precision.unwrap_or(usize::MAX)).collect(), '<')
+        }
+        _ if format.is_empty() => ("", value.to_str(), '<'),
+        _ => number(value, &spec)?,
+    };
+    let missing = spec.width.saturating_sub(sign.len() + text.chars().count());
+    let (left, inner) = match spec.align.unwrap_or(align) {
+        '<' => (0, 0),
+        '^' => (missing / 2, 0),
+        '=' => (0, missing),
+        _ => (missing, 0),
+    };
+    let fill = |count: usize| spec.fill.to_string().repeat(count);
+    Ok(format!("{}{sign}{}{text}{}", fill(left), fill(inner), fill(missing - left - inner)))
+}
+
+/// Sign and digits of a number.
+fn number<'s>(value: Value<'_>, spec: &Spec<'s>) -> anyhow::Result<(&'s str, String, char)> {
+    let whole = BigInt::unpack_value(value).ok().flatten().or(value.unpack_bool().map(BigInt::from));
+    let text = match (spec.kind, whole) {
+        ("" | "d", Some(_)) if value.unpack_bool().is_none() => integer(value)?,
+        ("" | "d", Some(whole)) => whole.to_string(),
+        ("x", Some(whole)) => whole.to_str_radix(16),
+        ("X", Some(whole)) => whole.to_str_radix(16).to_uppercase(),
+        ("o", Some(whole)) => whole.to_str_radix(8),
+        ("b", Some(whole)) => whole.to_str_radix(2),
+        (kind @ ("" | "f" | "%"), _)
+            if let Some(UnpackFloat(float)) = UnpackFloat::unpack_value(value).ok().flatten() =>
+        {
+            let precision = spec.precision.unwrap_or(6);
+            match kind {
+                "" if spec.precision.is_none() => value.to_str(),
+                "" => anyhow::bail!("a precision needs a type, as in `.2f`"),
+                "%" => format!("{:.precision$}%", float * 100.0),
+                _ => format!("{float:.precision$}"),
+            }
+        }
+        _ => anyhow::bail!("a {} has no format of type `{}`", value.get_type(), spec.kind),
+    };
+    let (sign, digits) = text.strip_prefix('-').map_or((spec.sign, text.as_str()), |digits| ("-", digits));
+    let (whole, rest) = split(digits, |c| c.is_ascii_digit());
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        let is_begin = index > 0 && (whole.len() - index).is_multiple_of(3);
+        grouped.push_str(if is_begin { spec.group } else { "" });
+        grouped.push(digit);
+    }
+    Ok((sign, grouped + rest, '>'))
+}
