@@ -169,7 +169,7 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
     (
         "javascript",
         "async ({ id = 1, text = 'a\\u202e\\n' }) => (await tickets.get_ticket({ id })).title",
-        "id: integer = 1, text: string = \"a\\u{202e}\\n\"",
+        "id: number = 1, text: string = \"a\\u{202e}\\n\"",
     ),
 ];
 

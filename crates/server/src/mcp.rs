@@ -158,6 +158,13 @@ impl SessionHandler {
         self.session.met(base::text::head(&format!("{} {}", client.name, client.version), 200).to_owned());
     }
 
+    /// Has labels accumulate over the session of a client that calls servers' tools itself.
+    fn hold_labels(&self) {
+        if self.shown().own != Own::None {
+            self.session.accumulate();
+        }
+    }
+
     /// A snapshot for one request of `caller`.
     fn execution_context(&self, caller: Arc<dyn Caller>) -> ExecutionContext {
         ExecutionContext { caller: Some(caller), ..self.context() }
@@ -165,9 +172,7 @@ impl SessionHandler {
 
     /// The same, of a request that asks its client nothing.
     fn context(&self) -> ExecutionContext {
-        if self.shown().own != Own::None {
-            self.session.accumulate();
-        }
+        self.hold_labels();
         self.gateway.execution_context(&self.session)
     }
 }

@@ -97,12 +97,10 @@ impl Run {
                 match line {
                     Line::Begun(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                     Line::Sent(sent) => {
-                        run.calls += 1;
                         open.insert(sent.op, run.ledger.len());
                         run.ledger.push(sent_call(sent));
                     }
                     Line::Answered(answered) => {
-                        run.calls += usize::from(answered.from.is_some());
                         note_answer(&mut run.ledger, open.remove(&answered.op), &answered);
                         run.labels.extend(answered.labels);
                     }
@@ -115,6 +113,7 @@ impl Run {
                     }
                 }
             }
+            run.calls = run.ledger.len();
             run.room = reader.into_room();
             Ok(run)
         })
@@ -246,7 +245,7 @@ impl Run {
 
 /// A call that went out, as its journal has it, without an answer.
 fn sent_call(sent: Sent) -> CallRecord {
-    let asked = asked_tool(sent.ask.as_ref());
+    let asked = asked_call(sent.ask.as_ref());
     let (server, tool, args) = asked.unwrap_or_else(|| (sent.server, sent.tool, String::new()));
     let (call, is_write, outcome) = (sent.op, !sent.reads, Outcome::Running);
     CallRecord { call, server, tool, args, sent: true, is_write, outcome, ..CallRecord::default() }
@@ -260,15 +259,17 @@ fn note_answer(ledger: &mut Vec<CallRecord>, sent: Option<usize>, answered: &Ans
     };
     if let Some(sent) = sent.and_then(|place| ledger.get_mut(place)) {
         sent.outcome = outcome;
-    } else if let Some((server, tool, args)) = asked_tool(answered.ask.as_ref()) {
+    } else if let Some((server, tool, args)) = asked_call(answered.ask.as_ref()) {
         ledger.push(CallRecord { call: answered.op, server, tool, args, outcome, ..CallRecord::default() });
     }
 }
 
-/// Server, tool and arguments of a request, as the script wrote them.
-fn asked_tool(ask: Option<&Json>) -> Option<(String, String, String)> {
+/// Server, tool (or what is read) and arguments of a call, as the script wrote them.
+fn asked_call(ask: Option<&Json>) -> Option<(String, String, String)> {
     match serde_json::from_str(ask?.get()).ok()? {
         Op::Tool { server, tool, args } => Some((server, tool, calls::preview(args.get()))),
+        Op::ReadResource { server, uri } => Some((server, uri, String::new())),
+        Op::Prompt { server, name, args } => Some((server, name, calls::preview(args.get()))),
         _ => None,
     }
 }

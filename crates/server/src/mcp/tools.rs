@@ -97,6 +97,7 @@ impl SessionHandler {
     async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
         let LsArgs { path, depth } = parse("ls", args)?;
         self.gateway.usable_since_start(GRACE).await;
+        self.hold_labels();
         text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth).await)
     }
 

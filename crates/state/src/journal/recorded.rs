@@ -52,10 +52,11 @@ pub struct Given {
 }
 
 impl Operation {
-    /// True for a call that went out, or that an earlier run has answered.
+    /// True for a call of a tool, resource or prompt, be it refused.
     #[must_use]
     pub fn is_call(&self) -> bool {
-        self.sent.is_some() || self.given.as_ref().is_some_and(|given| given.from.is_some())
+        let asks = |op: &Op| matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. });
+        self.sent.is_some() || self.op.as_ref().is_some_and(asks)
     }
 
     /// True for a call that may be done or not, of a run that has ended.
