@@ -76,7 +76,13 @@ fn row(engine: Engine, samples: usize) -> String {
 
 fn warm_run(worker: &mut Worker, script: &str) -> Duration {
     std::thread::sleep(PAUSE);
-    worker.run(script, LIMITS).took
+    timed(worker, script)
+}
+
+fn timed(worker: &mut Worker, script: &str) -> Duration {
+    let started = Instant::now();
+    worker.run(script, LIMITS);
+    started.elapsed()
 }
 
 fn median(samples: impl Iterator<Item = Duration>) -> Duration {

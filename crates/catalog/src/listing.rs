@@ -195,7 +195,7 @@ impl Catalog {
             let all: Vec<&stubgen::ToolStub> = stubs.tools.iter().collect();
             let has_signatures = entry.layout == Layout::Small && indent.is_empty();
             if let Some(signed) = if has_signatures { signatures(entry, &all) } else { None } {
-                lines.extend(signed.into_iter());
+                lines.extend(signed);
                 return Ok(());
             }
             let names: Vec<&str> = stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();

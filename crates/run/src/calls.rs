@@ -1,5 +1,6 @@
 //! Calls of a run as an answer tells them: counted, and those listed that may have written or failed.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::parts::{Part, fit_text};
@@ -93,32 +94,39 @@ pub(crate) fn dry(calls: &[CallRecord]) -> Vec<String> {
     })
 }
 
-/// One line for calls of one tool that are alike: `2. shop.get_product({"id":"p00"}) ×33 → ok`, by the number and the
+/// Calls of one tool that are alike.
+struct Group<'a> {
+    first: &'a CallRecord,
+    /// Number of the first.
+    number: usize,
+    /// True if they have the same arguments.
+    are_same: bool,
+    became: String,
+    count: usize,
+}
+
+/// One line for calls of one tool that are alike: `2. shop.get_product({"id":"p00"}, …) ×33 → ok`, by the number and the
 /// arguments of the first. Those are alike whose `likeness` is: the arguments, where they count, and what became of it.
 fn grouped<'a>(
     calls: impl Iterator<Item = (&'a CallRecord, usize)>,
     likeness: impl Fn(&'a CallRecord) -> (Option<&'a str>, String),
 ) -> Vec<String> {
-    let mut groups: Vec<(&CallRecord, usize, Option<&str>, String, usize)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for (call, number) in calls {
-        let (args, became) = likeness(call);
-        let place = *places.entry((&call.server, &call.tool, args, became.clone())).or_insert_with(|| {
-            groups.push((call, number, args, became, 0));
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut places = HashMap::new();
+    for (first, number) in calls {
+        let (args, became) = likeness(first);
+        let place = *places.entry((&first.server, &first.tool, args, became.clone())).or_insert_with(|| {
+            groups.push(Group { first, number, are_same: args.is_some(), became, count: 0 });
             groups.len() - 1
         });
-        groups[place].4 += 1;
+        groups[place].count += 1;
     }
-    let line = |(call, number, args, became, count): (&CallRecord, usize, Option<&str>, String, usize)| {
-        let CallRecord { server, tool, args: first, .. } = call;
-        let (others, times) = match count {
-            1 => ("", String::new()),
-            _ if args.is_none() => (", …", format!(" ×{count}")),
-            _ => ("", format!(" ×{count}")),
-        };
+    let line = |Group { first, number, are_same, became, count }: Group<'_>| {
+        let times = if count > 1 { format!(" ×{count}") } else { String::new() };
+        let others = if count > 1 && !are_same { ", …" } else { "" };
         // A script may have names from anywhere: none passes for a line of the gateway.
-        let [server, tool] = [server, tool].map(|name| people::line(&brief(name)).into_owned());
-        format!("{number}. {server}.{tool}({first}{others}){times} → {became}")
+        let [server, tool] = [&first.server, &first.tool].map(|name| people::line(&brief(name)).into_owned());
+        format!("{number}. {server}.{tool}({}{others}){times} → {became}", first.args)
     };
     groups.into_iter().map(line).collect()
 }

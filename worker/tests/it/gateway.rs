@@ -1,5 +1,9 @@
 //! The gateway's end of a worker, with a small sample server.
 
+// Benchmarks include this file by its path.
+#[path = "shop.rs"]
+mod shop;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -351,7 +355,7 @@ fn sample_tool(server: &str, tool: &str, args: &RawValue) -> (u64, Outcome) {
         "fail" => (0, Outcome::Err(error(ErrorCode::ToolError, "the tool said no", Some(json!({"detail": [1, 2]}))))),
         name => {
             let args = serde_json::from_str(args.get()).unwrap_or_default();
-            let outcome = match crate::python::answer(name, &args) {
+            let outcome = match shop::answer(name, &args) {
                 Some(Ok(value)) => ok(value),
                 Some(Err(message)) => Outcome::Err(error(ErrorCode::ToolError, &message, None)),
                 None => Outcome::Err(error(ErrorCode::ToolNotFound, &format!("no tool {tool} on {server}"), None)),
