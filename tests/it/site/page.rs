@@ -235,7 +235,7 @@ fn steps(text: &str) -> Vec<Step> {
 /// A pattern for an output, with the identifiers in it.
 fn pattern(shown: &str) -> (Regex, Vec<String>) {
     const VARIES: [(&str, &str); 7] = [
-        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"),
+        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
         (r"\b\d{8}T\d{6}Z", r"\d{8}T\d{6}Z"),
         (r"\b\d+(?:\.\d+)? m?s\b", r"\d+(?:\.\d+)? m?s"),
         (r"column \d+", r"column \d+"),
