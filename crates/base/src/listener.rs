@@ -45,7 +45,7 @@ pub struct Bounds {
     pub head: usize,
     /// Most headers of a request.
     pub headers: usize,
-    /// True for one request of a connection, within [`ONCE`].
+    /// True for one request of a connection, within a few seconds.
     pub once: bool,
 }
 
