@@ -146,10 +146,12 @@ impl Setup {
                 turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
             },
             scripts: Scripts::default(),
-            runs: Runs::default(),
+            runs: Runs {
+                answers: parts::Answers { findings: false, ..parts::Answers::of(&self.config) },
+                ..Runs::default()
+            },
             live: None,
             records: Records { audit: Arc::clone(&self.audit), board: Arc::default(), telemetry: Telemetry::default() },
-            answers: parts::Answers { findings: false, ..parts::Answers::of(&self.config) },
         };
         Broker::of_request(Arc::new(context), "bench")
     }

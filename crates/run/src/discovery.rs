@@ -141,7 +141,7 @@ impl Discovery<'_> {
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let unseen = self.unseen(&asked, &hidden).await?;
         let lowered = self.lowered.clone();
-        // A script reads by itself.
+        // A script gets the text itself: it can search it.
         let budget = self.sight.is_none().then_some(self.runs.answers.result_tokens * BYTES_PER_TOKEN);
         let find = move |meter: &Meter| {
             let (hidden, unseen, lowered) = (&hidden, &unseen, lowered.as_deref());

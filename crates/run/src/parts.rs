@@ -28,7 +28,7 @@ const MAX_KEY: usize = 100;
 /// The key under which `serde_json` passes a number that is no short integer. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// How agents are answered.
+/// Settings of answers to agents.
 #[derive(Debug, Clone, Copy)]
 pub struct Answers {
     /// Redaction of values, errors and files.

@@ -687,7 +687,6 @@ impl Gateway {
                 board: Arc::clone(&self.board),
                 telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
             },
-            answers: Answers::of(config),
         }
     }
 }

@@ -17,6 +17,7 @@ use config::Limits;
 use redact::Surface;
 use run::broker::ExecutionContext;
 use run::parts::Answers;
+use run::runs::Runs;
 use run::scripts::{self, Saved, Wanted, is_script_name};
 
 #[derive(Args)]
@@ -65,8 +66,8 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), returns: None };
     let context = nowhere(&offline(global, Limits::default())?);
     let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
-    let context =
-        ExecutionContext { limits, answers: Answers { redaction: config.redaction, ..context.answers }, ..context };
+    let answers = Answers { redaction: config.redaction, ..context.runs.answers };
+    let context = ExecutionContext { limits, runs: Runs { answers, ..context.runs }, ..context };
     let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
         error.hint.get_or_insert_with(|| "give --keep, or write the function by hand".to_owned());
         if error.code == ErrorCode::InvalidArgs { Failure::of_usage(error) } else { error.into() }

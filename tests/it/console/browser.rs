@@ -229,7 +229,7 @@ impl Seeded {
     }
 }
 
-/// How lines of TAP begin that name a test, or what failed after one.
+/// Beginnings of the lines of TAP that name a test, or a failure after one.
 const TOLD: [&str; 4] = ["ok ", "not ok ", "# Error", "# Warning"];
 
 #[tokio::test(flavor = "multi_thread")]

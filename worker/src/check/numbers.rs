@@ -6,10 +6,7 @@ use serde_json::{Number, Value};
 use starlark::syntax::ast::{AstExpr, AstLiteral, Expr};
 use wire::json::is_held;
 
-use crate::starlark::{Places, Script};
-
-/// Integers below it are their doubles.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+use crate::starlark::{EXACT, Places, Script};
 
 /// Places of the literals that a double does not hold, as byte offsets.
 pub(super) fn of_javascript(program: &Program<'_>) -> Vec<(u32, u32)> {

@@ -14,11 +14,9 @@ use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{UnpackValue as _, Value};
 use wire::Op;
 
+use super::EXACT;
 use super::format::format as format_value;
 use super::session::Session;
-
-/// Integers below it are their doubles.
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The functions, and the modules under the names that an `import` gives another one.
 pub(super) fn python(builder: &mut GlobalsBuilder) {
@@ -36,7 +34,7 @@ pub(super) fn python(builder: &mut GlobalsBuilder) {
 
 #[starlark_module]
 fn functions(builder: &mut GlobalsBuilder) {
-    /// What an endless loop goes over.
+    /// The range of an endless loop.
     fn __forever() -> anyhow::Result<Range> {
         Ok(Range::new(0, i32::MAX, NonZeroU8::MIN.into()))
     }

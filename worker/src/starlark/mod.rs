@@ -35,6 +35,8 @@ use crate::watchdog::Interrupt;
 
 /// Version of the dependency, which has no function for it.
 const VERSION: &str = "0.14";
+/// Integers below it are their doubles.
+pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Most nested calls of Starlark functions.
 const CALL_DEPTH: usize = 200;
 

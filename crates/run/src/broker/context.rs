@@ -8,7 +8,6 @@ use wire::{Language, Server};
 
 use super::{Approver, Board, Rules, RulesNow, Validators, arguments};
 use crate::approvals::Approvals;
-use crate::parts::Answers;
 use crate::proposals::Proposals;
 use crate::router::Router;
 use crate::runs::{Live, Runs};
@@ -45,18 +44,16 @@ pub struct ExecutionContext {
     pub policy: Policy,
     /// Rate limits and budgets.
     pub spending: Arc<Spending>,
-    /// Where scripts run.
+    /// Workers that run its scripts, and its turn for one.
     pub workers: Workers,
     /// Scripts that are tools.
     pub scripts: Scripts,
-    /// Runs of its client, and their journals.
+    /// Runs of its client, their journals, and settings of answers.
     pub runs: Runs,
     /// Its own place among the runs in the background, if it goes on there.
     pub live: Option<Arc<Live>>,
-    /// Where it is put on record.
+    /// Audit log, board, metrics and traces.
     pub records: Records,
-    /// How it is answered.
-    pub answers: Answers,
 }
 
 /// Policy of one execution: a call must be allowed by the rules that it began with, and by those in force.

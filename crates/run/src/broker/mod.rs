@@ -173,7 +173,7 @@ impl Broker {
     /// stash are dropped.
     #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
-        let placeholders = Placeholders::new(context.answers.placeholders, || Mentions::of(code));
+        let placeholders = Placeholders::new(context.runs.answers.placeholders, || Mentions::of(code));
         let subject = Subject::script(language, code, is_dry);
         Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language))
     }
@@ -182,7 +182,7 @@ impl Broker {
     /// arguments.
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
-        let placeholders = Placeholders::new(context.answers.placeholders, Mentions::default);
+        let placeholders = Placeholders::new(context.runs.answers.placeholders, Mentions::default);
         Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None)
     }
 

@@ -60,7 +60,7 @@ impl Host for Broker {
 
     fn reported(&self, text: &str) {
         let Some(caller) = &self.context.caller else { return };
-        let surface = Surface::Output(self.context.answers.redaction);
+        let surface = Surface::Output(self.context.runs.answers.redaction);
         let message = redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
         // A run below `/runs` has the labels of its own script.
         if self.scope.is_some() {

@@ -163,7 +163,7 @@ impl ExecutionContext {
                     code: request.code.clone(),
                     seed: seed.random.clone(),
                     now_ms: seed.now_ms,
-                    placeholders: self.answers.placeholders,
+                    placeholders: self.runs.answers.placeholders,
                     servers: self.namespaces(),
                     limits: Some(self.run_limits(past.as_ref().map_or(0, Past::calls))),
                 };

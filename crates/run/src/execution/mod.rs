@@ -173,7 +173,7 @@ impl ExecutionContext {
         request: &'static str,
         ask: impl AsyncFnOnce(&Broker) -> base::error::Result<T>,
     ) -> base::error::Result<T> {
-        let redaction = self.answers.redaction;
+        let redaction = self.runs.answers.redaction;
         let broker = Arc::new(Broker::of_request(Arc::new(self), request));
         let audit = Audit::begin(Arc::clone(&broker));
         let answer = tokio::select! {
@@ -353,13 +353,13 @@ impl ExecutionContext {
         let (engine, stats, output) = match report {
             Some(report) => {
                 let output = captured(report.output);
-                (report.engine, report.stats, output.redacted(redaction(Surface::Output(self.answers.redaction))))
+                (report.engine, report.stats, output.redacted(redaction(Surface::Output(self.runs.answers.redaction))))
             }
             None => (None, Stats::default(), String::new()),
         };
         let (value, error) = match result {
             Ok(value) => (Some(value), None),
-            Err(failed) => (None, Some(failed.redacted(redaction(Surface::Output(self.answers.redaction))))),
+            Err(failed) => (None, Some(failed.redacted(redaction(Surface::Output(self.runs.answers.redaction))))),
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
@@ -370,7 +370,7 @@ impl ExecutionContext {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
-        let shown = redaction(Surface::Answer(self.answers.redaction));
+        let shown = redaction(Surface::Answer(self.runs.answers.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         let value = changed.or(value).map(|value| clean(value, shown));
         let shown_text = value.as_ref().map_or("", |value| value.get());
@@ -410,7 +410,7 @@ impl ExecutionContext {
 
     /// Notes text that may be meant for the model in what a run with calls returned and printed.
     fn finding_note(&self, calls: &[CallRecord], texts: [&str; 2]) -> Option<String> {
-        if !self.answers.findings || calls.is_empty() {
+        if !self.runs.answers.findings || calls.is_empty() {
             return None;
         }
         let examined = || texts.map(|text| Findings::of_text(&Item::Answer, text));

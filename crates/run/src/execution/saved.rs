@@ -33,7 +33,7 @@ impl ExecutionContext {
         let value = value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
         wanted.returns = value.map(|value| Shape::of(&value, &Given::default()).schema());
         let saved = self.as_function(head.language, &head.code, &wanted).await?;
-        let export = Export::of(recorded, tools, self.answers.redaction)?;
+        let export = Export::of(recorded, tools, self.runs.answers.redaction)?;
         let mut before = export.play(self, &head.code, None).await?;
         let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
         let cassette = export.play(self, &saved.code, no_args).await?;

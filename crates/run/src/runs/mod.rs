@@ -114,7 +114,7 @@ pub struct Runs {
     pub journals: Option<Arc<Journals>>,
     /// The client.
     pub client: Arc<str>,
-    /// How what is read is answered.
+    /// Settings of answers.
     pub answers: Answers,
 }
 
@@ -249,7 +249,8 @@ impl Runs {
     /// run that goes on, lines of output that were `seen` are left out.
     pub async fn text(&self, run: &Run, session: &Session, has_state: bool, seen: Option<usize>) -> String {
         let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
-        let (size, mut stored) = (run.value.as_ref().map_or(0, |value| value.get().len()), 0);
+        let size = run.output.len() + run.value.as_ref().map_or(0, |value| value.get().len());
+        let mut stored = 0;
         for part in task::work_on(size, || run.parts(self.answers.result_tokens, seen)) {
             match part {
                 Part::Text(part) => text.push_str(&part),
