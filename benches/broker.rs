@@ -22,6 +22,7 @@ use forgefs::run::parts;
 use forgefs::run::router::{Route, Router};
 use forgefs::run::runs::Runs;
 use forgefs::run::sandbox::{Host as _, Pool, PoolOptions, Turn};
+use forgefs::run::searching::Searching;
 use forgefs::run::session::Session;
 use forgefs::run::telemetry::Telemetry;
 use forgefs::state::audit;
@@ -150,6 +151,7 @@ impl Setup {
                 answers: parts::Answers { findings: false, ..parts::Answers::of(&self.config) },
                 ..Runs::default()
             },
+            searching: Searching::default(),
             live: None,
             records: Records { audit: Arc::clone(&self.audit), board: Arc::default(), telemetry: Telemetry::default() },
         };

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use forgefs::base::limits;
-use forgefs::catalog::{Catalog, Fields, Found, Ranking};
+use forgefs::base::meter::Meter;
+use forgefs::catalog::{Catalog, Fields, Found, Learned, Ranking, Signals};
 use forgefs::run::discovery::Discovery;
 use forgefs::run::runs::Runs;
+use forgefs::run::searching::Searching;
 use forgefs::run::session::Session;
 use serde_json::{Value, json};
 
@@ -145,18 +147,23 @@ pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<
     let catalog = Arc::new(Catalog::ranked(set.servers.clone(), ranking.clone())?);
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let discovery =
-        Discovery { catalog: &catalog, session: &session, lowered: None, runs: Runs::default(), sight: None };
+    let (runs, searching) = (Runs::default(), Searching::default());
+    let discovery = Discovery { catalog: &catalog, session: &session, lowered: None, runs, searching, sight: None };
+    let (unused, used) = (Signals::default(), used(set, &catalog)?);
     let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
     for (position, question) in set.questions.iter().enumerate().step_by(sample.max(1)) {
         let whole = [accepted(&question.query).to_owned()];
         let (hits, tokens) =
-            (found(&catalog, &whole)?, count(&runtime.block_on(discovery.search(&whole, None, None))?));
+            (found(&catalog, &whole, &unused)?, count(&runtime.block_on(discovery.search(&whole, None, None))?));
         let mut add = |part| scores.entry(part).or_default().add(&question.gold, &hits, tokens);
         parts(question, position).into_iter().for_each(&mut add);
+        if is_held_out(position) {
+            let hits = found(&catalog, &whole, &used)?;
+            scores.entry("held out, others used").or_default().add(&question.gold, &hits, tokens);
+        }
         if !question.steps.is_empty() {
             let (hits, tokens) = (
-                found(&catalog, &question.steps)?,
+                found(&catalog, &question.steps, &unused)?,
                 count(&runtime.block_on(discovery.search(&question.steps, None, None))?),
             );
             scores.entry("with steps, a query a step").or_default().add(&question.gold, &hits, tokens);
@@ -167,18 +174,38 @@ pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<
 
 /// Parts to which a question belongs. Every second one is held out: nothing was tuned on it.
 fn parts(question: &Question, position: usize) -> Vec<&'static str> {
-    let part = if position % 2 == 1 { "held out" } else { "tuned on" };
+    let part = if is_held_out(position) { "held out" } else { "tuned on" };
     let answers = if question.gold.len() > 1 { "several answers" } else { "one answer" };
     let steps = if question.steps.is_empty() { None } else { Some("with steps, whole question") };
     ["all", part, answers].into_iter().chain(steps).collect()
 }
 
-fn found(catalog: &Catalog, queries: &[String]) -> Result<Vec<String>> {
+fn is_held_out(position: usize) -> bool {
+    position % 2 == 1
+}
+
+/// What is learned from the questions that are not held out, as if the tools of each were called after it.
+fn used(set: &Set, catalog: &Catalog) -> Result<Signals> {
+    let mut learned = Learned::default();
+    let questions = set.questions.iter().enumerate().filter(|(position, _)| !is_held_out(*position));
+    for (_, question) in questions {
+        let words = catalog.learnable(accepted(&question.query), &Meter::new(u64::MAX));
+        let words = words.map_err(|halt| halt.error("learn"))?;
+        for gold in &question.gold {
+            let (server, tool) = gold.split_once('/').unwrap_or_default();
+            let Ok((server, tool)) = catalog.tool(server, tool) else { continue };
+            learned.add(&words, &Catalog::learned_path(server, tool), 1);
+        }
+    }
+    Ok(Signals { learned: Some(Arc::new(learned)), ..Signals::default() })
+}
+
+fn found(catalog: &Catalog, queries: &[String], signals: &Signals) -> Result<Vec<String>> {
     let names = |found: &Found<'_>| match found {
         Found::Tool(hit) => format!("{}/{}", hit.server.name, hit.tool.name),
         Found::Offer(node) => catalog.path(*node),
     };
-    Ok(catalog.find_all(queries, DEPTH, "/")?.iter().map(|(found, _)| names(found)).collect())
+    Ok(catalog.find_all(queries, DEPTH, "/", signals)?.iter().map(|(found, _)| names(found)).collect())
 }
 
 /// The default ranking with the changes in `json`.
@@ -222,6 +249,8 @@ fn ablations(whole: &Ranking) -> Vec<(&'static str, Ranking)> {
     without("no server of most words favoured", &|r| r.server_matched = 0.0);
     without("no clauses", &|r| r.clauses = 0.0);
     without("no evenness of parts", &|r| r.even = 0.0);
+    without("no meaning", &|r| r.meaning = 0.0);
+    without("nothing learned", &|r| r.learned = 0.0);
     without("no fillers left out", &|r| r.fillers = 0.0);
     variants
 }

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use forgefs::catalog::{Catalog, Found};
+use forgefs::catalog::{Catalog, Found, Signals};
 use forgefs::run::discovery::{Discovery, File, Lines, concatenate};
 use forgefs::run::runs::Runs;
+use forgefs::run::searching::Searching;
 use forgefs::run::session::Session;
 use forgefs::server::mcp::{AUTO_TOKENS, DIRECT_INSTRUCTIONS, definitions, has_few, render_instructions};
 use serde::Deserialize;
@@ -225,7 +226,14 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
 fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let discovery = Discovery { catalog, session: &session, lowered: None, runs: Runs::default(), sight: None };
+    let discovery = Discovery {
+        catalog,
+        session: &session,
+        lowered: None,
+        runs: Runs::default(),
+        searching: Searching::default(),
+        sight: None,
+    };
     let said = |tool: &str, arguments: Value| count(&json!({"name": tool, "arguments": arguments}).to_string());
     let answer = runtime.block_on(discovery.search(&task.queries, None, None))?;
     let mut cost = Cost { input: count(&answer), output: said("search", json!({"query": task.queries})) };
@@ -276,7 +284,7 @@ fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<
     let catalog = Catalog::build(entries(all))?;
     let mut lines: [Vec<String>; 5] = Default::default();
     for query in tasks.iter().flat_map(|task| &task.queries) {
-        for (found, _) in catalog.find_all(std::slice::from_ref(query), 8, "/")? {
+        for (found, _) in catalog.find_all(std::slice::from_ref(query), 8, "/", &Signals::default())? {
             let as_is = catalog.hit_line(&found);
             let Found::Tool(hit) = found else { continue };
             let path = Catalog::stub_path(hit.server, hit.tool);

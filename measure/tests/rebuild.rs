@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forgefs::catalog::manifest::{ServerEntry, ServerState};
-use forgefs::catalog::{Catalog, Found};
+use forgefs::catalog::{Catalog, Found, Signals};
 use forgefs::upstream::Listing;
 use forgefs_measure::corpus::{Set, sets};
 use serde_json::{Value, json};
@@ -17,7 +17,8 @@ fn listed(entry: &ServerEntry, tools: Vec<Value>) -> Arc<ServerEntry> {
 fn answers(catalog: &Catalog, set: &Set) -> Vec<Vec<String>> {
     let line = |(found, _): &(Found<'_>, Vec<usize>)| catalog.hit_line(found);
     let answer = |query: &String| {
-        let found = catalog.find_all(std::slice::from_ref(query), 10, "/").expect("it can be searched");
+        let found =
+            catalog.find_all(std::slice::from_ref(query), 10, "/", &Signals::default()).expect("it can be searched");
         found.iter().map(line).collect()
     };
     set.questions.iter().map(|question| answer(&question.query)).collect()

@@ -131,6 +131,7 @@ pub(super) async fn find(
         (gateway.catalog_of(session.principal()), limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
     let queries = queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
     let queries: Vec<String> = queries.collect();
-    let found = catalog.find_all(&queries, limit, path.unwrap_or("/"))?;
+    let signals = gateway.searching(session.principal()).signals().await;
+    let found = catalog.find_all(&queries, limit, path.unwrap_or("/"), &signals)?;
     Ok(Answer::of(Piece::Json(shapes::foreign(gateway, objects::hits(&catalog, &queries, &found)))))
 }

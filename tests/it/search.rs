@@ -1,5 +1,6 @@
 //! Search leads to servers that answer, and to the neighbours of a hit; files and values have no more than is to be read.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -154,4 +155,59 @@ async fn a_text_is_written_as_it_is_unless_it_could_be_taken_for_another_value()
         }
     }
     session.close().await;
+}
+
+/// The tool that a search puts first.
+async fn first(session: &Session, query: &str) -> String {
+    let hits = session.call("search", json!({ "query": query })).await.text;
+    let hit = hits.lines().find(|line| line.starts_with('/')).unwrap_or(&hits);
+    hit.split("  ").next().unwrap_or_default().to_owned()
+}
+
+/// A gateway on the sample servers with these lines of configuration.
+async fn with(fence: &Fence, more: &str) -> Session {
+    let session = fence.serve(&format!("{}\n{more}", samples())).await;
+    session.ready(&["calendar", "people", "tickets"]).await;
+    session
+}
+
+/// Texts that gateways have learned.
+fn learned(fence: &Fence) -> Vec<String> {
+    let state = fence.audit().parent().expect("a state folder").to_owned();
+    let folders = fs::read_dir(state).expect("a state folder").flatten();
+    let folders = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with("learned-"));
+    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).expect("a folder").flatten());
+    files.map(|file| fs::read_to_string(file.path()).expect("a text")).collect()
+}
+
+#[tokio::test]
+async fn what_was_called_after_a_query_comes_first_for_its_words_also_after_a_restart() {
+    let fence = Fence::new();
+    let query = "wake somebody tonight";
+    let called = "/people/list_on_call.pyi";
+    let session = with(&fence, "").await;
+    assert_ne!(first(&session, query).await, called);
+    let call = |code: &str| json!({ "language": "javascript", "code": code });
+    // Neither a dry run nor a failed call teaches anything.
+    let dry = json!({ "language": "javascript", "code": "return await people.list_on_call({})", "dry_run": true });
+    session.call("execute", dry).await;
+    session.call("execute", call("try { await people.list_on_call({ no: 1 }) } catch {}")).await;
+    assert_ne!(first(&session, query).await, called);
+    for _ in 0..3 {
+        first(&session, query).await;
+        session.call("execute", call("for (let i = 0; i < 5; i++) await people.list_on_call({})")).await;
+    }
+    assert_eq!(first(&session, query).await, called);
+    assert_eq!(first(&session, "secretword wake tonight").await, called);
+    session.close().await;
+    // Kept at the end, without a word that neither the catalog nor the language has.
+    let kept = learned(&fence);
+    assert!(kept.iter().any(|text| text.contains("people/list_on_call")), "{kept:?}");
+    assert!(kept.iter().all(|text| !text.contains("secretword")), "{kept:?}");
+    let again = with(&fence, "").await;
+    assert_eq!(first(&again, query).await, called);
+    again.close().await;
+    let off = with(&fence, "[search]\nlearn = false\n").await;
+    assert_ne!(first(&off, query).await, called);
+    off.close().await;
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use super::glob::Glob;
-use super::{Catalog, Node};
+use super::{Catalog, Node, Signals};
 use crate::manifest::{ServerEntry, ServerState};
 use base::error::ErrorCode;
 use base::limits;
@@ -125,7 +125,7 @@ fn check_query(query: &str) {
     let query = query.to_owned();
     let (meter, catalog) = (Meter::new(PLENTY), catalog());
     let (found, memory) = spent(|| {
-        let found = catalog.find_all_metered(std::slice::from_ref(&query), 8, "/", &meter)?;
+        let found = catalog.find_all_metered(std::slice::from_ref(&query), 8, "/", &Signals::default(), &meter)?;
         Ok::<_, Halt>((found.found.len(), catalog.no_hits(&query, "/", &meter)?))
     });
     let (hits, nothing) = found.unwrap_or_else(|halt| panic!("{} for {query:?}", halt.error("search")));
@@ -200,8 +200,9 @@ mod tests {
         let catalog = built(listed((0..8).map(tool).collect()));
         let search = || {
             let meter = Meter::new(PLENTY);
-            let (found, memory) =
-                spent(|| catalog.search_metered("createissue", 8, "/", &meter).map(|hits| hits.len()));
+            let (found, memory) = spent(|| {
+                catalog.search_metered("createissue", 8, "/", &Signals::default(), &meter).map(|hits| hits.len())
+            });
             (found.unwrap_or_default(), PLENTY - meter.left(), memory)
         };
         search();

@@ -33,12 +33,12 @@ use base::meter::{Halt, Meter};
 use base::task;
 use base::text::brief;
 use config::ListedNames;
-use index::Ranked;
+use index::{Among, Ranked};
 use stubgen::ToolStub;
 use upstream::auth;
 
 pub use direct::Named;
-pub use index::{Boost, Explained, Fields, Ranking, Word};
+pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Word};
 pub use resource_paths::Remote;
 pub use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;
@@ -129,6 +129,14 @@ impl Found<'_> {
         !matches!(self, Self::Tool(hit) if hit.server.comes_last())
     }
 
+    /// Path by which it is learned, if it is a tool.
+    pub fn learned_path(&self) -> Option<String> {
+        match self {
+            Self::Tool(hit) => Some(Catalog::learned_path(hit.server, hit.tool)),
+            Self::Offer(_) => None,
+        }
+    }
+
     /// True if it is a tool of this server.
     pub fn is_of(&self, server: &ServerEntry) -> bool {
         matches!(self, Self::Tool(hit) if std::ptr::eq(hit.server, server))
@@ -175,7 +183,7 @@ impl Catalog {
         };
         let index = match self.index.is_of(&servers, &skills) {
             true => Arc::clone(&self.index),
-            false => Arc::new(index::Index::build(&servers, &skills, Some(&self.index), Ranking::default())?),
+            false => Arc::new(index::Index::build(&servers, &skills, Some(&self.index), self.index.ranking().clone())?),
         };
         Ok(Self::with_index(servers, folder, skills, index, Some(self)))
     }
@@ -347,14 +355,22 @@ impl Catalog {
     /// # Errors
     /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails.
     pub fn search(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Hit<'_>>> {
-        self.search_metered(query, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
+        let meter = Meter::new(u64::MAX);
+        self.search_metered(query, limit, path, &Signals::default(), &meter).map_err(|halt| halt.error("search"))
     }
 
     /// Like [`Catalog::search`], metered.
-    pub fn search_metered(&self, query: &str, limit: usize, path: &str, meter: &Meter) -> Result<Vec<Hit<'_>>, Halt> {
+    pub fn search_metered(
+        &self,
+        query: &str,
+        limit: usize,
+        path: &str,
+        signals: &Signals,
+        meter: &Meter,
+    ) -> Result<Vec<Hit<'_>>, Halt> {
         let folder = self.folder(path, meter)?;
         let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
-        let Ranked { mut hits, .. } = self.ranked_hits(query, limit, keep, meter)?;
+        let Ranked { mut hits, .. } = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
@@ -364,12 +380,15 @@ impl Catalog {
         &self,
         query: &str,
         limit: usize,
+        signals: &Signals,
         meter: &Meter,
     ) -> Result<(Vec<(Hit<'_>, Explained)>, bool), Halt> {
-        let Ranked { mut hits, is_weak } = self.ranked_hits(query, limit, |id| id < self.tools.len(), meter)?;
+        let keep = |id: usize| id < self.tools.len();
+        let Ranked { mut hits, is_weak } = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
-        let mut explained = self.index.explain(query, &documents, meter)?;
+        let among = Among { silent: &[], signals, of_path: &|path| self.learned_tool(path) };
+        let mut explained = self.index.explain(query, &documents, &among, meter)?;
         for (id, explained) in documents.iter().zip(&mut explained) {
             if self.comes_last(*id) {
                 explained
@@ -387,22 +406,46 @@ impl Catalog {
         &self,
         query: &str,
         limit: usize,
+        signals: &Signals,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
     ) -> Result<Ranked, Halt> {
         let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
-        let mut ranked = self.index.search(query, limit * 2, &silent, &keep, meter)?;
+        let among = Among { silent: &silent, signals, of_path: &|path| self.learned_tool(path) };
+        let mut ranked = self.index.search(query, limit * 2, &among, &keep, meter)?;
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
         ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
         ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
         if ranked.hits.iter().take(limit).all(|(id, _)| self.comes_last(*id)) && silent.contains(&false) {
             let answers = |id: usize| keep(id) && !self.comes_last(id);
-            let Ranked { hits: mut named, .. } = self.index.search(query, MAX_NAMED_READY, &silent, answers, meter)?;
+            let Ranked { hits: mut named, .. } = self.index.search(query, MAX_NAMED_READY, &among, answers, meter)?;
             named.retain(|(id, _)| self.is_named(query, *id));
             ranked.hits.retain(|(id, _)| named.iter().all(|(first, _)| first != id));
             ranked.hits.splice(..0, named.into_iter().map(|(id, score)| (id, score.max(best))));
         }
         Ok(ranked)
+    }
+
+    /// Path by which a tool is learned, `SERVER/TOOL`.
+    #[must_use]
+    pub fn learned_path(server: &ServerEntry, tool: &ToolStub) -> String {
+        format!("{}/{}", server.ident, tool.ident)
+    }
+
+    /// The tool of such a path.
+    fn learned_tool(&self, path: &str) -> Option<usize> {
+        let (server, tool) = path.split_once('/')?;
+        let server = *self.by_name.get(server)?;
+        let tool = self.servers[server].stubs.position(tool)?;
+        Some(self.tools.partition_point(|known| known.server < server) + tool)
+    }
+
+    /// Words of a query that may be learned.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the index fails; or the meter stops the work.
+    pub fn learnable(&self, query: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
+        self.index.learnable(query, meter)
     }
 
     /// True if the query has a word of the name of a tool, or of its server.
@@ -429,12 +472,19 @@ impl Catalog {
 
     /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well;
     /// and true if none matches well.
-    fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<(Vec<(usize, f32)>, bool), Halt> {
+    fn find(
+        &self,
+        query: &str,
+        limit: usize,
+        folder: Node,
+        signals: &Signals,
+        meter: &Meter,
+    ) -> Result<(Vec<(usize, f32)>, bool), Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
             None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),
         };
-        let Ranked { hits, is_weak } = self.ranked_hits(query, limit, keep, meter)?;
+        let Ranked { hits, is_weak } = self.ranked_hits(query, limit, signals, keep, meter)?;
         let best = hits.iter().map(|(_, score)| *score).fold(0.0, f32::max);
         let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
@@ -450,8 +500,14 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::search`].
-    pub fn find_all(&self, queries: &[String], limit: usize, path: &str) -> Result<Vec<(Found<'_>, Vec<usize>)>> {
-        let hits = self.find_all_metered(queries, limit, path, &Meter::new(u64::MAX));
+    pub fn find_all(
+        &self,
+        queries: &[String],
+        limit: usize,
+        path: &str,
+        signals: &Signals,
+    ) -> Result<Vec<(Found<'_>, Vec<usize>)>> {
+        let hits = self.find_all_metered(queries, limit, path, signals, &Meter::new(u64::MAX));
         hits.map(|hits| hits.found).map_err(|halt| halt.error("search"))
     }
 
@@ -461,6 +517,7 @@ impl Catalog {
         queries: &[String],
         limit: usize,
         path: &str,
+        signals: &Signals,
         meter: &Meter,
     ) -> Result<Hits<'_>, Halt> {
         let folder = self.folder(path, meter)?;
@@ -468,7 +525,7 @@ impl Catalog {
         let mut fused: Vec<(Found<'_>, Ranks, f32)> = Vec::new();
         let mut weak = Vec::with_capacity(queries.len());
         for (number, query) in queries.iter().enumerate() {
-            let (hits, is_weak) = self.find(query, limit, folder, meter)?;
+            let (hits, is_weak) = self.find(query, limit, folder, signals, meter)?;
             weak.push(is_weak);
             for (rank, (id, score)) in (0_u16..).zip(hits) {
                 let share = 1.0 / (RANK_OFFSET + f32::from(rank));

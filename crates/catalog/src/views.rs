@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::index::{self, Ranking};
+use super::index;
 use super::{Catalog, skill_paths};
 use crate::manifest::{ServerEntry, ServerState};
 use crate::skills::{self, Skills};
@@ -83,7 +83,7 @@ impl Catalog {
             Some((_, part)) => Arc::clone(&part.index),
             None => {
                 let known = last.map_or(&*self.index, |(_, part)| &*part.index);
-                Arc::new(index::Index::build(&servers, &skills, Some(known), Ranking::default())?)
+                Arc::new(index::Index::build(&servers, &skills, Some(known), known.ranking().clone())?)
             }
         };
         Ok(Self {

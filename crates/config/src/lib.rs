@@ -104,6 +104,21 @@ pub use units::show_size;
 pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use words::words;
 
+/// The `[search]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// True if texts that mean the same match without a common word.
+    pub meaning: bool,
+    /// State folder of what is learned from calls after searches; `None` if nothing is.
+    pub learned: Option<PathBuf>,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { meaning: true, learned: None }
+    }
+}
+
 /// Configuration of one gateway.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
@@ -119,6 +134,8 @@ pub struct Config {
     pub manifest: Manifest,
     /// Folder of skills, if there is one.
     pub skills: Option<PathBuf>,
+    /// Ranking of searches.
+    pub search: Search,
     /// Audit log.
     pub audit: Audit,
     /// Journals of runs.
@@ -357,6 +374,10 @@ impl Config {
             memory,
             manifest,
             skills,
+            search: Search {
+                meaning: raw.search.meaning.unwrap_or(true),
+                learned: key("search").state_folder().filter(|_| raw.search.learn.unwrap_or(true)),
+            },
             audit,
             journal,
             approvals,

@@ -41,6 +41,7 @@ tables! {
         memory: RawMemory,
         manifest: RawManifest,
         skills: RawSkills,
+        search: RawSearch,
         audit: RawAudit,
         journal: RawJournal,
         approvals: RawApprovals,
@@ -203,6 +204,11 @@ tables! {
 
     RawSkills "a table" {
         path: Option<String>,
+    }
+
+    RawSearch "a table" {
+        meaning: Option<bool>,
+        learn: Option<bool>,
     }
 
     RawAudit "a table" {

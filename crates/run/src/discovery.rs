@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::parts;
 use crate::runs::{self, Run, Runs};
+use crate::searching::Searching;
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -70,6 +71,8 @@ pub struct Discovery<'a> {
     pub lowered: Option<String>,
     /// Runs of the client.
     pub runs: Runs,
+    /// How it searches.
+    pub searching: Searching,
     /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,
 }
@@ -261,10 +264,13 @@ impl Discovery<'_> {
         let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
         let limit = limit.unwrap_or(default).clamp(1, MAX_HITS) as usize;
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
+        let signals = self.searching.signals().await;
         let find = move |meter: &Meter| {
-            Search { catalog: &catalog, queries: &queries, limit, path: &path, hidden: &hidden, meter }.groups()
+            let (queries, path, hidden, signals) = (&queries, &path, &hidden, &signals);
+            Search { catalog: &catalog, queries, limit, path, hidden, signals, meter }.groups()
         };
         let mut groups = metered_as("search", SEARCH_STEPS, find).await?;
+        self.session.searches.lock().add(groups.iter_mut().map(|group| std::mem::take(&mut group.searched)));
         for group in &mut groups {
             group.lines.retain(|line| self.sees_resource(line.owner.as_deref()));
         }

@@ -7,7 +7,7 @@
 //! | `broker` | one per execution, or per script that a script calls: `arguments`, `policy` (one file per rule), `consent`, `taint`, `ops`, `recorder`, `check` |
 //! | `router` | server, instance and session → upstream |
 //! | `session` | one client's session: reads, stash, results, approvals |
-//! | `discovery` | `ls`, `cat`, `search`, for agents, scripts and the command line |
+//! | `discovery`, `searching` | `ls`, `cat`, `search`, for agents, scripts and the command line; learning from use |
 //! | `approvals`, `proposals` | calls that wait for a person; scripts that agents propose |
 //! | `scripts` | scripts that are tools: their folder, lock and definitions |
 //! | `runs`, `replay` | runs as they are read below `/runs`; a script on recorded answers |
@@ -25,5 +25,6 @@ pub mod router;
 pub mod runs;
 pub mod sandbox;
 pub mod scripts;
+pub mod searching;
 pub mod session;
 pub mod telemetry;

@@ -35,6 +35,7 @@ use run::router::{Router, Tenant};
 use run::runs::{Background, Bounds, Runs};
 use run::sandbox::{Pool, PoolOptions, Turn};
 use run::scripts::{Callables, SERVER};
+use run::searching::{Learning, Searching};
 use run::session::Session;
 use run::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use scripts::{Follower, ScriptSet};
@@ -101,6 +102,7 @@ struct InForce {
     spending: Arc<Spending>,
     journals: Option<Arc<Journals>>,
     waiting_approvals: Option<Arc<Approvals>>,
+    learning: Option<Arc<Learning>>,
     traces: Option<Arc<Traces>>,
 }
 
@@ -176,6 +178,7 @@ impl Gateway {
             spending: Spending::new(&config, Arc::clone(&state)),
             journals: Journals::new(&config, &state),
             waiting_approvals: Approvals::new(&config, &state),
+            learning: Learning::new(&config, &state),
             traces,
             config: Arc::new(config),
         };
@@ -248,6 +251,10 @@ impl Gateway {
             false => Journals::new(&config, &self.state),
         };
         let waiting_approvals = Approvals::new(&config, &self.state);
+        let learning = match before.config.search == config.search {
+            true => before.learning.clone(),
+            false => Learning::new(&config, &self.state),
+        };
         // Infallible from here on.
         memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -265,6 +272,7 @@ impl Gateway {
             spending,
             journals,
             waiting_approvals,
+            learning,
             traces,
         }));
         self.follow_scripts();
@@ -318,9 +326,12 @@ impl Gateway {
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 
-    /// Saves the observed shapes of every server, for two seconds at most. Before the end: they are saved with a delay.
+    /// Saves the observed shapes of every server and what was learned from use, for two seconds at most. Before the end: they are saved with a delay.
     pub async fn save_observed(&self) {
-        let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
+        let learning = self.in_force.load().learning.clone();
+        let learned =
+            async { futures::future::OptionFuture::from(learning.as_ref().map(|learning| learning.save())).await };
+        let _ = tokio::time::timeout(SAVING, futures::future::join(self.fleet.save_observed(), learned)).await;
     }
 
     /// State that outlives a request.
@@ -493,9 +504,15 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
-        let runs = self.runs(session);
-        let discovery =
-            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
+        let (runs, searching) = (self.runs(session), self.searching(session.principal()));
+        let discovery = Discovery {
+            catalog: &self.catalog_of(session.principal()),
+            session,
+            lowered: None,
+            runs,
+            searching,
+            sight: None,
+        };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             // The notice names servers.
@@ -524,10 +541,22 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        let runs = self.runs(session);
-        let discovery =
-            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
+        let (runs, searching) = (self.runs(session), self.searching(session.principal()));
+        let discovery = Discovery {
+            catalog: &self.catalog_of(session.principal()),
+            session,
+            lowered: None,
+            runs,
+            searching,
+            sight: None,
+        };
         Ok(self.shown(discovery.search(queries, limit, path).await?))
+    }
+
+    /// How a client searches.
+    #[must_use]
+    pub fn searching(&self, principal: &Principal) -> Searching {
+        searching(&self.in_force.load(), principal)
     }
 
     /// Redacts a listing: servers wrote its contents.
@@ -681,6 +710,7 @@ impl Gateway {
                 proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
             },
             runs: self.runs_of(&in_force, session),
+            searching: searching(&in_force, session.principal()),
             live: None,
             records: Records {
                 audit: Arc::clone(audit),
@@ -689,6 +719,12 @@ impl Gateway {
             },
         }
     }
+}
+
+fn searching(in_force: &InForce, principal: &Principal) -> Searching {
+    let profile = || in_force.profile(principal).map_or("", |(name, _)| name).into();
+    let learning = in_force.learning.clone().map(|learning| (learning, profile()));
+    Searching { meaning: in_force.config.search.meaning, learning }
 }
 
 /// Turn of a session among those who run scripts. Where there are several clients, none gets more than half of the

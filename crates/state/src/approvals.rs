@@ -1,4 +1,4 @@
-//! Approvals, and first lists of servers, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
+//! Approvals, first lists of servers and learned words, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -69,6 +69,7 @@ fn failed(file: &Path, kind: RecordKind, what: &str, error: io::Error) -> Error 
     let record = match kind {
         RecordKind::Approval => "approval",
         RecordKind::FirstUse => "first list",
+        RecordKind::Learned => "learned words",
     };
     tracing::error!(path = %file.display(), %error, "the {record} {what}");
     let id = file.file_stem().unwrap_or_default().display();

@@ -269,6 +269,8 @@ pub enum RecordKind {
     Approval,
     /// Record of a server's first list.
     FirstUse,
+    /// What a profile has learned from use.
+    Learned,
 }
 
 /// Entries of one kind in one session.

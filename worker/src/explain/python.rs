@@ -227,7 +227,7 @@ fn operation(message: &str, line: &str) -> Option<String> {
     } else if message.starts_with("Operation `len()`") && line.trim_start().starts_with("for ") {
         "number the items by `for i, x in enumerate(items):`; pairs of a dict are `.items()`"
     } else if any(&["format character", "format string", "format spec"]) {
-        "write `f\"{x:F}\"` for `\"%F\" % x`"
+        "write the format after a colon in an f-string, such as `f\"{x:.2f}\"` for `\"%.2f\" % x`"
     } else if any(&["`end` extra named", "`sep` extra named", "`file` extra named"]) {
         "write `print(x)` for `print(x, …)`: a print is a line; join values by `\", \".join(items)`"
     } else {

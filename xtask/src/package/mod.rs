@@ -27,7 +27,7 @@ const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 /// Description of every package: that of the crate.
 const DESCRIPTION: &str = "Code-mode MCP gateway: any number of MCP servers behind four small tools";
 /// Licence texts, which every package has.
-const LICENSES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
+const LICENSES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"];
 /// Checksums of all files, as `sha256sum --check` reads them.
 const CHECKSUMS: &str = "SHA256SUMS";
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use stubgen::{ServerStubs, ToolStub};
 
+use super::meaning::{Sum, Vector};
 use super::ranking::Ranking;
 use super::words::{Vocabulary, each_word, squashed};
 use crate::manifest::{Offer, Offers, ServerEntry};
@@ -25,6 +26,8 @@ pub(super) struct Document {
     pub(super) squashed: Arc<str>,
     /// Number of its words, each counted as often as its part weighs.
     pub(super) length: u32,
+    /// Meaning of its name, its server's, its description and the names of its parameters.
+    pub(super) meaning: Vector,
 }
 
 /// Documents of one server, which a later index reuses while the server is unchanged.
@@ -51,11 +54,19 @@ pub(super) struct Writer<'r> {
     texts: Vec<(u32, String)>,
     seen: u32,
     length: u32,
+    meaning: Sum,
 }
 
 impl<'r> Writer<'r> {
     pub(super) fn new(ranking: &'r Ranking) -> Self {
-        Self { vocabulary: Vocabulary::default(), ranking, texts: Vec::new(), seen: 0, length: 0 }
+        Self {
+            vocabulary: Vocabulary::default(),
+            ranking,
+            texts: Vec::new(),
+            seen: 0,
+            length: 0,
+            meaning: Sum::default(),
+        }
     }
 
     pub(super) fn server(&mut self, server: &ServerEntry) -> OfServer {
@@ -72,12 +83,12 @@ impl<'r> Writer<'r> {
     fn tool(&mut self, server: &ServerEntry, tool: &ToolStub) -> Document {
         let fields = self.ranking.fields;
         self.add_name_parts(&tool.name);
-        self.add(&server.name, fields.server);
+        self.add_meant(&server.name, fields.server);
         self.add(tool.category.as_deref().unwrap_or_default(), fields.category);
         self.add(server.stubs.description.as_deref().unwrap_or_default(), fields.about);
         let raw = tool.definition.tree();
         for key in ["title", "description"] {
-            self.add(raw.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
+            self.add_meant(raw.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
         }
         if let Some(input) = raw.get("inputSchema") {
             self.add_schema(input, [fields.param_names, fields.param_descriptions, fields.enum_values], 0);
@@ -92,8 +103,8 @@ impl<'r> Writer<'r> {
     /// A skill: its name, description and servers, and the words of its `SKILL.md`.
     pub(super) fn skill(&mut self, skill: &Skill) -> Document {
         let fields = self.ranking.fields;
-        self.add(&skill.description, fields.description);
-        skill.servers.iter().for_each(|server| self.add(server, fields.server));
+        self.add_meant(&skill.description, fields.description);
+        skill.servers.iter().for_each(|server| self.add_meant(server, fields.server));
         if let Some(Content::Text(text)) = skill.files.first().map(|file| &file.content) {
             self.add(text, 1);
         }
@@ -103,10 +114,10 @@ impl<'r> Writer<'r> {
     fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {
         let fields = self.ranking.fields;
         let name = offer.text("name").unwrap_or(&offer.id);
-        self.add(&server.name, fields.server);
+        self.add_meant(&server.name, fields.server);
         self.add(&offer.id, fields.param_names);
         for key in ["title", "description"] {
-            self.add(offer.text(key).unwrap_or_default(), fields.description);
+            self.add_meant(offer.text(key).unwrap_or_default(), fields.description);
         }
         self.finish(name)
     }
@@ -116,7 +127,7 @@ impl<'r> Writer<'r> {
         let texts = std::mem::take(&mut self.texts);
         // However much was added, the name is not cut.
         self.seen = 0;
-        self.add(name, self.ranking.fields.name);
+        self.add_meant(name, self.ranking.fields.name);
         let own = self.texts.pop().map(|(_, stems)| stems);
         self.seen = 0;
         Document {
@@ -124,14 +135,27 @@ impl<'r> Writer<'r> {
             texts: texts.into_iter().map(|(weight, stems)| (weight, stems.into())).collect(),
             squashed: squashed(name).into(),
             length: std::mem::take(&mut self.length),
+            meaning: std::mem::take(&mut self.meaning).vector().unwrap_or(Vector::NONE),
         }
     }
 
+    /// Adds a text that says what it is for.
+    fn add_meant(&mut self, text: &str, weight: u32) {
+        self.add_with(text, weight, self.ranking.meaning > 0.0);
+    }
+
     fn add(&mut self, text: &str, weight: u32) {
+        self.add_with(text, weight, false);
+    }
+
+    fn add_with(&mut self, text: &str, weight: u32, is_meant: bool) {
         each_word(text, |word| {
             if weight > 0 && self.seen < MAX_WORDS {
                 self.seen += 1;
-                let stem = self.vocabulary.stem(word, self.ranking.stems);
+                let (stem, row) = self.vocabulary.stem(word, self.ranking.stems);
+                if is_meant {
+                    self.meaning.add(row);
+                }
                 push(&mut self.texts, stem, weight);
                 self.length += weight;
             }
@@ -165,7 +189,7 @@ impl<'r> Writer<'r> {
     fn add_schema(&mut self, schema: &Value, weights: [u32; 3], depth: usize) {
         let Some(schema) = schema.as_object().filter(|_| depth < MAX_DEPTH && self.seen < MAX_WORDS) else { return };
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.add(name, weights[0]);
+            self.add_with(name, weights[0], self.ranking.meaning > 0.0 && depth == 0 && weights[1] > 0);
             self.add_schema(property, weights, depth + 1);
         }
         if depth > 0 {

@@ -1,11 +1,12 @@
 //! What the score of a hit is made of.
 
-use super::scoring::{Scratch, Variant, rarity};
-use super::{Index, POSTINGS_A_STEP, broken, query, ratio};
+use super::scoring::{Scratch, Signal, Variant, rarity};
+use super::{Among, Index, POSTINGS_A_STEP, broken, query, ratio};
 use base::error::Result;
 use base::meter::{Halt, Meter};
 
-/// Parts of one hit's score: its words, and the share of its name in the query, times the boosts. Scores of a
+/// Parts of one hit's score: its words, the share of its name in the query, its meaning and its calls, times
+/// the boosts. Scores of a
 /// query of one sentence are divided by the square root of the best of these; those of several sentences are summed.
 #[derive(Debug, Default)]
 pub struct Explained {
@@ -13,6 +14,10 @@ pub struct Explained {
     pub words: Vec<Word>,
     /// Score of the share of its name in the query.
     pub name: f32,
+    /// Score of its meaning.
+    pub meaning: f32,
+    /// Score of calls after the words of the query.
+    pub learned: f32,
     /// Factors, and what is added, beside them.
     pub boosts: Vec<Boost>,
 }
@@ -48,12 +53,27 @@ impl Index {
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.
-    pub(crate) fn explain(&self, query: &str, documents: &[usize], meter: &Meter) -> Result<Vec<Explained>, Halt> {
+    pub(crate) fn explain(
+        &self,
+        query: &str,
+        documents: &[usize],
+        among: &Among<'_>,
+        meter: &Meter,
+    ) -> Result<Vec<Explained>, Halt> {
         let mut all: Vec<Explained> = documents.iter().map(|_| Explained::default()).collect();
         let mut scratch = Scratch::new(self.norms.len(), self.server_names.len());
         for (part, _) in &self.parts(query) {
             let terms = query::terms(part, &self.ranking);
-            self.score(&terms, &mut scratch, meter)?;
+            let limit = self.score(&terms, &mut scratch, meter)?;
+            self.beside_words(part, &terms, &limit, among, meter, |signal, document, score| {
+                let at = documents.iter().position(|known| *known == document as usize);
+                let explained = at.and_then(|at| all.get_mut(at));
+                match (signal, explained) {
+                    (Signal::Meaning, Some(explained)) => explained.meaning = explained.meaning.max(score),
+                    (Signal::Learned, Some(explained)) => explained.learned += score,
+                    (_, None) => {}
+                }
+            })?;
             let mut of_words = vec![0.0_f32; documents.len()];
             for term in &terms {
                 let variants = self.variants(term, meter)?;

@@ -8,6 +8,8 @@
 
 mod document;
 mod explain;
+mod learned;
+mod meaning;
 mod query;
 mod ranking;
 mod runs;
@@ -21,6 +23,7 @@ mod words;
 use std::sync::Arc;
 
 pub use self::explain::{Boost, Explained, Word};
+pub use self::learned::{Learned, Signals};
 pub use self::ranking::{Fields, Ranking};
 use self::runs::{RUNS, Runs};
 use self::scores::Scores;
@@ -52,6 +55,15 @@ pub(super) struct Ranked {
     pub(super) hits: Vec<(usize, f32)>,
     /// True if none matches well.
     pub(super) is_weak: bool,
+}
+
+/// What a search takes into account beside the words.
+pub(super) struct Among<'a> {
+    /// Servers that do not answer, by position.
+    pub(super) silent: &'a [bool],
+    pub(super) signals: &'a Signals,
+    /// The document of a tool, by the path that was learned.
+    pub(super) of_path: &'a dyn Fn(&str) -> Option<usize>,
 }
 
 /// A read-only index of the tools, resources and prompts of one catalog.
@@ -117,6 +129,10 @@ impl Index {
         self.segments.iter().map(|at| &at.segment)
     }
 
+    pub(super) fn ranking(&self) -> &Ranking {
+        &self.ranking
+    }
+
     /// Least share of the best score for a hit; others are fillers.
     pub(super) fn least_share(&self) -> f32 {
         self.ranking.fillers
@@ -137,10 +153,11 @@ impl Index {
         &self,
         query: &str,
         limit: usize,
-        silent: &[bool],
+        among: &Among<'_>,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
     ) -> Result<Ranked, Halt> {
+        let silent = among.silent;
         let parts = self.parts(query);
         let mut scratch = Scratch::new(self.norms.len(), self.server_names.len());
         let mut total = Scores::new(self.norms.len());
@@ -149,7 +166,10 @@ impl Index {
         for (part, weight) in &parts {
             let terms = query::terms(part, &self.ranking);
             let perfect = self.score(&terms, &mut scratch, meter)?;
-            fit = fit.max(scratch.all.highest() / perfect);
+            fit = fit.max(scratch.all.highest() / perfect.all);
+            self.beside_words(part, &terms, &perfect, among, meter, |_, document, score| {
+                scratch.all.add(document, score)
+            })?;
             self.favour_matched_servers(&mut scratch);
             self.favour_named_servers(&terms, &mut scratch.all, meter)?;
             let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };

@@ -36,6 +36,12 @@ pub struct Ranking {
     pub even: f32,
     /// Boost for tools of the server that matches most of the words, as a share of their score.
     pub server_matched: f32,
+    /// Weight of the meaning of a part of the query, as a share of a perfect score; 0 for none.
+    pub meaning: f32,
+    /// Share of the nearest tool's cosine from which a tool's meaning counts.
+    pub near: f32,
+    /// Weight of the calls after a word, as a share of its perfect score; 0 for none.
+    pub learned: f32,
     /// Share of the best score under which a hit is a filler.
     pub fillers: f32,
     /// Share of a perfect score under which nothing matches well.
@@ -78,6 +84,9 @@ impl Default for Ranking {
             clauses: 0.6,
             even: 0.5,
             server_matched: 1.2,
+            meaning: 0.04,
+            near: 0.6,
+            learned: 0.5,
             fillers: 0.25,
             weak: 0.08,
             names_first: true,
@@ -105,6 +114,9 @@ impl Ranking {
             clauses: 0.0,
             even: 0.0,
             server_matched: 0.0,
+            meaning: 0.0,
+            near: 0.0,
+            learned: 0.0,
             fillers: 0.0,
             weak: 0.0,
             names_first: false,

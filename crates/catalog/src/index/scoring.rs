@@ -11,7 +11,7 @@ use tantivy::schema::Field;
 use super::scores::Scores;
 use super::segment::{Segment, Words};
 use super::segments::Placed;
-use super::{Index, POSTINGS_A_STEP, broken, query, synonyms};
+use super::{Among, DOCUMENTS_A_STEP, Index, POSTINGS_A_STEP, Signals, broken, meaning, number, query, synonyms};
 use base::error::Result;
 use base::meter::{Halt, Meter, Stopped};
 
@@ -58,15 +58,32 @@ pub(super) struct Variant<'i> {
     pub(super) count: u32,
 }
 
+/// The score that a document with each word of a part many times nears.
+pub(super) struct Limit {
+    pub(super) all: f32,
+    /// Its share of words whose meaning is known.
+    meant: f32,
+    /// The limit of each word.
+    of_terms: Vec<f32>,
+}
+
+/// What scores beside words.
+pub(super) enum Signal {
+    Meaning,
+    Learned,
+}
+
 impl Index {
-    /// Scores each document for `terms`: of a word and its synonyms the best counts, once. Returns the limit that a
-    /// document with each word many times nears.
-    pub(super) fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<f32, Halt> {
+    /// Scores each document for `terms`: of a word and its synonyms the best counts, once.
+    pub(super) fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<Limit, Halt> {
         let Scratch { all, of_name, of_term, of_server, of_server_term } = scratch;
-        let mut perfect = f32::MIN_POSITIVE;
+        let mut perfect = Limit { all: f32::MIN_POSITIVE, meant: 0.0, of_terms: Vec::with_capacity(terms.len()) };
         for term in terms {
             let variants = self.variants(term, meter)?;
-            perfect += self.score_term(term, &variants, of_term, meter)?;
+            let limit = self.score_term(term, &variants, of_term, meter)?;
+            perfect.all += limit;
+            perfect.meant += if meaning::row(&term.stem).is_some() { limit } else { 0.0 };
+            perfect.of_terms.push(limit);
             of_term.drain(|document, score| {
                 all.add(document, score);
                 of_server_term.at_least(self.servers.get(document as usize).copied().unwrap_or(u32::MAX), score);
@@ -82,6 +99,50 @@ impl Index {
             all.add(document, self.ranking.coverage * hit * hit / whole);
         });
         Ok(perfect)
+    }
+
+    /// Calls `each` with what documents score beside their words: for a meaning near that of the part, and for calls after
+    /// its words. Of a part of which half of the words are unknown, such as a misspelt name, the meaning counts a quarter.
+    pub(super) fn beside_words(
+        &self,
+        part: &str,
+        terms: &[query::Term],
+        limit: &Limit,
+        among: &Among<'_>,
+        meter: &Meter,
+        mut each: impl FnMut(Signal, u32, f32),
+    ) -> Result<(), Stopped> {
+        let Signals { meaning: is_meant, learned } = among.signals;
+        // Of each tool, its shares of the calls after the words, and the weight of these words.
+        let mut called: BTreeMap<usize, (f32, f32)> = BTreeMap::new();
+        for (term, limit) in terms.iter().zip(&limit.of_terms).filter(|_| self.ranking.learned > 0.0) {
+            for (path, share) in learned.iter().flat_map(|learned| learned.of(&term.stem)) {
+                meter.spend(LOOK_UP)?;
+                if let Some(document) = (among.of_path)(path) {
+                    let (shares, words) = called.entry(document).or_default();
+                    (*shares, *words) = (*shares + limit * share, *words + limit);
+                }
+            }
+        }
+        for (document, (shares, words)) in called {
+            // One common word of a query proves little.
+            each(Signal::Learned, number(document), self.ranking.learned * shares * (words / limit.all));
+        }
+        let known = limit.meant / limit.all;
+        let weight = self.ranking.meaning * known * known * limit.all;
+        let Some(meant) = meaning::of(part).filter(|_| *is_meant && weight > 0.0) else { return Ok(()) };
+        meter.spend(2 * self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
+        let mut cosines = Vec::with_capacity(self.norms.len());
+        for at in &self.segments {
+            let own = (0..).zip(&at.segment.meanings);
+            cosines.extend(own.map(|(document, meaning)| (at.id(document), meaning.cosine(&meant))));
+        }
+        let nearest = cosines.iter().map(|(_, cosine)| *cosine).fold(0.0, f32::max);
+        let least = self.ranking.near * nearest;
+        for (document, cosine) in cosines.into_iter().filter(|(_, cosine)| *cosine > least) {
+            each(Signal::Meaning, document, weight * (cosine - least) / (nearest - least));
+        }
+        Ok(())
     }
 
     /// Scores each document for a word and its variants. Returns the limit of such a score.

@@ -9,6 +9,7 @@ use tantivy::tokenizer::{TokenizerManager, WhitespaceTokenizer};
 use tantivy::{Index as Tantivy, InvertedIndexReader, SegmentReader};
 
 use super::document::{Document, OfServer};
+use super::meaning::Vector;
 use super::number;
 use super::ranking::Ranking;
 use crate::manifest::ServerEntry;
@@ -29,6 +30,8 @@ pub(super) struct Segment {
     pub(super) tools: u32,
     /// Weight of all words of each document.
     pub(super) lengths: Vec<u32>,
+    /// Meaning of each document.
+    pub(super) meanings: Vec<Vector>,
     /// Names reduced to letters and digits, sorted, with their document.
     pub(super) by_name: Vec<(Arc<str>, u32)>,
     pub(super) words: Words,
@@ -85,6 +88,7 @@ impl Segment {
             servers: Vec::new(),
             tools: 0,
             lengths: documents.iter().map(|document| document.length).collect(),
+            meanings: documents.iter().map(|document| document.meaning).collect(),
             by_name,
             words: field(words)?,
             names: field(names)?,

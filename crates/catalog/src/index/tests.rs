@@ -51,10 +51,15 @@ impl Dice {
     }
 }
 
+fn with<'a>(signals: &'a Signals, of_path: &'a dyn Fn(&str) -> Option<usize>) -> Among<'a> {
+    Among { silent: &[], signals, of_path }
+}
+
 fn answers(index: &Index) -> Vec<String> {
     let answer = |query: &&str| {
-        let ranked =
-            index.search(query, 20, &[], |_| true, &Meter::new(u64::MAX)).unwrap_or_else(|_| panic!("{query}"));
+        let ranked = index
+            .search(query, 20, &with(&Signals::default(), &|_| None), |_| true, &Meter::new(u64::MAX))
+            .unwrap_or_else(|_| panic!("{query}"));
         let hits: Vec<_> = ranked.hits.iter().map(|(id, score)| (*id, score.to_bits())).collect();
         format!("{query}: {hits:?} {}", ranked.is_weak)
     };
@@ -100,9 +105,10 @@ fn after_any_changes_an_index_equals_one_built_anew() {
     assert!(reused * 2 > changes, "{reused} of {changes} segments reused");
 }
 
-/// Sum of the words and the name, times the boosts.
+/// Sum of the words, the name, the meaning and the calls, times the boosts.
 fn product(explained: &Explained) -> f32 {
-    let sum: f32 = explained.words.iter().map(|word| word.gives).sum::<f32>() + explained.name;
+    let sum: f32 = explained.words.iter().map(|word| word.gives).sum::<f32>();
+    let sum = sum + explained.name + explained.meaning + explained.learned;
     explained.boosts.iter().fold(sum, |product, boost| product * boost.factor)
 }
 
@@ -111,19 +117,27 @@ fn an_explanation_adds_up_to_the_score() {
     let mut dice = Dice(7);
     let servers: Vec<Arc<ServerEntry>> = (0..20).map(|number| dice.server(number)).collect();
     let index = Index::in_runs(&servers, &Skills::default(), None, Ranking::default(), SMALL).expect("an index");
-    let mut explained_hits = 0;
+    let mut learned = Learned::default();
+    let words = ["get", "weather", "note"].map(str::to_owned);
+    (0..20).for_each(|_| learned.add(&words, "some/tool", 1));
+    let signals = Signals { learned: Some(Arc::new(learned)), ..Signals::default() };
+    let among = with(&signals, &|path| (path == "some/tool").then_some(3));
+    let (mut explained_hits, mut meant, mut called) = (0, 0, 0);
     for query in ["create an issue", "isue", "server 3 invoices", "get weather note", "größe"] {
         let meter = Meter::new(u64::MAX);
-        let ranked = index.search(query, 20, &[], |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let ranked = index.search(query, 20, &among, |_| true, &meter).unwrap_or_else(|_| panic!("{query}"));
         let documents: Vec<usize> = ranked.hits.iter().map(|(id, _)| *id).collect();
-        let all = index.explain(query, &documents, &meter).unwrap_or_else(|_| panic!("{query}"));
+        let all = index.explain(query, &documents, &among, &meter).unwrap_or_else(|_| panic!("{query}"));
         let best = all.iter().map(product).fold(0.0, f32::max);
         for ((_, score), explained) in ranked.hits.iter().zip(&all) {
-            assert!(!explained.words.is_empty(), "{query}: a hit has a word of it");
+            let beside = explained.meaning + explained.learned;
+            assert!(!explained.words.is_empty() || beside > 0.0, "{query}: a hit has a reason");
+            meant += usize::from(explained.meaning > 0.0);
+            called += usize::from(explained.learned > 0.0);
             let made = product(explained) / best.powf(index.ranking.even);
             assert!((made - score).abs() <= score * 1e-3, "{query}: {made} is not {score}: {explained:?}");
             explained_hits += 1;
         }
     }
-    assert!(explained_hits > 20, "{explained_hits}");
+    assert!(explained_hits > 20 && meant > 0 && called > 0, "{explained_hits} {meant} {called}");
 }

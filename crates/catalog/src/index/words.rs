@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use frostem::{Algorithm, Stemmer};
 
+use super::meaning::{self, Row};
+
 /// Words with a stem that Snowball does not give them.
 const OWN_STEMS: &str = include_str!("stems.txt");
 /// Words of a query that describe no tool.
@@ -204,25 +206,26 @@ pub(super) fn clauses(sentence: &str, least: usize) -> Vec<&str> {
     if clauses.len() > 1 { clauses } else { Vec::new() }
 }
 
-/// Stems of known words; each word is stemmed once.
+/// Stems of known words, with their place in the table of meanings; each word is stemmed once.
 #[derive(Default)]
 pub(super) struct Vocabulary {
     positions: HashMap<Box<str>, usize>,
-    stems: Vec<Box<str>>,
+    stems: Vec<(Box<str>, Option<Row>)>,
 }
 
 impl Vocabulary {
     /// The stem of `word`, or the word itself.
-    pub(super) fn stem<'v>(&'v mut self, word: &'v str, stems: bool) -> &'v str {
+    pub(super) fn stem<'v>(&'v mut self, word: &'v str, stems: bool) -> (&'v str, Option<Row>) {
         if !stems {
-            return word;
+            return (word, None);
         }
         let position = self.positions.get(word).copied().unwrap_or_else(|| {
             self.positions.insert(word.into(), self.stems.len());
-            self.stems.push(stem(word).into());
+            let stem = stem(word);
+            self.stems.push((stem.as_str().into(), meaning::row(&stem)));
             self.stems.len() - 1
         });
-        self.stems.get(position).map_or(word, |stem| stem)
+        self.stems.get(position).map_or((word, None), |(stem, row)| (stem, *row))
     }
 }
 

@@ -38,6 +38,8 @@ impl Widened {
             // Who shares a gateway is no right of a server or script.
             http, clients, console, profiles: _, needs_token, references, daemon: _, path: _,
             skills,
+            // Hits are among what a client sees anyway.
+            search: _,
         } = now;
         let mut widened = Self::default();
         let is_new = |file| !env_files.contains(file);

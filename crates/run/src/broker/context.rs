@@ -13,6 +13,7 @@ use crate::router::Router;
 use crate::runs::{Live, Runs};
 use crate::sandbox::{Pool, Turn};
 use crate::scripts::Callables;
+use crate::searching::Searching;
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use base::error::Result;
@@ -50,6 +51,8 @@ pub struct ExecutionContext {
     pub scripts: Scripts,
     /// Runs of its client, their journals, and settings of answers.
     pub runs: Runs,
+    /// How its client searches.
+    pub searching: Searching,
     /// Its own place among the runs in the background, if it goes on there.
     pub live: Option<Arc<Live>>,
     /// Audit log, board, metrics and traces.

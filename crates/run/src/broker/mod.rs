@@ -53,6 +53,7 @@ use base::limits;
 use base::memory;
 use base::pause::Pause;
 use base::task;
+use catalog::Catalog;
 use catalog::manifest::{ServerEntry, ServerState};
 use config::{Amount, Required};
 use redact::{Mentions, Surface};
@@ -340,6 +341,11 @@ impl Broker {
                 Ok(admitted) => self.pay_and_send(&mut call, asked, &Admitted { again, ..admitted }).await,
             },
         };
+        let is_made = !self.run.is_dry && (call.is_sent() || asked.entry.is_scripts());
+        if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
+            let path = Catalog::learned_path(asked.entry, stub);
+            self.context.searching.called(&self.context.session.searches, &path);
+        }
         call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };
@@ -484,7 +490,11 @@ impl Broker {
     fn sample(&self, asked: &PendingCall<'_>) -> Value {
         let Some(stub) = asked.stub else { return Value::Null };
         let observed = asked.entry.observed.of(stub).and_then(|observed| observed.schema);
-        sample::of(stub.definition.tree().get("outputSchema").or(observed.as_ref()))
+        match sample::of(stub.definition.tree().get("outputSchema").or(observed.as_ref())) {
+            // Scripts take an empty text for a failure.
+            Value::String(text) if text.is_empty() => "ok".into(),
+            sample => sample,
+        }
     }
 
     /// The answer as scripts see it, and its size in bytes.

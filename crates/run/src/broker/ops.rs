@@ -98,8 +98,8 @@ impl Broker {
     /// Discovery of the execution's session.
     pub(super) fn discovery<'a>(&'a self, sight: Option<&'a dyn Sight>) -> Discovery<'a> {
         let lowered = self.context.limits.lowered();
-        let ExecutionContext { catalog, session, runs, .. } = &*self.context;
-        Discovery { catalog, session, lowered, runs: runs.clone(), sight }
+        let ExecutionContext { catalog, session, runs, searching, .. } = &*self.context;
+        Discovery { catalog, session, lowered, runs: runs.clone(), searching: searching.clone(), sight }
     }
 
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
@@ -280,8 +280,9 @@ impl Broker {
                 "summary": hit.tool.summary,
             })
         };
+        let signals = self.context.searching.signals().await;
         let find = move |meter: &Meter| {
-            let hits = catalog.search_metered(&query, limit, "/", meter)?;
+            let hits = catalog.search_metered(&query, limit, "/", &signals, meter)?;
             Ok(hits.iter().map(describe).collect())
         };
         metered_as("search", SEARCH_STEPS, find).await

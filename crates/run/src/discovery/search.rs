@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use stubgen::ToolStub;
 
 use base::meter::{Halt, Meter};
-use catalog::{Catalog, Found};
+use catalog::{Catalog, Found, Signals};
+
+use crate::searching::Searched;
 
 /// Most bytes of the hits of one search, about 3,000 tokens.
 const MAX_BYTES: usize = 12 << 10;
@@ -18,14 +20,15 @@ pub(super) struct Search<'a> {
     pub(super) path: &'a str,
     /// Servers whose number of resources is hidden.
     pub(super) hidden: &'a BTreeSet<String>,
+    pub(super) signals: &'a Signals,
     pub(super) meter: &'a Meter,
 }
 
 impl Search<'_> {
     /// A group per query, each hit once: in the group of the query that ranks it best.
     pub(super) fn groups(&self) -> Result<Vec<Group>, Halt> {
-        let Self { catalog, queries, path, meter, .. } = *self;
-        let hits = catalog.find_all_metered(queries, self.limit, path, meter)?;
+        let Self { catalog, queries, path, signals, meter, .. } = *self;
+        let hits = catalog.find_all_metered(queries, self.limit, path, signals, meter)?;
         let is_hit = |tool: &ToolStub| hits.found.iter().any(|(hit, _)| hit.is(tool));
         let mut groups = Vec::with_capacity(queries.len());
         for (number, (query, is_weak)) in queries.iter().zip(&hits.weak).enumerate() {
@@ -39,6 +42,14 @@ impl Search<'_> {
             let is_any_ready = hits.found.iter().any(|(hit, by)| by.contains(&number) && hit.answers());
             let only_silent = named.is_none() && !is_any_ready && catalog.has_answering();
             let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
+            let searched = match signals.learned {
+                Some(_) => Searched {
+                    words: catalog.learnable(query, meter)?,
+                    found: own.clone().filter_map(|(hit, _)| hit.learned_path()).collect(),
+                    is_alone: queries.len() == 1,
+                },
+                None => Searched::default(),
+            };
             let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
             for (position, (hit, by)) in own.enumerate() {
                 let mut text = catalog.hit_line(hit);
@@ -63,7 +74,7 @@ impl Search<'_> {
                 Some(group) if *group != number => format!("as #{}", group + 1),
                 _ => catalog.no_hits(query, path, meter)?,
             };
-            groups.push(Group { lines, is_weak, only_silent, nothing });
+            groups.push(Group { lines, is_weak, only_silent, nothing, searched });
         }
         Ok(groups)
     }
@@ -78,6 +89,8 @@ pub(super) struct Group {
     only_silent: bool,
     /// The answer if it has no lines.
     nothing: String,
+    /// What may be learned from it.
+    pub(super) searched: Searched,
 }
 
 /// A line of a hit.

@@ -14,6 +14,7 @@ pub use results::{Results, is_json};
 pub use stash::Stash;
 
 use crate::router::Tenant;
+use crate::searching::Searches;
 use base::kept::{BoundedMap, READS, UNRECORDED};
 use base::labels::Held;
 use base::principal::Principal;
@@ -32,6 +33,8 @@ pub struct Session {
     tenant: Option<Tenant>,
     /// Labels of all its requests, once labels accumulate.
     held: OnceLock<Arc<Mutex<Held>>>,
+    /// Its last queries.
+    pub searches: Mutex<Searches>,
     /// Results too large to answer with.
     pub results: Results,
     /// Data that its scripts keep for later ones.
@@ -97,6 +100,7 @@ impl Session {
             placeholders: PlaceholderTable::default(),
             tenant: None,
             held: OnceLock::new(),
+            searches: Mutex::default(),
             results: Results { state: state(), collection: collection(Kind::Results) },
             stash: Stash { state: state(), collection: collection(Kind::Stash) },
             approvals: Approvals { state: state(), collection: collection(Kind::Approvals) },

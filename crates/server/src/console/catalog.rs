@@ -11,9 +11,11 @@ use super::{Asked, Console};
 use base::error::Result;
 use base::limits;
 use base::meter::metered_as;
+use base::principal::Principal;
 use base::task;
-use catalog::{Boost, Catalog, Word};
+use catalog::{Boost, Catalog, Signals, Word};
 use run::discovery::{self, Discovery, File, Lines, SEARCH_STEPS, objects};
+use run::searching::Searching;
 
 /// Hits of a search, by default and at most.
 const HITS: usize = 20;
@@ -36,7 +38,8 @@ impl Console {
             self.gateway.cat(session, &paths, None).await?
         } else {
             let (catalog, runs) = (&self.gateway.catalog_of(session.principal()), self.gateway.runs(session));
-            let sight = Discovery { catalog, session, lowered: None, runs, sight: None };
+            let searching = Searching::default();
+            let sight = Discovery { catalog, session, lowered: None, runs, searching, sight: None };
             let files = sight.files(&paths, Lines::parse(None)?).await?.into_iter().map(|file| match file {
                 File::Text { path, text, .. } => Ok((path, text)),
                 File::Resource(_) => Err(Refusal::asks_no_server()),
@@ -55,7 +58,8 @@ impl Console {
         if query.is_empty() {
             return Ok(json!({ "query": query, "hits": [], "weak": false }));
         }
-        metered_as("search", SEARCH_STEPS, move |meter| found(&catalog, &query, limit, meter)).await
+        let signals = self.gateway.searching(&Principal::local()).signals().await;
+        metered_as("search", SEARCH_STEPS, move |meter| found(&catalog, &query, limit, &signals, meter)).await
     }
 
     /// A tool with its definition, stubs and findings.
@@ -69,13 +73,19 @@ fn found(
     catalog: &Arc<Catalog>,
     query: &str,
     limit: usize,
+    signals: &Signals,
     meter: &base::meter::Meter,
 ) -> Result<Value, base::meter::Halt> {
-    let (hits, is_weak) = catalog.search_explained(query, limit, meter)?;
+    let (hits, is_weak) = catalog.search_explained(query, limit, signals, meter)?;
     let hits = hits.into_iter().map(|(hit, explained)| {
         let mut object = objects::tool(hit.server, hit.tool);
         object["score"] = hit.score.into();
-        object["why"] = explained.words.iter().map(word).chain(name(explained.name)).collect();
+        let beside = [
+            ("name", "share of its name", explained.name),
+            ("meaning", "its meaning", explained.meaning),
+            ("learned", "calls after such queries", explained.learned),
+        ];
+        object["why"] = explained.words.iter().map(word).chain(beside.into_iter().filter_map(signal)).collect();
         object["boosts"] = explained.boosts.iter().map(boost).collect();
         object["agent_sees"] = (!hit.server.quarantine.contains_key(&hit.tool.ident)).into();
         object
@@ -94,11 +104,11 @@ fn word(word: &Word) -> Value {
     })
 }
 
-/// Score of the share of its name in the query.
-fn name(gives: f32) -> Option<Value> {
-    (gives > 0.001).then(|| {
-        json!({ "word": null, "as": "share of its name", "how": "name", "fields": ["name"], "rarity": null, "gives": gives })
-    })
+/// A score beside those of words.
+fn signal((how, meant, gives): (&str, &str, f32)) -> Option<Value> {
+    let fields = if how == "name" { json!(["name"]) } else { json!([]) };
+    let row = || json!({ "word": null, "as": meant, "how": how, "fields": fields, "rarity": null, "gives": gives });
+    (gives > 0.001).then(row)
 }
 
 fn boost(boost: &Boost) -> Value {

@@ -292,6 +292,7 @@ fn names(kind: RecordKind) -> [&'static str; 2] {
     match kind {
         RecordKind::Approval => ["approval", "approvals"],
         RecordKind::FirstUse => ["first-use", "first-uses"],
+        RecordKind::Learned => ["learned", "all-learned"],
     }
 }
 

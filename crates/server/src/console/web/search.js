@@ -6,7 +6,8 @@ import { Badge, Empty, Field, html, Loaded, Text, useLoad } from "./ui.js";
 import { pathLink } from "./catalog.js";
 import { own, short, things } from "./text.js";
 
-const HOW = { word: "same word", synonym: "synonym", typo: "typo", prefix: "beginning of a word", name: "share of the name" };
+const HOW = { word: "same word", synonym: "synonym", like: "word like it", name: "share of the name", meaning: "meaning",
+  learned: "use" };
 
 export function Search({ query }) {
   const [draft, setDraft] = useState(query);

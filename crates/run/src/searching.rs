@@ -1,0 +1,268 @@
+//! Search of one client, and learning from its use: the first call of a tool that a query found counts for the words of
+//! that query, for all clients of the profile.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use base::error::Result;
+use base::task::Task;
+use catalog::{Learned, Signals};
+use config::Config;
+use state::{RecordKind, State, kept_folder};
+
+/// Delay before news is saved: calls come in bursts.
+const SETTLE: Duration = Duration::from_secs(3);
+/// Attempts to replace a record that others replace too.
+const ATTEMPTS: usize = 4;
+/// Digits of a record's id.
+const ID: usize = 12;
+/// Most queries of a session whose calls are awaited, and tools of each.
+const MAX_QUERIES: usize = 16;
+const MAX_FOUND: usize = 16;
+
+/// How a client searches.
+#[derive(Debug, Clone)]
+pub struct Searching {
+    /// True if texts that mean the same match without a common word.
+    pub meaning: bool,
+    /// What is learned from use, and for which profile, if it is.
+    pub learning: Option<(Arc<Learning>, Arc<str>)>,
+}
+
+/// What all profiles have learned.
+#[derive(Debug)]
+pub struct Learning {
+    inner: Arc<Inner>,
+    _saving: Task,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: Arc<dyn State>,
+    folder: PathBuf,
+    profiles: Mutex<HashMap<Arc<str>, Profile>>,
+    news: Notify,
+    /// Held while news is saved, so that the last save before an end waits for one under way.
+    alone: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Profile {
+    learned: Arc<Learned>,
+    unsaved: Vec<Used>,
+}
+
+/// A call after words were searched for.
+#[derive(Debug, Clone)]
+struct Used {
+    words: Vec<String>,
+    path: String,
+    day: u64,
+}
+
+/// A query of a session, as far as it may be learned.
+#[derive(Debug, Default)]
+pub struct Searched {
+    /// Its words.
+    pub words: Vec<String>,
+    /// Paths of the tools that it found.
+    pub found: Vec<String>,
+    /// True if no other query was asked with it.
+    pub is_alone: bool,
+}
+
+/// The last queries of a session, each with the tools that it counted for.
+#[derive(Debug, Default)]
+pub struct Searches(VecDeque<(Searched, Vec<String>)>);
+
+impl Default for Searching {
+    fn default() -> Self {
+        Self { meaning: true, learning: None }
+    }
+}
+
+impl Searching {
+    /// What ranks hits beside the words of the catalog.
+    pub async fn signals(&self) -> Signals {
+        let learned = match &self.learning {
+            Some((learning, profile)) => Some(learning.inner.learned(profile).await),
+            None => None,
+        };
+        Signals { meaning: self.meaning, learned }
+    }
+
+    /// Notes that a session called the tool at `path`.
+    pub fn called(&self, searches: &Mutex<Searches>, path: &str) {
+        let Some((learning, profile)) = &self.learning else { return };
+        if let Some(words) = searches.lock().called(path) {
+            learning.inner.add(profile, Used { words, path: path.to_owned(), day: today() });
+        }
+    }
+}
+
+impl Learning {
+    /// What was learned under a configuration; `None` where it is not kept. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
+        let folder = kept_folder(config.search.learned.as_ref()?, "learned", config);
+        let (profiles, news, alone) = Default::default();
+        let inner = Arc::new(Inner { state: Arc::clone(state), folder, profiles, news, alone });
+        let saving = Arc::clone(&inner);
+        let saving = Task::spawn(async move {
+            loop {
+                saving.news.notified().await;
+                tokio::time::sleep(SETTLE).await;
+                saving.save().await;
+            }
+        });
+        Some(Arc::new(Self { inner, _saving: saving }))
+    }
+
+    /// Saves news, and loads what other gateways have learned. A failure is only logged.
+    pub async fn save(&self) {
+        self.inner.save().await;
+    }
+}
+
+impl Inner {
+    async fn learned(&self, profile: &Arc<str>) -> Arc<Learned> {
+        if let Some(known) = self.profiles.lock().get(profile) {
+            return Arc::clone(&known.learned);
+        }
+        let learned = match self.record(profile).await {
+            Ok(text) => text.map(|text| Learned::parse(&text)).unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "what was learned from use is not known");
+                Learned::default()
+            }
+        };
+        let mut profiles = self.profiles.lock();
+        let known = profiles.entry(Arc::clone(profile)).or_default();
+        if known.unsaved.is_empty() {
+            known.learned = Arc::new(learned);
+        }
+        Arc::clone(&known.learned)
+    }
+
+    fn add(&self, profile: &Arc<str>, used: Used) {
+        let mut profiles = self.profiles.lock();
+        let known = profiles.entry(Arc::clone(profile)).or_default();
+        Arc::make_mut(&mut known.learned).add(&used.words, &used.path, used.day);
+        known.unsaved.push(used);
+        self.news.notify_one();
+    }
+
+    async fn save(&self) {
+        let _alone = self.alone.lock().await;
+        let names: Vec<Arc<str>> = self.profiles.lock().keys().cloned().collect();
+        for name in names {
+            let Some(news) = self.profiles.lock().get_mut(&name).map(|known| std::mem::take(&mut known.unsaved)) else {
+                continue;
+            };
+            if news.is_empty() {
+                continue;
+            }
+            let kept = self.keep(&name, &news).await;
+            let mut profiles = self.profiles.lock();
+            let known = profiles.entry(name).or_default();
+            match kept {
+                Ok(mut learned) => {
+                    known.unsaved.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
+                    known.learned = Arc::new(learned);
+                }
+                // What was learned stays in memory.
+                Err(error) => tracing::warn!(%error, "what was learned from use is not kept"),
+            }
+        }
+    }
+
+    /// Adds to what is kept, and returns all of it.
+    async fn keep(&self, profile: &str, news: &[Used]) -> Result<Learned> {
+        let mut learned = Learned::default();
+        for _ in 0..ATTEMPTS {
+            let before = self.record(profile).await?;
+            learned = before.as_deref().map(Learned::parse).unwrap_or_default();
+            news.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
+            let (id, text) = (id(profile), Some(learned.text()));
+            if self.state.keep_record(RecordKind::Learned, &self.folder, &id, before, text).await? {
+                break;
+            }
+        }
+        Ok(learned)
+    }
+
+    async fn record(&self, profile: &str) -> Result<Option<Vec<u8>>> {
+        self.state.record(RecordKind::Learned, &self.folder, &id(profile)).await
+    }
+}
+
+impl Searches {
+    /// Notes the queries of one search.
+    pub fn add(&mut self, searched: impl IntoIterator<Item = Searched>) {
+        for mut one in searched.into_iter().filter(|one| !one.words.is_empty()) {
+            one.found.truncate(MAX_FOUND);
+            self.0.push_back((one, Vec::new()));
+        }
+        self.0.drain(..self.0.len().saturating_sub(MAX_QUERIES));
+    }
+
+    /// Words that the call of a tool counts for: those of the last query that found it, else of the last search, if that
+    /// was one query and led nowhere yet. A query counts once for a tool.
+    fn called(&mut self, path: &str) -> Option<Vec<String>> {
+        let found = self.0.iter().rposition(|(one, _)| one.found.iter().any(|found| found == path));
+        let (one, called) = match found {
+            Some(position) => self.0.get_mut(position)?,
+            None => self.0.back_mut().filter(|(one, called)| one.is_alone && called.is_empty())?,
+        };
+        if called.len() >= MAX_FOUND || called.iter().any(|known| known == path) {
+            return None;
+        }
+        called.push(path.to_owned());
+        Some(one.words.clone())
+    }
+}
+
+fn id(profile: &str) -> String {
+    stubgen::digest(profile)[..ID].to_owned()
+}
+
+/// Days since 1970.
+fn today() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn searched(words: &str, found: &str, is_alone: bool) -> Searched {
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        Searched { words: list(words), found: list(found), is_alone }
+    }
+
+    #[test]
+    fn a_call_counts_once_for_the_last_query_that_found_the_tool() {
+        let mut searches = Searches::default();
+        let called = |searches: &mut Searches, path: &str| searches.called(path).unwrap_or_default().join(" ");
+        assert_eq!(called(&mut searches, "a/b"), "", "nothing was searched for");
+        searches.add([searched("open ticket", "jira/create jira/get", true)]);
+        assert_eq!(called(&mut searches, "jira/create"), "open ticket");
+        assert_eq!(called(&mut searches, "jira/create"), "", "a loop counts once");
+        assert_eq!(called(&mut searches, "jira/get"), "open ticket");
+        assert_eq!(called(&mut searches, "mail/send"), "", "the query led somewhere");
+        searches.add([searched("write person", "x/y", true)]);
+        assert_eq!(called(&mut searches, "mail/send"), "write person", "a query that led nowhere");
+        assert_eq!(called(&mut searches, "mail/list"), "");
+        searches.add([searched("a", "s/a s/ab", false), searched("b", "s/b s/ab", false), searched("", "s/c", false)]);
+        assert_eq!(called(&mut searches, "s/ab"), "b");
+        assert_eq!(called(&mut searches, "s/a"), "a");
+        assert_eq!(called(&mut searches, "s/elsewhere"), "", "which of several is not known");
+        searches.add((0..100).map(|_| searched("many", "s/many", true)));
+        assert_eq!(searches.0.len(), MAX_QUERIES);
+    }
+}
