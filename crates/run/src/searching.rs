@@ -4,19 +4,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use base::error::Result;
-use base::task::Task;
 use catalog::{Learned, Signals};
 use config::Config;
 use state::{RecordKind, State, kept_folder};
 
-/// Delay before news is saved: calls come in bursts.
-const SETTLE: Duration = Duration::from_secs(3);
 /// Attempts to replace a record that others replace too.
 const ATTEMPTS: usize = 4;
 /// Digits of a record's id.
@@ -37,18 +33,11 @@ pub struct Searching {
 /// What all profiles have learned.
 #[derive(Debug)]
 pub struct Learning {
-    inner: Arc<Inner>,
-    _saving: Task,
-}
-
-#[derive(Debug)]
-struct Inner {
     state: Arc<dyn State>,
     folder: PathBuf,
     profiles: Mutex<HashMap<Arc<str>, Profile>>,
-    news: Notify,
-    /// Held while news is saved, so that the last save before an end waits for one under way.
-    alone: tokio::sync::Mutex<()>,
+    /// Held while news is saved.
+    saving: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -90,63 +79,44 @@ impl Searching {
     /// What ranks hits beside the words of the catalog.
     pub async fn signals(&self) -> Signals {
         let learned = match &self.learning {
-            Some((learning, profile)) => Some(learning.inner.learned(profile).await),
+            Some((learning, profile)) => Some(learning.learned(profile).await),
             None => None,
         };
         Signals { meaning: self.meaning, learned }
     }
 
-    /// Notes that a session called the tool at `path`.
+    /// Notes that a session called the tool at `path`. What it counts for is saved in the background.
     pub fn called(&self, searches: &Mutex<Searches>, path: &str) {
-        let Some((learning, profile)) = &self.learning else { return };
-        if let Some(words) = searches.lock().called(path) {
-            learning.inner.add(profile, Used { words, path: path.to_owned(), day: today() });
-        }
+        let Some((learning, profile)) = self.learning.clone() else { return };
+        let Some(words) = searches.lock().called(path) else { return };
+        learning.add(&profile, Used { words, path: path.to_owned(), day: today() });
+        tokio::spawn(async move { learning.save(profile).await });
     }
 }
 
 impl Learning {
-    /// What was learned under a configuration; `None` where it is not kept. Must be called within a tokio runtime.
+    /// What was learned under a configuration; `None` where nothing is.
     #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let folder = kept_folder(config.search.learned.as_ref()?, "learned", config);
-        let (profiles, news, alone) = Default::default();
-        let inner = Arc::new(Inner { state: Arc::clone(state), folder, profiles, news, alone });
-        let saving = Arc::clone(&inner);
-        let saving = Task::spawn(async move {
-            loop {
-                saving.news.notified().await;
-                tokio::time::sleep(SETTLE).await;
-                saving.save().await;
-            }
-        });
-        Some(Arc::new(Self { inner, _saving: saving }))
+        let (profiles, saving) = Default::default();
+        Some(Arc::new(Self { state: Arc::clone(state), folder, profiles, saving }))
     }
 
-    /// Saves news, and loads what other gateways have learned. A failure is only logged.
-    pub async fn save(&self) {
-        self.inner.save().await;
-    }
-}
-
-impl Inner {
     async fn learned(&self, profile: &Arc<str>) -> Arc<Learned> {
         if let Some(known) = self.profiles.lock().get(profile) {
             return Arc::clone(&known.learned);
         }
-        let learned = match self.record(profile).await {
-            Ok(text) => text.map(|text| Learned::parse(&text)).unwrap_or_default(),
-            Err(error) => {
-                tracing::warn!(%error, "what was learned from use is not known");
-                Learned::default()
-            }
-        };
+        let kept = self.record(profile).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what was learned from use is not known");
+            None
+        });
         let mut profiles = self.profiles.lock();
-        let known = profiles.entry(Arc::clone(profile)).or_default();
-        if known.unsaved.is_empty() {
-            known.learned = Arc::new(learned);
-        }
-        Arc::clone(&known.learned)
+        let new = || Profile {
+            learned: Arc::new(kept.map(|text| Learned::parse(&text)).unwrap_or_default()),
+            unsaved: Vec::new(),
+        };
+        Arc::clone(&profiles.entry(Arc::clone(profile)).or_insert_with(new).learned)
     }
 
     fn add(&self, profile: &Arc<str>, used: Used) {
@@ -154,30 +124,24 @@ impl Inner {
         let known = profiles.entry(Arc::clone(profile)).or_default();
         Arc::make_mut(&mut known.learned).add(&used.words, &used.path, used.day);
         known.unsaved.push(used);
-        self.news.notify_one();
     }
 
-    async fn save(&self) {
-        let _alone = self.alone.lock().await;
-        let names: Vec<Arc<str>> = self.profiles.lock().keys().cloned().collect();
-        for name in names {
-            let Some(news) = self.profiles.lock().get_mut(&name).map(|known| std::mem::take(&mut known.unsaved)) else {
-                continue;
-            };
-            if news.is_empty() {
-                continue;
+    /// Saves news, and loads what other gateways have learned. A failure is only logged: this one goes on with what it has.
+    async fn save(&self, profile: Arc<str>) {
+        let _alone = self.saving.lock().await;
+        let take = |known: &mut Profile| std::mem::take(&mut known.unsaved);
+        let news = self.profiles.lock().get_mut(&profile).map(take).unwrap_or_default();
+        if news.is_empty() {
+            return;
+        }
+        match self.keep(&profile, &news).await {
+            Ok(mut learned) => {
+                let mut profiles = self.profiles.lock();
+                let known = profiles.entry(profile).or_default();
+                known.unsaved.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
+                known.learned = Arc::new(learned);
             }
-            let kept = self.keep(&name, &news).await;
-            let mut profiles = self.profiles.lock();
-            let known = profiles.entry(name).or_default();
-            match kept {
-                Ok(mut learned) => {
-                    known.unsaved.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
-                    known.learned = Arc::new(learned);
-                }
-                // What was learned stays in memory.
-                Err(error) => tracing::warn!(%error, "what was learned from use is not kept"),
-            }
+            Err(error) => tracing::warn!(%error, "what was learned from use is not kept"),
         }
     }
 
@@ -188,8 +152,8 @@ impl Inner {
             let before = self.record(profile).await?;
             learned = before.as_deref().map(Learned::parse).unwrap_or_default();
             news.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
-            let (id, text) = (id(profile), Some(learned.text()));
-            if self.state.keep_record(RecordKind::Learned, &self.folder, &id, before, text).await? {
+            let text = Some(learned.text());
+            if self.state.keep_record(RecordKind::Learned, &self.folder, &id(profile), before, text).await? {
                 break;
             }
         }

@@ -326,12 +326,9 @@ impl Gateway {
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 
-    /// Saves the observed shapes of every server and what was learned from use, for two seconds at most. Before the end: they are saved with a delay.
+    /// Saves the observed shapes of every server, for two seconds at most. Before the end: they are saved with a delay.
     pub async fn save_observed(&self) {
-        let learning = self.in_force.load().learning.clone();
-        let learned =
-            async { futures::future::OptionFuture::from(learning.as_ref().map(|learning| learning.save())).await };
-        let _ = tokio::time::timeout(SAVING, futures::future::join(self.fleet.save_observed(), learned)).await;
+        let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
     }
 
     /// State that outlives a request.
@@ -504,15 +501,8 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
-        let (runs, searching) = (self.runs(session), self.searching(session.principal()));
-        let discovery = Discovery {
-            catalog: &self.catalog_of(session.principal()),
-            session,
-            lowered: None,
-            runs,
-            searching,
-            sight: None,
-        };
+        let catalog = self.catalog_of(session.principal());
+        let discovery = self.discovery(&catalog, session);
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             // The notice names servers.
@@ -541,16 +531,16 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        let (runs, searching) = (self.runs(session), self.searching(session.principal()));
-        let discovery = Discovery {
-            catalog: &self.catalog_of(session.principal()),
-            session,
-            lowered: None,
-            runs,
-            searching,
-            sight: None,
-        };
+        let catalog = self.catalog_of(session.principal());
+        let discovery = self.discovery(&catalog, session);
         Ok(self.shown(discovery.search(queries, limit, path).await?))
+    }
+
+    /// Discovery of a session in a catalog.
+    #[must_use]
+    pub fn discovery<'a>(&self, catalog: &'a Arc<Catalog>, session: &'a Arc<Session>) -> Discovery<'a> {
+        let (runs, searching) = (self.runs(session), self.searching(session.principal()));
+        Discovery { catalog, session, lowered: None, runs, searching, sight: None }
     }
 
     /// How a client searches.

@@ -14,8 +14,7 @@ use base::meter::metered_as;
 use base::principal::Principal;
 use base::task;
 use catalog::{Boost, Catalog, Signals, Word};
-use run::discovery::{self, Discovery, File, Lines, SEARCH_STEPS, objects};
-use run::searching::Searching;
+use run::discovery::{self, File, Lines, SEARCH_STEPS, objects};
 
 /// Hits of a search, by default and at most.
 const HITS: usize = 20;
@@ -37,9 +36,8 @@ impl Console {
         let text = if by.rights.may_act {
             self.gateway.cat(session, &paths, None).await?
         } else {
-            let (catalog, runs) = (&self.gateway.catalog_of(session.principal()), self.gateway.runs(session));
-            let searching = Searching::default();
-            let sight = Discovery { catalog, session, lowered: None, runs, searching, sight: None };
+            let catalog = self.gateway.catalog_of(session.principal());
+            let sight = self.gateway.discovery(&catalog, session);
             let files = sight.files(&paths, Lines::parse(None)?).await?.into_iter().map(|file| match file {
                 File::Text { path, text, .. } => Ok((path, text)),
                 File::Resource(_) => Err(Refusal::asks_no_server()),
