@@ -56,7 +56,7 @@ pub struct Proposal {
     pub cassette: String,
     /// Its further tests, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub more: Vec<String>,
+    pub more_tests: Vec<String>,
 }
 
 /// Extension of a script.
@@ -280,7 +280,7 @@ impl Proposals {
         if !is_its_name {
             return Err("its name or client is not that of its file".to_owned());
         }
-        let tests = std::iter::once(&proposal.cassette).chain(&proposal.more).map(|test| Cassette::parse(test));
+        let tests = std::iter::once(&proposal.cassette).chain(&proposal.more_tests).map(|test| Cassette::parse(test));
         let tests = tests.collect::<Result<_>>().map_err(|error| error.message)?;
         Ok(Kept { tests, sha256: stubgen::digest(&text), file: file.to_owned(), proposal })
     }
@@ -307,9 +307,9 @@ impl Proposal {
     ) -> Self {
         let (extension, code, tests) = script;
         let mut tests = tests.iter().map(Cassette::text);
-        let (cassette, more) = (tests.next().unwrap_or_default(), tests.collect());
+        let (cassette, more_tests) = (tests.next().unwrap_or_default(), tests.collect());
         let (name, client, run) = (name.to_owned(), client.to_owned(), run.to_owned());
-        Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette, more }
+        Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette, more_tests }
     }
 }
 

@@ -85,9 +85,9 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
 
 /// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.
 fn files(kept: &Kept) -> (String, Vec<(String, &str)>) {
-    let Proposal { name, extension, cassette, more, .. } = &kept.proposal;
+    let Proposal { name, extension, cassette, more_tests, .. } = &kept.proposal;
     let first = (format!("{name}{CASSETTE}"), cassette.as_str());
-    let more = more.iter().zip(2..).map(|(test, number)| (format!("{name}.{number}{CASSETTE}"), test.as_str()));
+    let more = more_tests.iter().zip(2..).map(|(test, number)| (format!("{name}.{number}{CASSETTE}"), test.as_str()));
     (format!("{name}.{}", extension.as_str()), iter::once(first).chain(more).collect())
 }
 

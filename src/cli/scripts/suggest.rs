@@ -108,7 +108,9 @@ pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Resu
     let config = &desk.place.config;
     let (journals, context) = (runs::journals(global)?, save::context(global, config)?);
     let client = global.client.is_some().then(|| global.principal(config)).transpose()?.map(|by| by.client);
-    let listed = journals.list(client.as_deref()).await?;
+    let mut listed = journals.list(client.as_deref()).await?;
+    // Times of files can be equal where those of runs are not.
+    listed.sort_by_key(|run| run.at_ms);
     let finder = Finder { journals: &journals, context: &context };
     let (groups, left_out) = finder.groups(&listed).await;
     let (mut known, mut taken) = known(&desk, &context).await?;

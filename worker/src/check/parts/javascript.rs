@@ -25,6 +25,8 @@ pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, Scrip
     let mut reader = Reader { code: &check.code, draft: Draft::default() };
     reader.visit_program(&program);
     let mut parts = reader.draft.finish(typed, form(&program));
+    // Parsed once more, it takes no more memory than to check it.
+    drop(allocator);
     parts.outline = outline(check, &parts).unwrap_or_default();
     Ok(parts)
 }
