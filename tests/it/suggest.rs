@@ -312,6 +312,35 @@ async fn runs_are_suggested_proposed_accepted_locked_and_called() {
 }
 
 #[tokio::test]
+async fn a_script_that_an_agent_proposed_is_not_suggested_again() {
+    let fence = fence(ON);
+    let session = serving(&fence).await;
+    for (language, text, name) in [
+        ("javascript", "const t = await tickets.get_ticket({ id: ID });\nreturn t.title;", "title"),
+        (
+            "javascript",
+            "const t: { title: string } = await tickets.get_ticket({ id: ID });\nreturn [t.title];",
+            "titles",
+        ),
+        ("starlark", "t = tickets.get_ticket(id = ID)\nt[\"title\"]", "heading"),
+    ] {
+        for id in ["1", "2"] {
+            run(&session, language, &text.replace("ID", id)).await;
+        }
+        let code = text.replace("ID", "3");
+        let args = json!({"language": language, "code": code, "save_as": name});
+        let proposed = session.call("execute", args).await;
+        assert!(proposed.text.contains(&format!("proposed as {name}(")), "{proposed:?}");
+    }
+    session.close().await;
+    let found = suggested(&fence, &["--propose"]);
+    assert_eq!(found["suggestions"], json!([]), "{found}");
+    for name in ["title", "titles", "heading"] {
+        assert!(found["notes"].to_string().contains(&format!("are the proposal {name} already")), "{found}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_left_out_is_counted_and_nothing_to_suggest_is_said() {
     let cases = [
         ("", "", 2, "there is no folder of scripts"),
