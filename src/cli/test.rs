@@ -216,6 +216,8 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
             .hint("`forgefs journal export RUN -o FILE` makes one of a recorded run"));
     }
     found.insert(cassette);
+    let further = (2..10).map(|number| path.with_file_name(format!("{stem}.{number}{CASSETTE}")));
+    found.extend(further.filter(|cassette| cassette.is_file()));
     Ok(())
 }
 
@@ -223,6 +225,8 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
 fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
     let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.strip_suffix(CASSETTE).unwrap_or(name);
+    // Further tests of a script are NAME.2.cassette.json and so on.
+    let stem = stem.rsplit_once('.').filter(|(_, number)| number.parse::<u8>().is_ok()).map_or(stem, |(stem, _)| stem);
     let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
     let mut there = paths.into_iter().filter(|path| path.is_file());
     match (there.next(), there.next()) {

@@ -99,6 +99,7 @@ mod skills;
 mod soak;
 mod spending;
 mod static_layer;
+mod suggest;
 mod surface;
 mod telemetry;
 mod terminal;

@@ -16,6 +16,11 @@ pub struct Parts {
     pub form: Form,
     /// Literals in arguments of tools, in order, none within another.
     pub literals: Vec<Literal>,
+    /// Literals elsewhere that a name can stand for, likewise. They are named by a property, an argument or a variable.
+    pub others: Vec<Literal>,
+    /// The script with a word for each of these literals, and without comments and layout; in JavaScript also without types
+    /// and the names of its variables. Empty with too many literals.
+    pub outline: String,
     /// Texts of several lines, whose lines cannot be indented.
     pub verbatim: Vec<(u32, u32)>,
     /// Names that it declares or reads.
@@ -65,7 +70,7 @@ pub struct Literal {
     pub at: (u32, u32),
     /// Begin of the JavaScript property `key: literal` that it ends.
     pub property: Option<u32>,
-    /// Name of the argument.
+    /// Name of the argument; `value` for one elsewhere without a name.
     pub key: String,
     /// Its value: text, a number, a boolean, or a list of these.
     pub value: Json,

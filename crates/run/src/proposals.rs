@@ -14,6 +14,8 @@ use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::{json, limits};
 
+/// Owner of the scripts that `forgefs scripts suggest` proposes. No client has such a name: none replaces one of them.
+pub const SUGGESTED: &str = "_suggest";
 /// Version of the format.
 const VERSION: u32 = 1;
 /// Extension of a proposal.
@@ -39,7 +41,7 @@ pub struct Proposal {
     pub name: String,
     /// Client that proposed it, as the gateway knows it.
     pub client: String,
-    /// The name that this client gives itself.
+    /// The name that this client gives itself; for [`SUGGESTED`] the client whose runs they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Run that it was.
@@ -52,6 +54,9 @@ pub struct Proposal {
     pub code: String,
     /// Its first test, as the file has it.
     pub cassette: String,
+    /// Its further tests, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_tests: Vec<String>,
 }
 
 /// Extension of a script.
@@ -89,8 +94,8 @@ impl Extension {
 pub struct Kept {
     /// The proposal.
     pub proposal: Proposal,
-    /// Its test.
-    pub cassette: Cassette,
+    /// Its tests.
+    pub tests: Vec<Cassette>,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
     /// Name of its file.
@@ -275,8 +280,9 @@ impl Proposals {
         if !is_its_name {
             return Err("its name or client is not that of its file".to_owned());
         }
-        let cassette = Cassette::parse(&proposal.cassette).map_err(|error| error.message)?;
-        Ok(Kept { cassette, sha256: stubgen::digest(&text), file: file.to_owned(), proposal })
+        let tests = std::iter::once(&proposal.cassette).chain(&proposal.more_tests).map(|test| Cassette::parse(test));
+        let tests = tests.collect::<Result<_>>().map_err(|error| error.message)?;
+        Ok(Kept { tests, sha256: stubgen::digest(&text), file: file.to_owned(), proposal })
     }
 
     /// A link would have proposals land elsewhere.
@@ -297,11 +303,13 @@ impl Proposal {
         agent: Option<String>,
         run: &str,
         at_ms: u64,
-        script: (Extension, String, &Cassette),
+        script: (Extension, String, &[Cassette]),
     ) -> Self {
-        let (extension, code, cassette) = script;
+        let (extension, code, tests) = script;
+        let mut tests = tests.iter().map(Cassette::text);
+        let (cassette, more_tests) = (tests.next().unwrap_or_default(), tests.collect());
         let (name, client, run) = (name.to_owned(), client.to_owned(), run.to_owned());
-        Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette: cassette.text() }
+        Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette, more_tests }
     }
 }
 

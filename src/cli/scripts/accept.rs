@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,7 +17,7 @@ use crate::cli::{Failure, Global};
 use base::limits;
 use base::tree::Tree;
 use catalog::people;
-use run::proposals::Kept;
+use run::proposals::{Kept, Proposal};
 use run::scripts::CASSETTE;
 
 #[derive(Args)]
@@ -44,7 +45,7 @@ pub(super) struct RejectArgs {
 /// Moves a script and its test into the folder of scripts.
 ///
 /// A script without a test is whole, a test of another script is not: an old test goes first, then comes the script, then
-/// its test, and at last the proposal is removed. Accepting it again completes what was begun.
+/// its tests, and at last the proposal is removed. Accepting it again completes what was begun.
 pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let desk = Desk::of(global)?;
     desk.find(&args.name)?;
@@ -57,15 +58,16 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
             .hint("`forgefs scripts proposals NAME` shows what is there now"));
     }
     fits(&desk, &kept, args.replace)?;
-    let (script, test) = files(&kept);
+    let (script, tests) = files(&kept);
     let folder = &desk.place.path;
-    put(folder, &kept, (&script, &test), args.replace).map_err(|error| match error.kind() {
+    put(folder, (&script, &kept.proposal.code), &tests, args.replace).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => taken(folder, &script),
         _ => Failure::internal(format!("{}: {error}", folder.display())),
     })?;
     desk.proposals.remove(&kept.file, &alone)?;
     let shown = |file: &str| Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string();
-    let (script, test) = (shown(&script), shown(&test));
+    let script = shown(&script);
+    let test = shown(&tests[0].0);
     if args.format.json {
         let files = json!({ "script": script, "test": test });
         shapes::print(json!({ "name": args.name, "files": files }), ui);
@@ -73,6 +75,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     }
     ui.out(&people::line(&format!("wrote {script}")));
     ui.out(&people::line(&format!("wrote {test}, its first test")));
+    tests.iter().skip(1).for_each(|(test, _)| ui.out(&people::line(&format!("wrote {}", shown(test)))));
     ui.note(match desk.place.config.scripts.unlocked {
         true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
@@ -80,10 +83,12 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Script and test of a proposal, by their paths in the folder of scripts.
-fn files(kept: &Kept) -> (String, String) {
-    let proposal = &kept.proposal;
-    (format!("{}.{}", proposal.name, proposal.extension.as_str()), format!("{}{CASSETTE}", proposal.name))
+/// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.
+fn files(kept: &Kept) -> (String, Vec<(String, &str)>) {
+    let Proposal { name, extension, cassette, more_tests, .. } = &kept.proposal;
+    let first = (format!("{name}{CASSETTE}"), cassette.as_str());
+    let more = more_tests.iter().zip(2..).map(|(test, number)| (format!("{name}.{number}{CASSETTE}"), test.as_str()));
+    (format!("{name}.{}", extension.as_str()), iter::once(first).chain(more).collect())
 }
 
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
@@ -96,7 +101,7 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
         let what = format!("the tool of {} has the same name", told::file(&desk.place.path, other));
         return refused(what, "reject it: `/`, `_` and case do not tell two scripts apart");
     }
-    let (script, test) = files(kept);
+    let (script, tests) = files(kept);
     if let Some(current) = same {
         if current.path.extension().is_none_or(|extension| extension != proposal.extension.as_str()) {
             let what = format!("{} has another extension than {script}", told::file(&desk.place.path, current));
@@ -112,8 +117,8 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
         return Err(taken(&desk.place.path, &script));
     }
     let there = |file: &str| fs::symlink_metadata(desk.place.path.join(file)).is_ok();
-    if there(&test) && !replaces && !is_done {
-        return Err(taken(&desk.place.path, &test));
+    if let Some((test, _)) = tests.iter().find(|(test, _)| there(test) && !replaces && !is_done) {
+        return Err(taken(&desk.place.path, test));
     }
     let code_bytes = desk.place.config.sandbox.limits.code_bytes;
     if proposal.code.len() > code_bytes {
@@ -129,24 +134,21 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn put(folder: &Path, kept: &Kept, (script, test): (&str, &str), replaces: bool) -> io::Result<()> {
+fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], replaces: bool) -> io::Result<()> {
     let tree = Tree::make(folder)?;
     let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
-    let (code, cassette) = (kept.proposal.code.as_bytes(), kept.proposal.cassette.as_bytes());
-    let has = |file: &str, content: &[u8]| tree.read(file, content.len() as u64).is_ok_and(|own| own == content);
-    if is_there(test) && !has(test, cassette) {
+    let has = |file: &str, text: &str| tree.read(file, text.len() as u64).is_ok_and(|own| own == text.as_bytes());
+    for (test, _) in tests.iter().filter(|(test, text)| is_there(test) && !has(test, text)) {
         if !replaces {
             return Err(ErrorKind::AlreadyExists.into());
         }
         tree.remove(test)?;
     }
     if !has(script, code) {
-        tree.put(script, code, replaces)?;
+        tree.put(script, code.as_bytes(), replaces)?;
     }
-    match has(test, cassette) {
-        true => Ok(()),
-        false => tree.put(test, cassette, false),
-    }
+    let mut missing = tests.iter().filter(|(test, text)| !has(test, text));
+    missing.try_for_each(|(test, text)| tree.put(test, text.as_bytes(), false))
 }
 
 fn taken(folder: &Path, file: &str) -> Failure {

@@ -5,6 +5,7 @@ mod examine;
 mod proposals;
 mod rights;
 mod save;
+mod suggest;
 mod told;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ enum Command {
     },
     /// Save a recorded run as a script: a function with its literals as parameters, and its first test
     Save(save::SaveArgs),
+    /// Find recorded runs that differ in literals alone, and propose one script for them
+    Suggest(suggest::SuggestArgs),
     /// List the scripts that agents propose, or show one: the difference, what it may call, and its test
     Proposals(proposals::ProposalsArgs),
     /// Take a proposed script and its test into the folder of scripts
@@ -92,6 +95,7 @@ fn folder(path: &Path, config: &Config) -> Result<Folder, Failure> {
 pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Save(args) => save::save(global, args, ui).await,
+        Command::Suggest(args) => suggest::suggest(global, &args, ui).await,
         Command::Proposals(args) => proposals::proposals(global, args, ui).await,
         Command::Accept(args) => accept::accept(global, &args, ui),
         Command::Reject(args) => accept::reject(global, &args, ui),

@@ -17,7 +17,7 @@ use crate::cli::{Failure, Global, test};
 use base::text::counted;
 use base::time::rfc3339;
 use catalog::people;
-use run::proposals::{Extension, Kept, Proposals};
+use run::proposals::{Extension, Kept, Proposals, SUGGESTED};
 use run::replay::Difference;
 use run::scripts::{Folder, Source, in_file};
 
@@ -87,7 +87,7 @@ impl Desk {
 }
 
 /// The script of a proposal, as if it were in the folder.
-fn source(desk: &Desk, kept: &Kept) -> Source {
+pub(super) fn source(desk: &Desk, kept: &Kept) -> Source {
     let proposal = &kept.proposal;
     let language = match proposal.extension {
         Extension::Js | Extension::Ts => Language::Javascript,
@@ -124,6 +124,9 @@ fn facts(desk: &Desk, kept: &Kept) -> Value {
 /// Who proposed it, in words; the name that a client gives itself is its own claim.
 fn who(kept: &Kept) -> String {
     let proposal = &kept.proposal;
+    if let (SUGGESTED, Some(client)) = (proposal.client.as_str(), &proposal.agent) {
+        return format!("`forgefs scripts suggest`, by runs of client {}", people::line(client));
+    }
     let agent = proposal.agent.as_deref().map(|agent| format!(", as {}", people::quoted(base::text::head(agent, 200))));
     format!("client {}{}", people::line(&proposal.client), agent.unwrap_or_default())
 }
@@ -172,8 +175,11 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
     // Its plan is that of the folder with it: it may call other scripts.
     let mut examined = examine::all(global, &desk.place, ui).await?;
     examined.retain(|examined| examined.source.name == kept.proposal.name);
-    let tested = test::differences(global, &kept.cassette, language, &kept.proposal.code).await;
-    let tested = tested.unwrap_or_else(|failure| vec![Difference { what: "cassette", text: failure.message }]);
+    let mut tested = Vec::new();
+    for cassette in &kept.tests {
+        let differences = test::differences(global, cassette, language, &kept.proposal.code).await;
+        tested.extend(differences.unwrap_or_else(|it| vec![Difference { what: "cassette", text: it.message }]));
+    }
     if format.json {
         let mut object = facts;
         object["code"] = kept.proposal.code.as_str().into();
@@ -220,7 +226,7 @@ fn difference(before: &str, after: &str) -> Vec<String> {
 }
 
 /// A line of code, with its indentation.
-fn line(code: &str) -> String {
+pub(super) fn line(code: &str) -> String {
     let spaces = code.len() - code.trim_start_matches(' ').len();
     let (indent, rest) = code.split_at(spaces.min(INDENT));
     format!("{indent}{}", people::line(rest))

@@ -13,7 +13,7 @@ use super::super::{Failure, Global, runs};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use catalog::people;
-use config::Limits;
+use config::{Config, Limits};
 use redact::Surface;
 use run::broker::ExecutionContext;
 use run::parts::Answers;
@@ -63,11 +63,8 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     }
     let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
     let wanted =
-        Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), returns: None };
-    let context = nowhere(&offline(global, Limits::default())?);
-    let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
-    let answers = Answers { redaction: config.redaction, ..context.runs.answers };
-    let context = ExecutionContext { limits, runs: Runs { answers, ..context.runs }, ..context };
+        Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), ..Wanted::default() };
+    let context = context(global, &config)?;
     let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
         error.hint.get_or_insert_with(|| "give --keep, or write the function by hand".to_owned());
         if error.code == ErrorCode::InvalidArgs { Failure::of_usage(error) } else { error.into() }
@@ -78,6 +75,14 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     })?;
     tell(&args, &saved, &script, &beside, ui);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A context in which runs become functions, as the configuration bounds and redacts them.
+pub(super) fn context(global: &Global, config: &Config) -> Result<ExecutionContext, Failure> {
+    let context = nowhere(&offline(global, Limits::default())?);
+    let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
+    let answers = Answers { redaction: config.redaction, ..context.runs.answers };
+    Ok(ExecutionContext { limits, runs: Runs { answers, ..context.runs }, ..context })
 }
 
 fn tell(args: &SaveArgs, saved: &Saved, script: &Path, cassette: &Path, ui: Ui) {

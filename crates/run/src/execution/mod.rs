@@ -9,6 +9,7 @@ mod proposed;
 mod render;
 mod replayed;
 mod saved;
+mod suggested;
 mod verdict;
 
 use std::collections::HashSet;
@@ -45,6 +46,7 @@ use journaled::Seed;
 pub use journaled::Wanted;
 pub use render::waiting;
 pub use replayed::{Played, Script};
+pub use suggested::{Outlined, Suggested};
 pub use verdict::Verdict;
 
 /// Note in the first answer with placeholders.

@@ -72,7 +72,7 @@ impl ExecutionContext {
             return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
         };
         let at_ms = now_ms();
-        let script = (extension, saved.code, &cassette);
+        let script = (extension, saved.code, std::slice::from_ref(&cassette));
         let proposal = Proposal::new(name, &client, self.session.client(), run, at_ms, script);
         let file = on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file)));
         Ok((file.await?, saved.signature))

@@ -1,6 +1,6 @@
 //! A recorded run as a function script with its first test, for people who save one and agents that propose one.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wire::{Language, Signature};
 
 use super::Export;
@@ -23,28 +23,47 @@ impl ExecutionContext {
     /// `INVALID_ARGS` with what keeps the run from becoming one, `SCRIPT_ERROR` when it does something else then; without
     /// a hint where other parameters, or none, may help.
     pub async fn saved(&self, recorded: Recorded, tools: Vec<Tool>, mut wanted: Wanted) -> Result<(Saved, Cassette)> {
-        let head = recorded.head.clone();
+        let head = &recorded.head;
         if head.placeholders && !Mentions::of(&head.code).is_empty() {
             let what = format!("the script of run {} names placeholders, which only its session knows", head.run);
             let hint = "pass on values that a tool answers, and record the script anew";
             return Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
         }
-        let value = recorded.end.as_ref().and_then(|end| end.value.as_ref());
-        let value = value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
-        wanted.returns = value.map(|value| Shape::of(&value, &Given::default()).schema());
+        wanted.returns = returned(&recorded).map(|shape| shape.schema());
         let saved = self.as_function(head.language, &head.code, &wanted).await?;
+        let cassette = self.as_test(recorded, tools, &saved.code, &Map::new()).await?;
+        Ok((saved, cassette))
+    }
+
+    /// The cassette of a run, as a test of the function that its script becomes.
+    ///
+    /// # Errors
+    /// `SCRIPT_ERROR` when the function with these arguments does something else than the run did.
+    pub(super) async fn as_test(
+        &self,
+        recorded: Recorded,
+        tools: Vec<Tool>,
+        function: &str,
+        args: &Map<String, Value>,
+    ) -> Result<Cassette> {
+        let code = recorded.head.code.clone();
         let export = Export::of(recorded, tools, self.runs.answers.redaction)?;
-        let mut before = export.play(self, &head.code, None).await?;
-        let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
-        let cassette = export.play(self, &saved.code, no_args).await?;
+        let mut before = export.play(self, &code, None).await?;
+        let cassette = export.play(self, function, serde_json::value::to_raw_value(args).ok()).await?;
         before.args.clone_from(&cassette.args);
         before.servers.clone_from(&cassette.servers);
         if before.text() != cassette.text() {
             let what = "as a function the script does something else: it is not saved";
             return Err(Error::new(ErrorCode::ScriptError, what));
         }
-        Ok((saved, cassette))
+        Ok(cassette)
     }
+}
+
+/// Shape of the value of a run; `None` without one.
+pub(super) fn returned(recorded: &Recorded) -> Option<Shape> {
+    let value = recorded.end.as_ref()?.value.as_ref()?;
+    Some(Shape::of(&serde_json::from_str::<Value>(value.get()).ok()?, &Given::default()))
 }
 
 impl ExecutionContext {
@@ -64,7 +83,7 @@ impl ExecutionContext {
         };
         let max_bytes = self.limits.code_bytes;
         let parts = self.workers.pool.parts(language, code, max_bytes).await;
-        let (code, parts) = parts.map_err(|failure| refused(reason(failure)))?;
+        let (code, parts, _) = parts.map_err(|failure| refused(reason(failure)))?;
         let saved = function(&code, language, &parts, wanted).map_err(refused)?;
         let signed = self.workers.pool.prepare_function(language, &saved.code, max_bytes).await;
         let (_, signature) = signed.map_err(|failure| refused(reason(failure)))?;

@@ -74,21 +74,21 @@ impl Checkers {
         Ok((script, signature))
     }
 
-    /// Reads the parts of a script, with the text that their offsets are in.
+    /// Reads the parts of a script, with the text that their offsets are in, and its calls.
     pub(super) async fn parts(
         &self,
         language: Language,
         script: &str,
         max_bytes: usize,
-    ) -> Result<(String, Parts), Failure> {
+    ) -> Result<(String, Parts, Outline), Failure> {
         let asked = Asked { language, max_bytes, signature: false, parts: true };
-        let parts = self.parse(asked, script).await?.2;
+        let (parsed, _, parts) = self.parse(asked, script).await?;
         let code = match language {
             Language::Javascript => script::without_marks(script).into_owned(),
             Language::Starlark => script.to_owned(),
         };
         let parts = parts.ok_or_else(|| Failure::Protocol("the checker gave no parts".to_owned()))?;
-        Ok((code, *parts))
+        Ok((code, *parts, parsed.outline))
     }
 
     async fn parse(&self, asked: Asked, script: &str) -> Result<Parsed, Failure> {

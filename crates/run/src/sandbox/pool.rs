@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
-use wire::{Language, LayerName, Parts, Ready, Run, ScriptErrorKind, Signature, Stats};
+use wire::{Language, LayerName, Outline, Parts, Ready, Run, ScriptErrorKind, Signature, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
@@ -141,7 +141,12 @@ impl Pool {
     ///
     /// # Errors
     /// The script's first syntax error, or why it was not parsed.
-    pub async fn parts(&self, language: Language, code: &str, max_bytes: usize) -> Result<(String, Parts), Failure> {
+    pub async fn parts(
+        &self,
+        language: Language,
+        code: &str,
+        max_bytes: usize,
+    ) -> Result<(String, Parts, Outline), Failure> {
         script::measure(code, max_bytes).map_err(Failure::Script)?;
         self.checkers.parts(language, code, max_bytes).await
     }

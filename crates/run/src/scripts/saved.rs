@@ -1,6 +1,6 @@
 //! A script that ran as a function script: its literals as parameters, by the parts that a checker found in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use wire::{Form, Language, Literal, Parts};
@@ -29,6 +29,9 @@ pub struct Wanted {
     pub keep: bool,
     /// Arguments whose literals become parameters; of all if empty.
     pub only: Vec<String>,
+    /// Literals of the whole script that become parameters, by the begin of their texts, with the same number for those of
+    /// one parameter; `None` takes those in arguments of tools.
+    pub at: Option<BTreeMap<u32, usize>>,
 }
 
 /// A function script in the making.
@@ -40,6 +43,8 @@ pub struct Saved {
     pub extension: &'static str,
     /// Its parameters: name and default as written, empty without one.
     pub params: Vec<(String, String)>,
+    /// Begins of the literals that the parameters come from, in the same order; empty for a function as it was.
+    pub at: Vec<u32>,
     /// The same with their types, as a person reads them; empty until a checker has found them.
     pub signature: String,
 }
@@ -50,6 +55,8 @@ struct Param {
     key: String,
     value: Value,
     default: String,
+    at: u32,
+    number: usize,
 }
 
 /// The function that a script becomes.
@@ -69,10 +76,18 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
     };
     let mut draft = Draft { code, language, edits: Vec::new(), params: Vec::new(), taken: BTreeSet::new() };
     draft.taken.extend(parts.names.iter().cloned());
-    for literal in parts.literals.iter().filter(|it| !wanted.keep && body.0 <= it.at.0 && it.at.1 <= body.1) {
-        if wanted.only.is_empty() || wanted.only.contains(&literal.key) {
-            draft.offer(literal).ok_or(LYING)?;
+    let others: &[Literal] = if wanted.at.is_some() { &parts.others } else { &[] };
+    let is_inside = |it: &&Literal| !wanted.keep && body.0 <= it.at.0 && it.at.1 <= body.1;
+    let mut offered = 0;
+    for literal in parts.literals.iter().chain(others).filter(is_inside) {
+        let number = wanted.at.as_ref().map_or(Some(0), |at| at.get(&literal.at.0).copied());
+        if let Some(number) = number.filter(|_| wanted.only.is_empty() || wanted.only.contains(&literal.key)) {
+            draft.offer(literal, number).ok_or(LYING)?;
+            offered += 1;
         }
+    }
+    if wanted.at.as_ref().is_some_and(|at| at.len() != offered) {
+        return Err("a literal outside of its function differs, or one of its parameters".to_owned());
     }
     if let Some(missing) = wanted.only.iter().find(|key| !draft.params.iter().any(|param| param.key == **key)) {
         return Err(format!("no literal stands in an argument `{missing}` of a tool"));
@@ -86,8 +101,9 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
         (Language::Javascript, true) => "ts",
         (Language::Javascript, false) => "js",
     };
+    let at = draft.params.iter().map(|param| param.at).collect();
     let params = draft.params.into_iter().map(|param| (param.name, param.default)).collect();
-    Ok(Saved { code: text, extension, params, signature: String::new() })
+    Ok(Saved { code: text, extension, params, at, signature: String::new() })
 }
 
 struct Draft<'c> {
@@ -101,18 +117,20 @@ struct Draft<'c> {
 }
 
 impl Draft<'_> {
-    /// Makes a literal a parameter; one of the same key and value is the same parameter.
-    fn offer(&mut self, literal: &Literal) -> Option<()> {
+    /// Makes a literal a parameter; one of the same key, value and number is the same parameter.
+    fn offer(&mut self, literal: &Literal, number: usize) -> Option<()> {
         let (from, to) = (literal.at.0 as usize, literal.at.1 as usize);
         let default = self.code.get(from..to)?.to_owned();
         let value: Value = json::parse(literal.value.get().as_bytes(), MAX_VALUE).ok()?;
-        let known = self.params.iter().find(|param| param.key == literal.key && param.value == value);
+        let is_same = |it: &&Param| it.key == literal.key && it.value == value && it.number == number;
+        let known = self.params.iter().find(is_same);
         let name = match known {
             Some(param) => param.name.clone(),
             None => {
                 let name = self.name_for(&literal.key);
                 self.taken.insert(name.clone());
-                self.params.push(Param { name: name.clone(), key: literal.key.clone(), value, default });
+                let (key, at) = (literal.key.clone(), literal.at.0);
+                self.params.push(Param { name: name.clone(), key, value, default, at, number });
                 name
             }
         };

@@ -73,7 +73,7 @@ impl Console {
         };
         let tools = Called::of(&journals, &recorded).await?.tools;
         let doc = format!("Saved from run {}.", recorded.head.run);
-        let wish = Wanted { doc, keep: false, only: Vec::new(), returns: None };
+        let wish = Wanted { doc, ..Wanted::default() };
         let (saved, cassette) = self.context(by).saved(recorded, tools, wish).await?;
         let (name, code) = (wanted.name.clone(), saved.code.clone());
         let [script, _] = task::apart(move || scripts::write(&folder, &name, &saved, &cassette.text())).await?;

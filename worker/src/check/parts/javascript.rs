@@ -7,13 +7,15 @@ use oxc_ast::ast::{
     TemplateLiteral,
 };
 use oxc_ast_visit::{Visit, walk};
+use oxc_codegen::{Codegen, CodegenOptions};
+use oxc_semantic::SemanticBuilder;
 use oxc_span::{GetSpan, SourceType, Span};
 use serde_json::Value;
 use wire::{Check, Form, JAVASCRIPT_GLOBALS, Parts, ScriptError};
 
 use super::super::function::{FunctionOf, FunctionScript};
-use super::super::{numbers, parse, value_start};
-use super::{Draft, list};
+use super::super::{numbers, parse, typescript, value_start};
+use super::{Draft, blanked, list};
 
 /// The parts of a script that parses as TypeScript, or as JavaScript.
 pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, ScriptError> {
@@ -22,7 +24,29 @@ pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, Scrip
     let program = parse(&allocator, &check.code, kind, check.max_levels)?;
     let mut reader = Reader { code: &check.code, draft: Draft::default() };
     reader.visit_program(&program);
-    Ok(reader.draft.finish(typed, form(&program)))
+    let mut parts = reader.draft.finish(typed, form(&program));
+    // Parsed once more, it takes no more memory than to check it.
+    drop(allocator);
+    parts.outline = outline(check, &parts).unwrap_or_default();
+    Ok(parts)
+}
+
+/// The script as all with the same outline read.
+fn outline(check: &Check, parts: &Parts) -> Option<String> {
+    let blanked =
+        Check { code: blanked(&check.code, parts)?, signature: false, max_bytes: usize::MAX, ..check.clone() };
+    let allocator = Allocator::default();
+    let code = match parts.typed {
+        true => typescript::strip(&allocator, &blanked).ok()?.stripped.code,
+        false => blanked.code,
+    };
+    let program = parse(&allocator, &code, SourceType::mjs(), check.max_levels).ok()?;
+    let mut scoping = SemanticBuilder::new().build(&program).semantic.into_scoping();
+    for (number, symbol) in scoping.symbol_ids().collect::<Vec<_>>().into_iter().enumerate() {
+        // No script can write such a name.
+        scoping.set_symbol_name(symbol, format!("#{number}").as_str().into());
+    }
+    Some(Codegen::new().with_options(CodegenOptions::minify()).with_scoping(Some(scoping)).build(&program).code)
 }
 
 fn form(program: &Program<'_>) -> Form {
@@ -100,6 +124,18 @@ impl<'a> Visit<'a> for Reader<'_> {
             self.object(&root, object);
         }
         walk::walk_call_expression(self, call);
+    }
+
+    fn visit_expression(&mut self, expression: &Expression<'a>) {
+        let Span { start, end, .. } = expression.span();
+        self.draft.other((start, end), literal(expression));
+        walk::walk_expression(self, expression);
+    }
+
+    fn visit_property_key(&mut self, key: &PropertyKey<'a>) {
+        self.draft.keys.insert(key.span().start);
+        walk::walk_property_key(self, key);
+        self.draft.key = key.static_name().unwrap_or_default().into_owned();
     }
 
     fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {

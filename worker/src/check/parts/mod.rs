@@ -4,6 +4,7 @@
 mod javascript;
 mod starlark;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -19,6 +20,11 @@ const MAX_NAME: usize = 200;
 #[derive(Default)]
 struct Draft {
     literals: Vec<(String, Literal)>,
+    others: Vec<Literal>,
+    /// Name that came last: of a property, or bound.
+    key: String,
+    /// Begins of names that are expressions.
+    keys: BTreeSet<u32>,
     verbatim: Vec<(u32, u32)>,
     names: BTreeSet<String>,
     bound: BTreeSet<String>,
@@ -34,6 +40,7 @@ impl Draft {
         self.names.insert(name.to_owned());
         if is_bound {
             self.bound.insert(name.to_owned());
+            self.key = name.to_owned();
         }
     }
 
@@ -45,6 +52,19 @@ impl Draft {
             return;
         }
         self.literals.push((root.to_owned(), Literal { at, property, key: key.to_owned(), value }));
+    }
+
+    /// Takes the next expression: perhaps a literal that no argument of a tool has.
+    fn other(&mut self, at: (u32, u32), value: Option<Value>) {
+        let key = Some(std::mem::take(&mut self.key)).filter(|key| (1..MAX_NAME).contains(&key.len()));
+        let key = key.unwrap_or_else(|| "value".to_owned());
+        let is_within = self.others.last().is_some_and(|last| last.at.0 <= at.0 && at.1 <= last.at.1);
+        let value = value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        if let Some(value) =
+            value.filter(|_| !is_within && !self.keys.contains(&at.0) && self.others.len() <= MAX_PARTS)
+        {
+            self.others.push(Literal { at, property: None, key, value });
+        }
     }
 
     fn verbatim(&mut self, code: &str, at: (u32, u32)) {
@@ -59,14 +79,35 @@ impl Draft {
 
     /// The parts, with literals of namespaces alone: a name that the script declares is none.
     fn finish(self, typed: bool, form: Form) -> Parts {
-        let Self { literals, mut verbatim, names, bound, is_partial } = self;
+        let Self { literals, mut others, mut verbatim, names, bound, is_partial, .. } = self;
         let mut literals: Vec<Literal> =
             literals.into_iter().filter(|(root, _)| !bound.contains(root)).map(|(_, literal)| literal).collect();
         literals.sort_by_key(|literal| literal.at);
         literals.dedup_by_key(|literal| literal.at);
+        others.sort_by_key(|literal| literal.at);
+        others.retain(|other| !literals.iter().any(|it| it.at.0 <= other.at.0 && other.at.1 <= it.at.1));
         verbatim.sort_unstable();
-        Parts { typed, form, literals, verbatim, names: names.into_iter().collect(), is_partial }
+        let (names, outline) = (names.into_iter().collect(), String::new());
+        Parts { typed, form, literals, others, outline, verbatim, names, is_partial }
     }
+}
+
+/// The code with a word for each literal, by its type; `None` with too many of them.
+fn blanked(code: &str, parts: &Parts) -> Option<String> {
+    let mut literals: Vec<&Literal> = parts.literals.iter().chain(&parts.others).collect();
+    literals.sort_by_key(|literal| Reverse(literal.at));
+    let mut text = code.to_owned();
+    for Literal { at, value, .. } in literals {
+        let word = match value.get().as_bytes() {
+            [b'"', ..] => "(__literal_text)",
+            [b'[', ..] => "(__literal_list)",
+            [b't' | b'f', ..] => "(__literal_boolean)",
+            _ => "(__literal_number)",
+        };
+        text.get(at.0 as usize..at.1 as usize)?;
+        text.replace_range(at.0 as usize..at.1 as usize, word);
+    }
+    (!parts.is_partial && parts.others.len() <= MAX_PARTS).then_some(text)
 }
 
 /// A list of literals as one value, if it has any.

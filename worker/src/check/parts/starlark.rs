@@ -6,8 +6,8 @@ use starlark::syntax::ast::{
 };
 use wire::{Form, Parts};
 
-use super::{Draft, list};
-use crate::starlark::{Places, Script, calls_main, is_global};
+use super::{Draft, blanked, list};
+use crate::starlark::{Places, Script, calls_main, is_global, parse};
 
 /// The parts of a script.
 pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
@@ -15,7 +15,10 @@ pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
     let top = script.ast.statement();
     reader.statement(top);
     let form = form(top, &reader);
-    reader.draft.finish(false, form)
+    let mut parts = reader.draft.finish(false, form);
+    let blanked = blanked(code, &parts).and_then(|code| parse(&code).ok());
+    parts.outline = blanked.map(|script| script.ast.statement().to_string()).unwrap_or_default();
+    parts
 }
 
 fn form(top: &AstStmt, reader: &Reader<'_>) -> Form {
@@ -132,7 +135,11 @@ impl Reader<'_> {
     }
 
     fn expression(&mut self, expression: &AstExpr) {
+        self.draft.other(self.places.range(expression.span), literal(expression));
         match &expression.node {
+            Expr::Dict(fields) => {
+                self.draft.keys.extend(fields.iter().map(|(key, _)| self.places.range(key.span).0));
+            }
             Expr::Identifier(name) => self.draft.name(&name.node.ident, false),
             Expr::Literal(AstLiteral::String(_)) | Expr::FString(_) => {
                 self.draft.verbatim(self.code, self.places.range(expression.span))
