@@ -7,7 +7,20 @@ use serde_json::{Value, json};
 use crate::proposals::fence;
 use crate::replay::close;
 
-const CASES: [(&str, &str, &str, &str); 8] = [
+const CASES: [(&str, &str, &str, &str); 10] = [
+    (
+        "several",
+        "run.js",
+        "const bonus = 1;\nconst factor = 2;\nconst t = await tickets.get_ticket({ id: 1 });\nreturn t.id * factor + bonus;",
+        "js",
+    ),
+    (
+        "constants",
+        "run.ts",
+        "// Twice.\nconst factor = 2; // of id\nconst who: string = 'ops';\nlet more = 1;\n{ const factor = 3; more += factor }\n\
+         const t = await tickets.get_ticket({ id: 1 });\nreturn [t.id * factor, who, more]",
+        "ts",
+    ),
     (
         "statements",
         "run.js",

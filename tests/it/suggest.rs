@@ -103,7 +103,7 @@ const JAVASCRIPT: [(&str, &str, Option<&str>); 27] = [
     (
         "MARK const all = true; return all ? (await tickets.get_ticket({ id: 1 })).id : 0",
         "MARK const all = false; return all ? (await tickets.get_ticket({ id: 1 })).id : 0",
-        Some("all2: boolean = false"),
+        Some("all: boolean = false"),
     ),
     (
         "MARK return (await tickets.create_ticket({ title: 'abc', labels: ['a', 'b'] })).labels",
@@ -119,7 +119,7 @@ const JAVASCRIPT: [(&str, &str, Option<&str>); 27] = [
     (
         "MARK const id = 1; return (await tickets.get_ticket({ id })).id",
         "MARK const id = 2; return (await tickets.get_ticket({ id })).id",
-        Some("id2: number = 2"),
+        Some("id: number = 2"),
     ),
     (
         "MARK const o = { class: 'x' }; return [o, (await tickets.get_ticket({ id: 1 })).id]",

@@ -14,7 +14,7 @@ pub struct Parts {
     pub typed: bool,
     /// Form of the script.
     pub form: Form,
-    /// Literals in arguments of tools, in order, none within another.
+    /// Literals in arguments of tools, and constants at the top of JavaScript, in order, none within another.
     pub literals: Vec<Literal>,
     /// Literals elsewhere that a name can stand for, likewise. They are named by a property, an argument or a variable.
     pub others: Vec<Literal>,
@@ -70,7 +70,10 @@ pub struct Literal {
     pub at: (u32, u32),
     /// Begin of the JavaScript property `key: literal` that it ends.
     pub property: Option<u32>,
-    /// Name of the argument; `value` for one elsewhere without a name.
+    /// The statement `const NAME = literal` at the top of JavaScript, if it is one.
+    #[serde(default)]
+    pub constant: Option<(u32, u32)>,
+    /// Name of the argument or constant; `value` for one elsewhere without a name.
     pub key: String,
     /// Its value: text, a number, a boolean, or a list of these.
     pub value: Json,

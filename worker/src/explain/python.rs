@@ -158,6 +158,11 @@ fn reserved(word: &str, line: &str, rest: &str) -> Option<String> {
 }
 
 fn syntax(what: &str, line: &str) -> Option<String> {
+    let keyword =
+        what.strip_prefix("unexpected keyword '").and_then(|rest| rest.strip_suffix("', expected identifier"));
+    if let Some(word) = keyword {
+        return Some(format!("`{word}` is a reserved word: choose another name, such as `{word}_`"));
+    }
     let way = if line.trim_start().starts_with("```") {
         "send the code alone, without the ``` lines around it"
     } else if what.contains("keyword 'for'") {

@@ -60,7 +60,9 @@ impl Learned {
     /// From its text; nothing if that is damaged or of another format.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
-        json::parse::<Self>(text, MAX_TREE).ok().filter(|learned| learned.format == FORMAT).unwrap_or_default()
+        let counts = |learned: &Self| learned.words.values().flat_map(BTreeMap::values).all(|count| count.is_finite());
+        let learned = json::parse::<Self>(text, MAX_TREE).ok();
+        learned.filter(|learned| learned.format == FORMAT && counts(learned)).unwrap_or_default()
     }
 
     /// Its text, as it is kept: stems, paths of tools and counts.
@@ -99,7 +101,7 @@ impl Learned {
             let left = 0.5_f32.powf(days / HALF_LIFE);
             self.words.values_mut().for_each(|tools| {
                 tools.values_mut().for_each(|count| *count *= left);
-                tools.retain(|_, count| count.is_finite() && *count >= LEAST);
+                tools.retain(|_, count| *count >= LEAST);
             });
             self.words.retain(|_, tools| !tools.is_empty());
         }
@@ -139,6 +141,8 @@ impl Index {
 mod tests {
     use super::*;
 
+    const INFINITE: &str = r#"{"format":1,"day":1,"words":{"a":{"b/c":1e300}}}"#;
+
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
     }
@@ -164,7 +168,7 @@ mod tests {
         }
         assert!(learned.words.len() <= MAX_WORDS && learned.words.values().all(|tools| tools.len() <= MAX_TOOLS));
         assert!(learned.text().len() < 900 << 10, "{}", learned.text().len());
-        for damaged in ["", "{", "{\"format\":2,\"day\":1,\"words\":{}}", "[]"] {
+        for damaged in ["", "{", "{\"format\":2,\"day\":1,\"words\":{}}", "[]", INFINITE] {
             assert_eq!(Learned::parse(damaged.as_bytes()), Learned::default(), "{damaged}");
         }
     }

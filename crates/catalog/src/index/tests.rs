@@ -141,3 +141,46 @@ fn an_explanation_adds_up_to_the_score() {
     }
     assert!(explained_hits > 20 && meant > 0 && called > 0, "{explained_hits} {meant} {called}");
 }
+
+#[test]
+fn a_query_finds_what_it_means_in_five_languages() {
+    let tool = |(name, about): (&str, &str)| json!({"name": name, "description": about});
+    let tools = [
+        ("get_forecast", "Weather of a place for the next days."),
+        ("send_message", "Sends a mail to somebody."),
+        ("remove_document", "Removes a document from a folder."),
+        ("create_bill", "Makes a bill for a customer."),
+        ("convert_money", "Converts an amount to another currency."),
+        ("play_track", "Plays a song."),
+        ("book_room", "Books a room of the hotel."),
+    ];
+    let listing = Listing { tools: tools.into_iter().map(tool).collect(), ..Listing::default() };
+    let server = Arc::new(ServerEntry::listed("all", "all", None, listing, ServerState::Offline));
+    let index = |ranking| Index::in_runs(std::slice::from_ref(&server), &Skills::default(), None, ranking, RUNS);
+    let meant = index(Ranking::default()).expect("an index");
+    let plain = index(Ranking { meaning: 0.0, ..Ranking::default() }).expect("an index");
+    let first = |index: &Index, query: &str| {
+        let signals = Signals::default();
+        let among = with(&signals, &|_| None);
+        let ranked = index.search(query, 3, &among, |_| true, &Meter::new(u64::MAX));
+        let hit = ranked.unwrap_or_else(|_| panic!("{query}")).hits.first().map(|(id, _)| *id);
+        hit.map(|id| server.stubs.tools[id].name.clone()).unwrap_or_default()
+    };
+    let mut gained = 0;
+    for (query, expected) in [
+        ("rain tomorrow", "get_forecast"),
+        ("listen to music", "play_track"),
+        ("Wetter morgen", "get_forecast"),
+        ("Musik hören", "play_track"),
+        ("envoyer un courrier", "send_message"),
+        ("chanson", "play_track"),
+        ("borrar documento", "remove_document"),
+        ("clima", "get_forecast"),
+        ("天气", "get_forecast"),
+        ("音乐", "play_track"),
+    ] {
+        assert_eq!(first(&meant, query), expected, "{query}");
+        gained += usize::from(first(&plain, query) != expected);
+    }
+    assert!(gained >= 7, "{gained}");
+}

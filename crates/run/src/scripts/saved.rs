@@ -122,6 +122,9 @@ impl Draft<'_> {
         let (from, to) = (literal.at.0 as usize, literal.at.1 as usize);
         let default = self.code.get(from..to)?.to_owned();
         let value: Value = json::parse(literal.value.get().as_bytes(), MAX_VALUE).ok()?;
+        if let Some((begin, end)) = literal.constant.filter(|_| stubgen::is_tool_ident(&literal.key)) {
+            return self.constant(literal, (begin as usize, end as usize), (value, default));
+        }
         let is_same = |it: &&Param| it.key == literal.key && it.value == value && it.number == number;
         let known = self.params.iter().find(is_same);
         let name = match known {
@@ -138,6 +141,29 @@ impl Draft<'_> {
             Some(begin) if name == literal.key => self.edits.push((begin as usize, to, name)),
             _ => self.edits.push((from, to, name)),
         }
+        Some(())
+    }
+
+    /// Makes a constant a parameter of its name, in place of its statement. Its scope is that of the function, so that no
+    /// other literal is the same parameter.
+    fn constant(
+        &mut self,
+        literal: &Literal,
+        (begin, end): (usize, usize),
+        (value, default): (Value, String),
+    ) -> Option<()> {
+        let (name, at) = (literal.key.clone(), literal.at.0);
+        let (before, rest) = (self.code.get(..begin)?, self.code.get(end..)?);
+        let line_before = before.trim_end_matches([' ', '\t']);
+        let is_line = rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n');
+        // Its line goes with it.
+        let (begin, end) = match line_before.ends_with('\n') {
+            _ if is_line && before.trim().is_empty() => (begin, self.code.len() - rest.trim_start().len()),
+            true if is_line => (line_before.len() - 1, end),
+            _ => (begin, end),
+        };
+        self.edits.push((begin, end, String::new()));
+        self.params.push(Param { key: name.clone(), name, value, default, at, number: usize::MAX - at as usize });
         Some(())
     }
 
@@ -265,6 +291,11 @@ impl Draft<'_> {
         self.edits.sort();
         let (mut text, mut at) = (String::new(), from);
         for (begin, end, new) in self.edits.iter().filter(|(begin, end, _)| from <= *begin && *end <= to) {
+            // Begins within what is taken out, as the next statement that is taken out does.
+            if *begin < at {
+                at = if new.is_empty() { at.max(*end) } else { at };
+                continue;
+            }
             text.push_str(self.code.get(at..*begin)?);
             text.push_str(new);
             at = *end;

@@ -55,6 +55,12 @@ fn is_token(part: &str) -> bool {
     is_hex || (rises >= 3 && 3 * rises > bytes.len()) || (groups >= 2 && bytes.len() >= 6)
 }
 
+/// True for a key that the last page of a list lacks, such as `next_cursor`.
+pub(super) fn leads_on(key: &str) -> bool {
+    let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    plain.starts_with("next") || plain.ends_with("cursor") || plain.ends_with("pagetoken")
+}
+
 /// True if the keys of an object, taken together, look like data.
 pub(super) fn are_data(fields: &BTreeMap<String, Field>) -> bool {
     if fields.len() > MAX_KEYS || fields.keys().any(|key| is_data(key)) || are_numbered(fields) {

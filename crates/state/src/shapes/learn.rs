@@ -130,7 +130,7 @@ impl Learner<'_> {
             _ if depth == 0 => *object = Some(Object::Map(Box::new(Shape::anything()))),
             None if is_map(&BTreeMap::new()) => *object = Some(Object::Map(Box::default())),
             None => {
-                let field = |key: &String| (key.clone(), Field::default());
+                let field = |key: &String| (key.clone(), Field { optional: keys::leads_on(key), ..Field::default() });
                 *object = Some(Object::Fields(map.keys().map(field).collect()));
             }
             Some(Object::Fields(fields)) if is_map(fields) => {

@@ -3,8 +3,8 @@
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
     ArrayExpression, ArrayExpressionElement, BindingIdentifier, CallExpression, Expression, FunctionBody,
-    IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind, StringLiteral,
-    TemplateLiteral,
+    IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind, Statement,
+    StringLiteral, TemplateLiteral,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_codegen::{Codegen, CodegenOptions};
@@ -24,6 +24,7 @@ pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, Scrip
     let program = parse(&allocator, &check.code, kind, check.max_levels)?;
     let mut reader = Reader { code: &check.code, draft: Draft::default() };
     reader.visit_program(&program);
+    reader.constants(&program);
     let mut parts = reader.draft.finish(typed, form(&program));
     // Parsed once more, it takes no more memory than to check it.
     drop(allocator);
@@ -80,6 +81,24 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
+    /// Statements such as `const factor = 2` that stand alone at the top.
+    fn constants(&mut self, program: &Program<'_>) {
+        for statement in &program.body {
+            if let Statement::VariableDeclaration(declared) = statement
+                && let [one] = declared.declarations.as_slice()
+                && let (true, Some(name), Some(init)) =
+                    (declared.kind.is_const(), one.id.get_identifier_name(), &one.init)
+                && let Some(value) = literal(init)
+            {
+                let (Span { start, end, .. }, whole) = (init.span(), declared.span);
+                self.draft.literal("", &name, (start, end), None, &value);
+                if let Some((_, literal)) = self.draft.literals.last_mut().filter(|(_, it)| it.at == (start, end)) {
+                    literal.constant = Some((whole.start, whole.end));
+                }
+            }
+        }
+    }
+
     fn object(&mut self, root: &str, object: &ObjectExpression<'_>) {
         for property in &object.properties {
             let ObjectPropertyKind::ObjectProperty(property) = property else { continue };

@@ -51,7 +51,7 @@ impl Draft {
             self.is_partial = true;
             return;
         }
-        self.literals.push((root.to_owned(), Literal { at, property, key: key.to_owned(), value }));
+        self.literals.push((root.to_owned(), Literal { at, property, constant: None, key: key.to_owned(), value }));
     }
 
     /// Takes the next expression: perhaps a literal that no argument of a tool has.
@@ -63,7 +63,7 @@ impl Draft {
         if let Some(value) =
             value.filter(|_| !is_within && !self.keys.contains(&at.0) && self.others.len() <= MAX_PARTS)
         {
-            self.others.push(Literal { at, property: None, key, value });
+            self.others.push(Literal { at, property: None, constant: None, key, value });
         }
     }
 
