@@ -26,6 +26,9 @@ const MAX_LIKE: usize = 256;
 /// Steps per candidate.
 const LIKE: u64 = 4;
 
+/// Most documents whose meaning counts for a part of a query.
+const MAX_NEAR: usize = 128;
+
 /// Scores of one part of a query, cleared after each.
 pub(super) struct Scratch {
     pub(super) all: Scores,
@@ -134,12 +137,19 @@ impl Index {
         meter.spend(2 * self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
         let mut cosines = Vec::with_capacity(self.norms.len());
         for at in &self.segments {
-            let own = (0..).zip(&at.segment.meanings);
-            cosines.extend(own.map(|(document, meaning)| (at.id(document), meaning.cosine(&meant))));
+            cosines.extend(at.segment.meanings.iter().map(|meaning| meaning.cosine(&meant)));
         }
-        let nearest = cosines.iter().map(|(_, cosine)| *cosine).fold(0.0, f32::max);
+        let nearest = cosines.iter().copied().fold(0.0, f32::max);
         let least = self.ranking.near * nearest;
-        for (document, cosine) in cosines.into_iter().filter(|(_, cosine)| *cosine > least) {
+        let documents =
+            self.segments.iter().flat_map(|at| (0..number(at.segment.len())).map(|document| at.id(document)));
+        let near = documents.zip(cosines).filter(|(_, cosine)| *cosine > least);
+        let mut near: Vec<(u32, f32)> = near.collect();
+        if near.len() > MAX_NEAR {
+            near.select_nth_unstable_by(MAX_NEAR, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            near.truncate(MAX_NEAR);
+        }
+        for (document, cosine) in near {
             each(Signal::Meaning, document, weight * (cosine - least) / (nearest - least));
         }
         Ok(())
