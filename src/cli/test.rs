@@ -217,7 +217,7 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
     }
     found.insert(cassette);
     let further = (2..10).map(|number| path.with_file_name(format!("{stem}.{number}{CASSETTE}")));
-    found.extend(further.filter(|cassette| cassette.is_file()));
+    found.extend(further.filter(|cassette| cassette.is_file() && script_of(cassette).is_ok_and(|of| of == path)));
     Ok(())
 }
 
@@ -225,10 +225,14 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
 fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
     let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let stem = name.strip_suffix(CASSETTE).unwrap_or(name);
-    // Further tests of a script are NAME.2.cassette.json and so on.
-    let stem = stem.rsplit_once('.').filter(|(_, number)| number.parse::<u8>().is_ok()).map_or(stem, |(stem, _)| stem);
-    let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
-    let mut there = paths.into_iter().filter(|path| path.is_file());
+    let there = |stem: &str| {
+        let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
+        paths.into_iter().filter(|path| path.is_file())
+    };
+    // Further tests of a script are NAME.2.cassette.json and so on, unless a script has that name.
+    let is_further = |number: &str| matches!(number.as_bytes(), [b'2'..=b'9']) && there(stem).next().is_none();
+    let stem = stem.rsplit_once('.').filter(|(_, number)| is_further(number)).map_or(stem, |(stem, _)| stem);
+    let mut there = there(stem);
     match (there.next(), there.next()) {
         (Some(script), None) => Ok(script),
         (None, _) => Err(Failure::usage(format!("no script {stem}.js or the like is beside {}", cassette.display()))),

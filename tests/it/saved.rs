@@ -7,7 +7,21 @@ use serde_json::{Value, json};
 use crate::proposals::fence;
 use crate::replay::close;
 
-const CASES: [(&str, &str, &str, &str); 10] = [
+const CASES: [(&str, &str, &str, &str); 14] = [
+    (
+        "next_statement",
+        "run.js",
+        "const t = await tickets.get_ticket({ id: 1 })\nconst n = 2\n;[1, 2].forEach((x) => x + n)\nreturn t.id",
+        "js",
+    ),
+    (
+        "large",
+        "run.js",
+        "const base = 10n;\nconst t = await tickets.get_ticket({ id: 1 });\nreturn String(BigInt(t.id) * base);",
+        "js",
+    ),
+    ("key", "run.js", "const key = 'id';\nreturn (await tickets.get_ticket({ id: 1 }))[key]", "js"),
+    ("lines", "run.js", "// One\r\nconst n = 2;\r\nconst t = await tickets.get_ticket({ id: 1 });\r\nreturn t.id + n", "js"),
     (
         "several",
         "run.js",

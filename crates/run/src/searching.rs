@@ -4,11 +4,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use base::error::Result;
+use base::error::{Error, ErrorCode, Result};
+use base::task;
 use catalog::{Learned, Signals};
 use config::Config;
 use state::{RecordKind, State, kept_folder};
@@ -17,8 +18,13 @@ use state::{RecordKind, State, kept_folder};
 const ATTEMPTS: usize = 4;
 /// Digits of a record's id.
 const ID: usize = 12;
-/// Most queries of a session whose calls are awaited, and tools of each.
+/// Time after which other gateways may have learned something.
+const FRESH: Duration = Duration::from_secs(60);
+/// Most calls that wait to be saved.
+const MAX_UNSAVED: usize = 256;
+/// Most queries of a session whose calls are awaited.
 const MAX_QUERIES: usize = 16;
+/// Most tools of a query.
 const MAX_FOUND: usize = 16;
 
 /// How a client searches.
@@ -43,6 +49,8 @@ pub struct Learning {
 #[derive(Debug, Clone, Default)]
 struct Profile {
     learned: Arc<Learned>,
+    /// The last look at what is kept.
+    read: Option<Instant>,
     unsaved: Vec<Used>,
 }
 
@@ -104,19 +112,26 @@ impl Learning {
     }
 
     async fn learned(&self, profile: &Arc<str>) -> Arc<Learned> {
-        if let Some(known) = self.profiles.lock().get(profile) {
+        let known = self.profiles.lock().get(profile).cloned();
+        if let Some(known) = known.as_ref().filter(|known| known.read.is_some_and(|read| read.elapsed() < FRESH)) {
             return Arc::clone(&known.learned);
         }
-        let kept = self.record(profile).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what was learned from use is not known");
-            None
-        });
+        match self.record(profile).await {
+            Ok(learned) => self.read(profile, learned),
+            Err(error) => {
+                tracing::warn!(%error, "what was learned from use is not known");
+                known.map(|known| known.learned).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Takes what is kept, with the news that is not.
+    fn read(&self, profile: &Arc<str>, mut learned: Learned) -> Arc<Learned> {
         let mut profiles = self.profiles.lock();
-        let new = || Profile {
-            learned: Arc::new(kept.map(|text| Learned::parse(&text)).unwrap_or_default()),
-            unsaved: Vec::new(),
-        };
-        Arc::clone(&profiles.entry(Arc::clone(profile)).or_insert_with(new).learned)
+        let known = profiles.entry(Arc::clone(profile)).or_default();
+        known.unsaved.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
+        (known.learned, known.read) = (Arc::new(learned), Some(Instant::now()));
+        Arc::clone(&known.learned)
     }
 
     fn add(&self, profile: &Arc<str>, used: Used) {
@@ -126,41 +141,49 @@ impl Learning {
         known.unsaved.push(used);
     }
 
-    /// Saves news, and loads what other gateways have learned. A failure is only logged: this one goes on with what it has.
+    /// Saves news, and loads what other gateways have learned. A failure is only logged: the next call tries again.
     async fn save(&self, profile: Arc<str>) {
         let _alone = self.saving.lock().await;
         let take = |known: &mut Profile| std::mem::take(&mut known.unsaved);
-        let news = self.profiles.lock().get_mut(&profile).map(take).unwrap_or_default();
+        let mut news = self.profiles.lock().get_mut(&profile).map(take).unwrap_or_default();
         if news.is_empty() {
             return;
         }
         match self.keep(&profile, &news).await {
-            Ok(mut learned) => {
+            Ok(learned) => drop(self.read(&profile, learned)),
+            Err(error) => {
+                tracing::warn!(%error, "what was learned from use is not kept");
                 let mut profiles = self.profiles.lock();
                 let known = profiles.entry(profile).or_default();
-                known.unsaved.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
-                known.learned = Arc::new(learned);
+                news.append(&mut known.unsaved);
+                known.unsaved = news.split_off(news.len().saturating_sub(MAX_UNSAVED));
             }
-            Err(error) => tracing::warn!(%error, "what was learned from use is not kept"),
         }
     }
 
     /// Adds to what is kept, and returns all of it.
     async fn keep(&self, profile: &str, news: &[Used]) -> Result<Learned> {
-        let mut learned = Learned::default();
         for _ in 0..ATTEMPTS {
-            let before = self.record(profile).await?;
-            learned = before.as_deref().map(Learned::parse).unwrap_or_default();
-            news.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
-            let text = Some(learned.text());
-            if self.state.keep_record(RecordKind::Learned, &self.folder, &id(profile), before, text).await? {
-                break;
+            let before = self.text(profile).await?;
+            let (learned, text) = task::work_on(task::LONG, || {
+                let mut learned = before.as_deref().map(Learned::parse).unwrap_or_default();
+                news.iter().for_each(|used| learned.add(&used.words, &used.path, used.day));
+                let text = learned.text();
+                (learned, text)
+            });
+            if self.state.keep_record(RecordKind::Learned, &self.folder, &id(profile), before, Some(text)).await? {
+                return Ok(learned);
             }
         }
-        Ok(learned)
+        Err(Error::new(ErrorCode::Busy, "other gateways are learning too"))
     }
 
-    async fn record(&self, profile: &str) -> Result<Option<Vec<u8>>> {
+    async fn record(&self, profile: &str) -> Result<Learned> {
+        let text = self.text(profile).await?;
+        Ok(task::work_on(task::LONG, || text.as_deref().map(Learned::parse).unwrap_or_default()))
+    }
+
+    async fn text(&self, profile: &str) -> Result<Option<Vec<u8>>> {
         self.state.record(RecordKind::Learned, &self.folder, &id(profile)).await
     }
 }

@@ -1,4 +1,5 @@
-//! Approvals, first lists of servers and learned words, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
+//! Approvals, first lists of servers and learned words, in one private file each, replaced as a whole. A lock on their
+//! folder orders the changes of all processes.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -49,6 +50,9 @@ pub(super) fn keep(
     let written = |error: io::Error| failed(&path, kind, "cannot be written", error);
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
+    }
+    if after.is_some_and(|after| after.len() as u64 > LARGEST) {
+        return Err(written(ErrorKind::FileTooLarge.into()));
     }
     // Waits for the lock of the folder.
     let alone = files::open_lock(&folder.join(LOCK)).map_err(written)?;

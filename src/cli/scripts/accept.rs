@@ -144,6 +144,12 @@ fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], re
         }
         tree.remove(test)?;
     }
+    let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
+    let old = (2..10).map(|number| format!("{name}.{number}.cassette.json"));
+    // Tests of the script before are none of this one.
+    for test in old.filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old)) {
+        tree.remove(&test)?;
+    }
     if !has(script, code) {
         tree.put(script, code.as_bytes(), replaces)?;
     }

@@ -147,7 +147,7 @@ pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Resu
                 Err(error) => notes.push(format!("{name} is not proposed: {}", error.message)),
                 Ok(file) => {
                     object["file"] = desk.proposals.shown(&file).into();
-                    object["digest"] = desk.digest(&desk.find(&name)?).into();
+                    object["digest"] = desk.find(&name).map(|kept| desk.digest(&kept)).ok().into();
                 }
             }
         }

@@ -16,14 +16,22 @@ const FORMAT: u32 = 1;
 const HALF_LIFE: f32 = 30.0;
 /// Count under which a tool is forgotten for a word.
 const LEAST: f32 = 0.2;
-/// Most words, tools of a word, and bytes of a tool's path.
+/// Most words.
 const MAX_WORDS: usize = 1_000;
+/// Most bytes of a word.
+const MAX_WORD: usize = 40;
+/// Most tools of a word.
 const MAX_TOOLS: usize = 4;
+/// Most bytes of a tool's path.
 const MAX_PATH: usize = 200;
+/// Most bytes of the text, which a record of the state has to hold.
+const MAX_BYTES: usize = 200 << 10;
+/// Bytes of the text beside a word or path: quotes, separators and a count.
+const PAIR: usize = 20;
 /// Calls added to those after a word, so that the first one is no certainty.
 const DOUBT: f32 = 2.0;
 /// Memory that the values of a text may take.
-const MAX_TREE: usize = 16 << 20;
+const MAX_TREE: usize = 64 * MAX_BYTES;
 
 /// Tools that were called after words were searched for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,26 +79,35 @@ impl Learned {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Counts a call of the tool at `path` on a day, in days since 1970, after these words.
+    /// Counts a call of the tool at `path` on a day, in days since 1970, after these words. Of a word with as many tools as
+    /// fit, a further one takes a call from the least.
     pub fn add(&mut self, words: &[String], path: &str, day: u64) {
         self.age(day);
-        for word in words.iter().filter(|_| path.len() <= MAX_PATH) {
+        for word in words.iter().filter(|word| path.len() <= MAX_PATH && word.len() <= MAX_WORD) {
             let tools = self.words.entry(word.clone()).or_default();
-            *tools.entry(path.to_owned()).or_default() += 1.0;
-            if tools.len() > MAX_TOOLS {
-                let others = tools.iter().filter(|(known, _)| *known != path);
-                let least = others.min_by(|a, b| a.1.total_cmp(b.1)).map(|(known, _)| known.clone());
-                least.map(|least| tools.remove(&least));
+            let is_full = tools.len() >= MAX_TOOLS && !tools.contains_key(path);
+            match tools.iter_mut().min_by(|a, b| a.1.total_cmp(b.1)).filter(|_| is_full) {
+                Some((_, count)) => *count -= 1.0,
+                None => *tools.entry(path.to_owned()).or_default() += 1.0,
             }
+            tools.retain(|_, count| *count >= LEAST);
         }
-        if self.words.len() > MAX_WORDS {
+        while self.words.len() > MAX_WORDS || self.bytes() > MAX_BYTES {
             // The least used eighth makes room, so that not every call has to.
             let count = |tools: &BTreeMap<String, f32>| tools.values().sum::<f32>();
-            let mut counts: Vec<f32> = self.words.values().map(count).collect();
-            let (_, bound, _) = counts.select_nth_unstable_by(MAX_WORDS / 8, f32::total_cmp);
-            let bound = *bound;
-            self.words.retain(|word, tools| words.contains(word) || count(tools) > bound);
+            let mut all: Vec<(bool, f32, String)> =
+                self.words.iter().map(|(word, tools)| (words.contains(word), count(tools), word.clone())).collect();
+            all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then_with(|| a.2.cmp(&b.2)));
+            for (_, _, word) in all.iter().take(self.words.len().div_ceil(8)) {
+                self.words.remove(word);
+            }
         }
+    }
+
+    /// About as many bytes as its text has.
+    fn bytes(&self) -> usize {
+        let tools = |tools: &BTreeMap<String, f32>| tools.keys().map(|path| path.len() + PAIR).sum::<usize>();
+        self.words.iter().map(|(word, of)| word.len() + PAIR + tools(of)).sum()
     }
 
     fn age(&mut self, day: u64) {
@@ -116,8 +133,8 @@ impl Learned {
 }
 
 impl Index {
-    /// Words of a query that may be learned: those of the catalog and of the language. Others, such as names of people,
-    /// are kept nowhere.
+    /// Words of a query that may be learned: those that the catalog has, and those of the table of meanings. Others, such as
+    /// numbers and most names, are kept nowhere.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.
@@ -167,7 +184,20 @@ mod tests {
             learned.add(&[word], &format!("server{}/{}", round % 7, "t".repeat(150)), 20_400);
         }
         assert!(learned.words.len() <= MAX_WORDS && learned.words.values().all(|tools| tools.len() <= MAX_TOOLS));
-        assert!(learned.text().len() < 900 << 10, "{}", learned.text().len());
+        assert!((1_000..=MAX_BYTES).contains(&learned.text().len()), "{}", learned.text().len());
+        let mut learned = Learned::default();
+        (0..MAX_WORDS).for_each(|number| learned.add(&[format!("w{number}")], "a/b", 1));
+        learned.add(&words("one more"), "a/b", 1);
+        assert_eq!(learned.words.len(), (MAX_WORDS + 2) - (MAX_WORDS + 2).div_ceil(8), "an eighth made room");
+        assert!(learned.words.contains_key("one"));
+        let mut learned = Learned::default();
+        for (path, calls) in [("a/a", 100), ("a/b", 50), ("a/c", 40), ("a/d", 30)] {
+            (0..calls).for_each(|_| learned.add(&words("open"), path, 1));
+        }
+        (0..29).for_each(|number| learned.add(&words("open"), &format!("z/z{number}"), 1));
+        assert_eq!(learned.words["open"].keys().collect::<Vec<_>>(), ["a/a", "a/b", "a/c", "a/d"]);
+        learned.add(&[format!("long{}", "x".repeat(4_000))], "a/b", 1);
+        assert_eq!(learned.words.len(), 1);
         for damaged in ["", "{", "{\"format\":2,\"day\":1,\"words\":{}}", "[]", INFINITE] {
             assert_eq!(Learned::parse(damaged.as_bytes()), Learned::default(), "{damaged}");
         }

@@ -133,7 +133,8 @@ impl Index {
         }
         let known = limit.meant / limit.all;
         let weight = self.ranking.meaning * known * known * limit.all;
-        let Some(meant) = meaning::of(part).filter(|_| *is_meant && weight > 0.0) else { return Ok(()) };
+        let is_counted = *is_meant && weight > 0.0;
+        let Some(meant) = is_counted.then(|| meaning::of(part)).flatten() else { return Ok(()) };
         meter.spend(2 * self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
         let mut cosines = Vec::with_capacity(self.norms.len());
         for at in &self.segments {

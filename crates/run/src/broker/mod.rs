@@ -325,12 +325,14 @@ impl Broker {
         let record =
             CallRecord { instance: instance.map(Into::into), ..record::of(number, asked, taint.labels.clone()) };
         let mut call = self.run.ledger.open(record)?;
+        let mut is_run = false;
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
             Ok(Inherited::Nothing(again)) => match self.admit(&mut call, asked, taint).await {
                 Err(error) => Err(call.refused(error)),
                 Ok(admitted) if asked.entry.is_scripts() => {
+                    is_run = true;
                     Box::pin(self.call_script(&mut call, asked, &admitted)).await
                 }
                 Ok(admitted) if admitted.is_planned => {
@@ -341,7 +343,7 @@ impl Broker {
                 Ok(admitted) => self.pay_and_send(&mut call, asked, &Admitted { again, ..admitted }).await,
             },
         };
-        let is_made = !self.run.is_dry && (call.is_sent() || asked.entry.is_scripts());
+        let is_made = !self.run.is_dry && (call.is_sent() || is_run);
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
             let path = Catalog::learned_path(asked.entry, stub);
             self.context.searching.called(&self.context.session.searches, &path);

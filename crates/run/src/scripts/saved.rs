@@ -1,6 +1,7 @@
 //! A script that ran as a function script: its literals as parameters, by the parts that a checker found in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde_json::Value;
 use wire::{Form, Language, Literal, Parts};
@@ -74,7 +75,8 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
         Form::Function { body, .. } | Form::Main { body, .. } => *body,
         Form::Statements | Form::Last(_) | Form::Result => (0, u32::try_from(code.len()).unwrap_or(u32::MAX)),
     };
-    let mut draft = Draft { code, language, edits: Vec::new(), params: Vec::new(), taken: BTreeSet::new() };
+    let mut draft =
+        Draft { code, language, edits: Vec::new(), removed: Vec::new(), params: Vec::new(), taken: BTreeSet::new() };
     draft.taken.extend(parts.names.iter().cloned());
     let others: &[Literal] = if wanted.at.is_some() { &parts.others } else { &[] };
     let is_inside = |it: &&Literal| !wanted.keep && body.0 <= it.at.0 && it.at.1 <= body.1;
@@ -111,6 +113,8 @@ struct Draft<'c> {
     language: Language,
     /// Replacements: from, to, text.
     edits: Vec<(usize, usize, String)>,
+    /// Lines and statements that go.
+    removed: Vec<Range<usize>>,
     params: Vec<Param>,
     /// Names that a parameter cannot have.
     taken: BTreeSet<String>,
@@ -154,15 +158,22 @@ impl Draft<'_> {
     ) -> Option<()> {
         let (name, at) = (literal.key.clone(), literal.at.0);
         let (before, rest) = (self.code.get(..begin)?, self.code.get(end..)?);
-        let line_before = before.trim_end_matches([' ', '\t']);
-        let is_line = rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n');
-        // Its line goes with it.
-        let (begin, end) = match line_before.ends_with('\n') {
-            _ if is_line && before.trim().is_empty() => (begin, self.code.len() - rest.trim_start().len()),
-            true if is_line => (line_before.len() - 1, end),
-            _ => (begin, end),
+        let line = before.rfind('\n').map_or(0, |at| at + 1);
+        let tail = rest.find('\n').map_or(rest, |at| &rest[..=at]);
+        // Its line goes with it, and a comment behind it.
+        let is_line =
+            before[line..].trim().is_empty() && (tail.trim().is_empty() || tail.trim_start().starts_with("//"));
+        let (begin, end) = if is_line { (line, end + tail.len()) } else { (begin, end) };
+        let next = self.code[end..].trim_start().chars().next();
+        // What follows could go on with the statement before.
+        let is_apart = next.is_none_or(|c| c.is_alphanumeric() || "_$'\"{};".contains(c));
+        let left = match (is_apart, is_line) {
+            (true, _) => "",
+            (false, true) => ";\n",
+            (false, false) => ";",
         };
-        self.edits.push((begin, end, String::new()));
+        self.edits.push((begin, end, left.to_owned()));
+        self.removed.push(begin..end);
         self.params.push(Param { key: name.clone(), name, value, default, at, number: usize::MAX - at as usize });
         Some(())
     }
@@ -275,6 +286,7 @@ impl Draft<'_> {
             let start = from + at + 1;
             let is_inside = verbatim.iter().any(|(a, b)| (*a as usize) < start && start <= *b as usize);
             let line = self.code.get(start..to)?.lines().next().unwrap_or_default();
+            let is_inside = is_inside || self.removed.iter().any(|gone| gone.contains(&start));
             if !is_inside && !line.trim().is_empty() {
                 starts.push((start, blank(line)));
             }
@@ -283,22 +295,17 @@ impl Draft<'_> {
         for (start, _) in starts {
             self.edits.push((start, start + least, indent.to_owned()));
         }
-        Some(format!("{indent}{}", self.edited(from, to)?))
+        Some(format!("{indent}{}", self.edited(from, to)?.trim_start()))
     }
 
     /// A part of the code with the edits in it.
     fn edited(&mut self, from: usize, to: usize) -> Option<String> {
         self.edits.sort();
         let (mut text, mut at) = (String::new(), from);
-        for (begin, end, new) in self.edits.iter().filter(|(begin, end, _)| from <= *begin && *end <= to) {
-            // Begins within what is taken out, as the next statement that is taken out does.
-            if *begin < at {
-                at = if new.is_empty() { at.max(*end) } else { at };
-                continue;
-            }
+        for (begin, end, new) in self.edits.iter().filter(|(begin, _, _)| from <= *begin && *begin <= to) {
             text.push_str(self.code.get(at..*begin)?);
             text.push_str(new);
-            at = *end;
+            at = (*end).min(to);
         }
         text.push_str(self.code.get(at..to)?);
         Some(text)

@@ -1,10 +1,12 @@
 //! Parts of JavaScript and TypeScript.
 
+use std::collections::BTreeSet;
+
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
-    ArrayExpression, ArrayExpressionElement, BindingIdentifier, CallExpression, Expression, FunctionBody,
-    IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind, Statement,
-    StringLiteral, TemplateLiteral,
+    ArrayExpression, ArrayExpressionElement, BindingIdentifier, CallExpression, ComputedMemberExpression, Expression,
+    FunctionBody, IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind,
+    Statement, StringLiteral, TemplateLiteral,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_codegen::{Codegen, CodegenOptions};
@@ -22,7 +24,7 @@ pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, Scrip
     let kind = if typed { SourceType::ts() } else { SourceType::mjs() };
     let allocator = Allocator::default();
     let program = parse(&allocator, &check.code, kind, check.max_levels)?;
-    let mut reader = Reader { code: &check.code, draft: Draft::default() };
+    let mut reader = Reader { code: &check.code, draft: Draft::default(), naming: BTreeSet::new() };
     reader.visit_program(&program);
     reader.constants(&program);
     let mut parts = reader.draft.finish(typed, form(&program));
@@ -78,17 +80,20 @@ fn form(program: &Program<'_>) -> Form {
 struct Reader<'c> {
     code: &'c str,
     draft: Draft,
+    /// Names whose values name tools or servers.
+    naming: BTreeSet<String>,
 }
 
 impl Reader<'_> {
-    /// Statements such as `const factor = 2` that stand alone at the top.
+    /// Statements such as `const factor = 2` that stand alone at the top, but none that names a tool or server.
     fn constants(&mut self, program: &Program<'_>) {
-        for statement in &program.body {
+        // With parameters, a function can have no directive.
+        for statement in program.body.iter().filter(|_| program.directives.is_empty()) {
             if let Statement::VariableDeclaration(declared) = statement
                 && let [one] = declared.declarations.as_slice()
                 && let (true, Some(name), Some(init)) =
                     (declared.kind.is_const(), one.id.get_identifier_name(), &one.init)
-                && let Some(value) = literal(init)
+                && let Some(value) = plain(init).filter(|_| !self.naming.contains(&*name))
             {
                 let (Span { start, end, .. }, whole) = (init.span(), declared.span);
                 self.draft.literal("", &name, (start, end), None, &value);
@@ -142,12 +147,26 @@ impl<'a> Visit<'a> for Reader<'_> {
             let root = root.to_owned();
             self.object(&root, object);
         }
+        if call
+            .callee
+            .get_member_expr()
+            .is_some_and(|it| matches!(it.static_property_name(), Some("callTool" | "server" | "tool")))
+        {
+            let names =
+                call.arguments.iter().filter_map(|argument| argument.as_expression()?.get_identifier_reference());
+            self.naming.extend(names.map(|name| name.name.to_string()));
+        }
         walk::walk_call_expression(self, call);
+    }
+
+    fn visit_computed_member_expression(&mut self, member: &ComputedMemberExpression<'a>) {
+        self.naming.extend(member.expression.get_identifier_reference().map(|name| name.name.to_string()));
+        walk::walk_computed_member_expression(self, member);
     }
 
     fn visit_expression(&mut self, expression: &Expression<'a>) {
         let Span { start, end, .. } = expression.span();
-        self.draft.other((start, end), literal(expression));
+        self.draft.other((start, end), plain(expression));
         walk::walk_expression(self, expression);
     }
 
@@ -210,6 +229,19 @@ fn literal(expression: &Expression<'_>) -> Option<Value> {
         Expression::TemplateLiteral(template) => template.single_quasi().map(|text| text.as_str().into()),
         other => numbers::value(other),
     }
+}
+
+/// Largest whole number from which doubles are not all there.
+const EXACT: f64 = (1_u64 << 53) as f64;
+
+/// The same for a value that a script has as it stands: other numbers than these are objects, or lose digits.
+fn plain(expression: &Expression<'_>) -> Option<Value> {
+    let is_big = match expression {
+        Expression::UnaryExpression(unary) => matches!(unary.argument, Expression::BigIntLiteral(_)),
+        other => matches!(other, Expression::BigIntLiteral(_)),
+    };
+    let is_exact = |value: &Value| value.as_f64().is_none_or(|number| number.abs() < EXACT);
+    literal(expression).filter(|value| !is_big && is_exact(value))
 }
 
 fn items(array: &ArrayExpression<'_>) -> Option<Value> {
