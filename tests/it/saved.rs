@@ -21,7 +21,12 @@ const CASES: [(&str, &str, &str, &str); 14] = [
         "js",
     ),
     ("key", "run.js", "const key = 'id';\nreturn (await tickets.get_ticket({ id: 1 }))[key]", "js"),
-    ("lines", "run.js", "// One\r\nconst n = 2;\r\nconst t = await tickets.get_ticket({ id: 1 });\r\nreturn t.id + n", "js"),
+    (
+        "lines",
+        "run.js",
+        "// One\r\nconst n = 2;\r\nconst t = await tickets.get_ticket({ id: 1 });\r\nreturn t.id + n",
+        "js",
+    ),
     (
         "several",
         "run.js",

@@ -8,6 +8,7 @@ use tantivy::postings::TermInfo;
 use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::Field;
 
+use super::meaning::Vector;
 use super::scores::Scores;
 use super::segment::{Segment, Words};
 use super::segments::Placed;
@@ -136,24 +137,36 @@ impl Index {
         let is_counted = *is_meant && weight > 0.0;
         let Some(meant) = is_counted.then(|| meaning::of(part)).flatten() else { return Ok(()) };
         meter.spend(2 * self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
-        let mut cosines = Vec::with_capacity(self.norms.len());
-        for at in &self.segments {
-            cosines.extend(at.segment.meanings.iter().map(|meaning| meaning.cosine(&meant)));
-        }
-        let nearest = cosines.iter().copied().fold(0.0, f32::max);
+        let near = self.near(&meant);
+        let nearest = near.iter().map(|(_, cosine)| *cosine).fold(0.0, f32::max);
         let least = self.ranking.near * nearest;
-        let documents =
-            self.segments.iter().flat_map(|at| (0..number(at.segment.len())).map(|document| at.id(document)));
-        let near = documents.zip(cosines).filter(|(_, cosine)| *cosine > least);
-        let mut near: Vec<(u32, f32)> = near.collect();
-        if near.len() > MAX_NEAR {
-            near.select_nth_unstable_by(MAX_NEAR, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            near.truncate(MAX_NEAR);
-        }
-        for (document, cosine) in near {
+        for (document, cosine) in near.into_iter().filter(|(_, cosine)| *cosine > least) {
             each(Signal::Meaning, document, weight * (cosine - least) / (nearest - least));
         }
         Ok(())
+    }
+
+    /// The documents whose meaning is nearest, each with its cosine, in any order; of equals the first.
+    fn near(&self, meant: &Vector) -> Vec<(u32, f32)> {
+        let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let mut near = Vec::with_capacity(2 * MAX_NEAR);
+        let mut bar = f32::MIN_POSITIVE;
+        for at in &self.segments {
+            for (document, meaning) in (0..).zip(&at.segment.meanings) {
+                let cosine = meaning.cosine(meant);
+                if cosine >= bar {
+                    near.push((at.id(document), cosine));
+                }
+                if near.len() == 2 * MAX_NEAR {
+                    let (_, last, _) = near.select_nth_unstable_by(MAX_NEAR - 1, order);
+                    bar = last.1;
+                    near.truncate(MAX_NEAR);
+                }
+            }
+        }
+        near.sort_unstable_by(order);
+        near.truncate(MAX_NEAR);
+        near
     }
 
     /// Scores each document for a word and its variants. Returns the limit of such a score.
