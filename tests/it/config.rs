@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Approvals, Audit, AuditTo, Config, ConfigError, Credential, Journal, Manifest, Transport};
+use forgefs::config::{
+    Approvals, Audit, AuditTo, Config, ConfigError, Credential, Journal, Manifest, Search, Transport,
+};
 use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
@@ -35,6 +37,7 @@ fn nothing() -> Config {
         manifest: Manifest { cache, ..empty.manifest.clone() },
         audit: Audit { to: AuditTo::File, path, ..empty.audit.clone() },
         journal: Journal { folder: state.clone(), ..empty.journal.clone() },
+        search: Search { learned: state.clone(), ..empty.search.clone() },
         approvals: Approvals { folder: state, ..empty.approvals.clone() },
         ..empty
     }
