@@ -28,7 +28,7 @@ use config::Config;
 use run::broker::ExecutionContext;
 use run::execution::{Script, bounded, stall};
 use run::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
-use run::scripts::{CASSETTE, EXTENSIONS};
+use run::scripts::{CASSETTE, EXTENSIONS, further_tests};
 use server::gateway::Gateway;
 
 /// Folders that have no scripts of one's own.
@@ -216,7 +216,7 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
             .hint("`forgefs journal export RUN -o FILE` makes one of a recorded run"));
     }
     found.insert(cassette);
-    let further = (2..10).map(|number| path.with_file_name(format!("{stem}.{number}{CASSETTE}")));
+    let further = further_tests(&stem).map(|name| path.with_file_name(name));
     found.extend(further.filter(|cassette| cassette.is_file() && script_of(cassette).is_ok_and(|of| of == path)));
     Ok(())
 }
@@ -229,9 +229,9 @@ fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
         let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
         paths.into_iter().filter(|path| path.is_file())
     };
-    // Further tests of a script are NAME.2.cassette.json and so on, unless a script has that name.
-    let is_further = |number: &str| matches!(number.as_bytes(), [b'2'..=b'9']) && there(stem).next().is_none();
-    let stem = stem.rsplit_once('.').filter(|(_, number)| is_further(number)).map_or(stem, |(stem, _)| stem);
+    // NAME.2.cassette.json is a further test of NAME, unless a script has the name NAME.2.
+    let is_further = |of: &str| there(stem).next().is_none() && further_tests(of).any(|test| test == name);
+    let stem = stem.rsplit_once('.').map(|(of, _)| of).filter(|of| is_further(of)).unwrap_or(stem);
     let mut there = there(stem);
     match (there.next(), there.next()) {
         (Some(script), None) => Ok(script),

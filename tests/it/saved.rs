@@ -36,7 +36,7 @@ const CASES: [(&str, &str, &str, &str); 14] = [
     (
         "constants",
         "run.ts",
-        "// Twice.\nconst factor = 2; // of id\nconst who: string = 'ops';\nlet more = 1;\n{ const factor = 3; more += factor }\n\
+        "// Twice.\nconst factor = 2; // of id\n// They\n/* wait\n */\nconst who: string = 'ops';\nlet more = 1;\n{ const factor = 3; more += factor }\n\
          const t = await tickets.get_ticket({ id: 1 });\nreturn [t.id * factor, who, more]",
         "ts",
     ),

@@ -71,7 +71,7 @@ pub struct Discovery<'a> {
     pub lowered: Option<String>,
     /// Runs of the client.
     pub runs: Runs,
-    /// How it searches.
+    /// Settings of its searches.
     pub searching: Searching,
     /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use stubgen::ToolStub;
 
 use base::error::{Error, ErrorCode, Result};
 use base::task;
-use catalog::{Learned, Signals};
+use catalog::manifest::ServerEntry;
+use catalog::{Catalog, Learned, Signals};
 use config::Config;
-use state::{RecordKind, State, kept_folder};
+use state::{RecordKind, State, id_of, kept_folder};
 
 /// Attempts to replace a record that others replace too.
 const ATTEMPTS: usize = 4;
-/// Digits of a record's id.
-const ID: usize = 12;
 /// Time after which other gateways may have learned something.
 const FRESH: Duration = Duration::from_secs(60);
 /// Most calls that wait to be saved.
@@ -27,16 +27,16 @@ const MAX_QUERIES: usize = 16;
 /// Most tools of a query.
 const MAX_FOUND: usize = 16;
 
-/// How a client searches.
+/// Settings of a client's searches.
 #[derive(Debug, Clone)]
 pub struct Searching {
     /// True if texts that mean the same match without a common word.
     pub meaning: bool,
-    /// What is learned from use, and for which profile, if it is.
+    /// Learning from use, with the name of the client's profile; `None` where it is off.
     pub learning: Option<(Arc<Learning>, Arc<str>)>,
 }
 
-/// What all profiles have learned.
+/// Learning of all profiles.
 #[derive(Debug)]
 pub struct Learning {
     state: Arc<dyn State>,
@@ -52,6 +52,15 @@ struct Profile {
     /// The last look at what is kept.
     read: Option<Instant>,
     unsaved: Vec<Used>,
+    /// True while a task waits to save them.
+    is_due: bool,
+}
+
+impl Profile {
+    /// Forgets the oldest calls that are too many to wait.
+    fn bound(&mut self) {
+        self.unsaved.drain(..self.unsaved.len().saturating_sub(MAX_UNSAVED));
+    }
 }
 
 /// A call after words were searched for.
@@ -84,7 +93,7 @@ impl Default for Searching {
 }
 
 impl Searching {
-    /// What ranks hits beside the words of the catalog.
+    /// Signals for the ranking of one search.
     pub async fn signals(&self) -> Signals {
         let learned = match &self.learning {
             Some((learning, profile)) => Some(learning.learned(profile).await),
@@ -93,12 +102,20 @@ impl Searching {
         Signals { meaning: self.meaning, learned }
     }
 
-    /// Notes that a session called the tool at `path`. What it counts for is saved in the background.
-    pub fn called(&self, searches: &Mutex<Searches>, path: &str) {
-        let Some((learning, profile)) = self.learning.clone() else { return };
-        let Some(words) = searches.lock().called(path) else { return };
-        learning.add(&profile, Used { words, path: path.to_owned(), day: today() });
-        tokio::spawn(async move { learning.save(profile).await });
+    /// Notes that a session called a tool. What it counts for is saved in the background.
+    pub fn called(&self, searches: &Mutex<Searches>, server: &ServerEntry, tool: &ToolStub) {
+        let Some((learning, profile)) = &self.learning else { return };
+        let mut searches = searches.lock();
+        if searches.0.is_empty() {
+            return;
+        }
+        let path = Catalog::learned_path(server, tool);
+        let Some(words) = searches.called(&path) else { return };
+        drop(searches);
+        if learning.add(profile, Used { words, path, day: today() }) {
+            let (learning, profile) = (Arc::clone(learning), Arc::clone(profile));
+            tokio::spawn(async move { learning.save(profile).await });
+        }
     }
 }
 
@@ -134,21 +151,24 @@ impl Learning {
         Arc::clone(&known.learned)
     }
 
-    fn add(&self, profile: &Arc<str>, used: Used) {
+    /// Adds a call to what is known; true if no task waits to save it.
+    fn add(&self, profile: &Arc<str>, used: Used) -> bool {
         let mut profiles = self.profiles.lock();
         let known = profiles.entry(Arc::clone(profile)).or_default();
         Arc::make_mut(&mut known.learned).add(&used.words, &used.path, used.day);
         known.unsaved.push(used);
+        known.bound();
+        !std::mem::replace(&mut known.is_due, true)
     }
 
     /// Saves news, and loads what other gateways have learned. A failure is only logged: the next call tries again.
     async fn save(&self, profile: Arc<str>) {
         let _alone = self.saving.lock().await;
-        let take = |known: &mut Profile| std::mem::take(&mut known.unsaved);
+        let take = |known: &mut Profile| {
+            known.is_due = false;
+            std::mem::take(&mut known.unsaved)
+        };
         let mut news = self.profiles.lock().get_mut(&profile).map(take).unwrap_or_default();
-        if news.is_empty() {
-            return;
-        }
         match self.keep(&profile, &news).await {
             Ok(learned) => drop(self.read(&profile, learned)),
             Err(error) => {
@@ -156,7 +176,8 @@ impl Learning {
                 let mut profiles = self.profiles.lock();
                 let known = profiles.entry(profile).or_default();
                 news.append(&mut known.unsaved);
-                known.unsaved = news.split_off(news.len().saturating_sub(MAX_UNSAVED));
+                known.unsaved = news;
+                known.bound();
             }
         }
     }
@@ -171,7 +192,7 @@ impl Learning {
                 let text = learned.text();
                 (learned, text)
             });
-            if self.state.keep_record(RecordKind::Learned, &self.folder, &id(profile), before, Some(text)).await? {
+            if self.state.keep_record(RecordKind::Learned, &self.folder, &id_of(profile), before, Some(text)).await? {
                 return Ok(learned);
             }
         }
@@ -184,7 +205,7 @@ impl Learning {
     }
 
     async fn text(&self, profile: &str) -> Result<Option<Vec<u8>>> {
-        self.state.record(RecordKind::Learned, &self.folder, &id(profile)).await
+        self.state.record(RecordKind::Learned, &self.folder, &id_of(profile)).await
     }
 }
 
@@ -212,10 +233,6 @@ impl Searches {
         called.push(path.to_owned());
         Some(one.words.clone())
     }
-}
-
-fn id(profile: &str) -> String {
-    stubgen::digest(profile)[..ID].to_owned()
 }
 
 /// Days since 1970.

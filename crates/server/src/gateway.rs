@@ -543,7 +543,7 @@ impl Gateway {
         Discovery { catalog, session, lowered: None, runs, searching, sight: None }
     }
 
-    /// How a client searches.
+    /// Settings of a client's searches.
     #[must_use]
     pub fn searching(&self, principal: &Principal) -> Searching {
         searching(&self.in_force.load(), principal)

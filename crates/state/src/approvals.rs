@@ -15,8 +15,14 @@ use base::limits;
 const APPROVAL: &str = "json";
 /// Name of the lock.
 const LOCK: &str = ".lock";
-/// Most bytes of a file: an approval as it was asked for, and what became of it.
-const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
+/// Most bytes of a file of one kind: of an approval as it was asked for, and what became of it.
+fn largest(kind: RecordKind) -> u64 {
+    let bytes = match kind {
+        RecordKind::Approval | RecordKind::Learned => limits::APPROVAL_FILE.max + (16 << 10),
+        RecordKind::FirstUse => limits::FIRST_USE.max,
+    };
+    bytes as u64
+}
 
 /// Reads a record; `None` without one.
 pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<Vec<u8>>> {
@@ -24,7 +30,7 @@ pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<V
         return Ok(None);
     }
     let path = folder.join(id).with_extension(APPROVAL);
-    match files::read_private(&path, LARGEST) {
+    match files::read_private(&path, largest(kind)) {
         Ok(approval) => Ok(Some(approval)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(&path, kind, "is not used", error)),
@@ -51,7 +57,7 @@ pub(super) fn keep(
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
     }
-    if after.is_some_and(|after| after.len() as u64 > LARGEST) {
+    if after.is_some_and(|after| after.len() as u64 > largest(kind)) {
         return Err(written(ErrorKind::FileTooLarge.into()));
     }
     // Waits for the lock of the folder.
@@ -80,4 +86,24 @@ fn failed(file: &Path, kind: RecordKind, what: &str, error: io::Error) -> Error 
     Error::new(ErrorCode::Internal, format!("the {record} {id} {what}"))
         .caused_by(error)
         .hint("see to the file and the disk; the log has its path")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_can_be_read_again_and_what_is_larger_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kinds = [RecordKind::Approval, RecordKind::FirstUse, RecordKind::Learned];
+        for (kind, id) in kinds.into_iter().zip(["00000000000a", "00000000000b", "00000000000c"]) {
+            let most = usize::try_from(largest(kind)).expect("a size");
+            let text = vec![b'x'; most];
+            assert!(keep(folder.path(), id, kind, None, Some(&text)).expect("it fits"), "{kind:?}");
+            assert!(find(folder.path(), id, kind).expect("it is read") == Some(text.clone()), "{kind:?}");
+            let larger = vec![b'x'; most + 1];
+            assert!(keep(folder.path(), id, kind, Some(&text), Some(&larger)).is_err(), "{kind:?}");
+            assert!(find(folder.path(), id, kind).expect("it is read") == Some(text), "{kind:?}: the old one stays");
+        }
+    }
 }

@@ -16,6 +16,12 @@ pub fn kept_folder(state: &Path, kind: &str, config: &Config) -> PathBuf {
     state.join(format!("{kind}-{}", stubgen::short_digest(&identity(config))))
 }
 
+/// Id of the record that is kept of a name.
+#[must_use]
+pub fn id_of(name: &str) -> String {
+    stubgen::digest(name)[..ID].to_owned()
+}
+
 /// Entries of a folder; `None` without one.
 pub(super) fn entries(folder: &Path) -> io::Result<Option<ReadDir>> {
     match fs::read_dir(folder) {

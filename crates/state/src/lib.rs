@@ -45,7 +45,7 @@ use config::{Amount, Config, Limits, Rate};
 pub use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
-pub use folders::{is_id, kept_folder};
+pub use folders::{id_of, is_id, kept_folder};
 pub use journals::{BeginJournal, Journal, JournalFile};
 pub use shared::Shared;
 

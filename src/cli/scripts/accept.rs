@@ -18,7 +18,7 @@ use base::limits;
 use base::tree::Tree;
 use catalog::people;
 use run::proposals::{Kept, Proposal};
-use run::scripts::CASSETTE;
+use run::scripts::{CASSETTE, further_tests};
 
 #[derive(Args)]
 pub(super) struct AcceptArgs {
@@ -87,7 +87,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
 fn files(kept: &Kept) -> (String, Vec<(String, &str)>) {
     let Proposal { name, extension, cassette, more_tests, .. } = &kept.proposal;
     let first = (format!("{name}{CASSETTE}"), cassette.as_str());
-    let more = more_tests.iter().zip(2..).map(|(test, number)| (format!("{name}.{number}{CASSETTE}"), test.as_str()));
+    let more = further_tests(name).zip(more_tests.iter().map(String::as_str));
     (format!("{name}.{}", extension.as_str()), iter::once(first).chain(more).collect())
 }
 
@@ -145,9 +145,9 @@ fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], re
         tree.remove(test)?;
     }
     let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
-    let old = (2..10).map(|number| format!("{name}.{number}.cassette.json"));
     // Tests of the script before are none of this one.
-    for test in old.filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old)) {
+    for test in further_tests(name).filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old))
+    {
         tree.remove(&test)?;
     }
     if !has(script, code) {

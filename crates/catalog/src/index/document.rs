@@ -141,7 +141,7 @@ impl<'r> Writer<'r> {
 
     /// Adds a text that says what it is for.
     fn add_meant(&mut self, text: &str, weight: u32) {
-        self.add_with(text, weight, self.ranking.meaning > 0.0);
+        self.add_with(text, weight, true);
     }
 
     fn add(&mut self, text: &str, weight: u32) {
@@ -153,7 +153,7 @@ impl<'r> Writer<'r> {
             if weight > 0 && self.seen < MAX_WORDS {
                 self.seen += 1;
                 let (stem, row) = self.vocabulary.stem(word, self.ranking.stems);
-                if is_meant {
+                if is_meant && self.ranking.meaning > 0.0 {
                     self.meaning.add(row);
                 }
                 push(&mut self.texts, stem, weight);
@@ -189,7 +189,8 @@ impl<'r> Writer<'r> {
     fn add_schema(&mut self, schema: &Value, weights: [u32; 3], depth: usize) {
         let Some(schema) = schema.as_object().filter(|_| depth < MAX_DEPTH && self.seen < MAX_WORDS) else { return };
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            self.add_with(name, weights[0], self.ranking.meaning > 0.0 && depth == 0 && weights[1] > 0);
+            // Of the input alone: the other has no descriptions.
+            self.add_with(name, weights[0], depth == 0 && weights[1] > 0);
             self.add_schema(property, weights, depth + 1);
         }
         if depth > 0 {

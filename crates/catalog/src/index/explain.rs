@@ -5,9 +5,8 @@ use super::{Among, Index, POSTINGS_A_STEP, broken, query, ratio};
 use base::error::Result;
 use base::meter::{Halt, Meter};
 
-/// Parts of one hit's score: its words, the share of its name in the query, its meaning and its calls, times
-/// the boosts. Scores of a
-/// query of one sentence are divided by the square root of the best of these; those of several sentences are summed.
+/// Parts of one hit's score: its words, the share of its name in the query, its meaning and its calls, times the boosts.
+/// Scores of a query of one sentence are divided by the square root of the best of these; those of several sentences are summed.
 #[derive(Debug, Default)]
 pub struct Explained {
     /// Words of the query that it has.

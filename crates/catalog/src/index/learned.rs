@@ -43,7 +43,7 @@ pub struct Learned {
     words: BTreeMap<String, BTreeMap<String, f32>>,
 }
 
-/// What ranks hits beside the words of the catalog.
+/// Signals that rank hits beside the words of the catalog.
 #[derive(Debug, Clone)]
 pub struct Signals {
     /// True if texts that mean the same match without a common word.

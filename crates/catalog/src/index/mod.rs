@@ -57,7 +57,7 @@ pub(super) struct Ranked {
     pub(super) is_weak: bool,
 }
 
-/// What a search takes into account beside the words.
+/// Servers and signals that a search takes into account.
 pub(super) struct Among<'a> {
     /// Servers that do not answer, by position.
     pub(super) silent: &'a [bool],

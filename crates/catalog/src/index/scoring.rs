@@ -71,7 +71,7 @@ pub(super) struct Limit {
     of_terms: Vec<f32>,
 }
 
-/// What scores beside words.
+/// A signal beside words.
 pub(super) enum Signal {
     Meaning,
     Learned,

@@ -15,13 +15,11 @@ use base::error::{Cause, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
 use config::Config;
-use state::{RecordKind, State, kept_folder};
+use state::{RecordKind, State, id_of, kept_folder};
 use upstream::offer_bare;
 
 /// Changes with the format of a record.
 const FORMAT: u32 = 1;
-/// Digits of a record's id.
-const ID: usize = 12;
 /// Memory that the values of a record may take.
 const MAX_TREE: usize = 32 * limits::FIRST_USE.max;
 /// Attempts to replace a record that others replace too.
@@ -118,11 +116,11 @@ impl FirstUse {
     }
 
     async fn text(&self, server: &str) -> Result<Option<Vec<u8>>> {
-        self.state.record(RecordKind::FirstUse, &self.folder, &id(server)).await
+        self.state.record(RecordKind::FirstUse, &self.folder, &id_of(server)).await
     }
 
     async fn keep(&self, server: &str, before: Option<Vec<u8>>, text: Vec<u8>) -> Result<bool> {
-        self.state.keep_record(RecordKind::FirstUse, &self.folder, &id(server), before, Some(text)).await
+        self.state.keep_record(RecordKind::FirstUse, &self.folder, &id_of(server), before, Some(text)).await
     }
 
     /// Effect of accepting a server's current list. A record that cannot be read counts as none.
@@ -154,10 +152,6 @@ impl FirstUse {
         }
         Err(Error::new(ErrorCode::Internal, format!("{}: other gateways change its record all the time", entry.name)))
     }
-}
-
-fn id(server: &str) -> String {
-    stubgen::digest(server)[..ID].to_owned()
 }
 
 impl Record {

@@ -51,7 +51,7 @@ pub struct ExecutionContext {
     pub scripts: Scripts,
     /// Runs of its client, their journals, and settings of answers.
     pub runs: Runs,
-    /// How its client searches.
+    /// Settings of its client's searches.
     pub searching: Searching,
     /// Its own place among the runs in the background, if it goes on there.
     pub live: Option<Arc<Live>>,

@@ -53,7 +53,6 @@ use base::limits;
 use base::memory;
 use base::pause::Pause;
 use base::task;
-use catalog::Catalog;
 use catalog::manifest::{ServerEntry, ServerState};
 use config::{Amount, Required};
 use redact::{Mentions, Surface};
@@ -345,8 +344,7 @@ impl Broker {
         };
         let is_made = !self.run.is_dry && (call.is_sent() || is_run);
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
-            let path = Catalog::learned_path(asked.entry, stub);
-            self.context.searching.called(&self.context.session.searches, &path);
+            self.context.searching.called(&self.context.session.searches, asked.entry, stub);
         }
         call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {

@@ -89,7 +89,7 @@ pub(super) struct Group {
     only_silent: bool,
     /// The answer if it has no lines.
     nothing: String,
-    /// What may be learned from it.
+    /// The query, as far as it may be learned.
     pub(super) searched: Searched,
 }
 

@@ -20,7 +20,7 @@ pub use folder::{Folder, Refused, Source};
 pub use lock::{FILE, Lock, Locked, LockedCall, Use, in_file};
 pub use saved::{Saved, Wanted, function, is_script_name};
 pub use trace::Trace;
-pub use write::{CASSETTE, EXTENSIONS, write};
+pub use write::{CASSETTE, EXTENSIONS, further_tests, write};
 
 /// Name of the server whose tools are scripts.
 pub use config::SCRIPTS_SERVER as SERVER;

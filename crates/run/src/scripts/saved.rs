@@ -164,7 +164,7 @@ impl Draft<'_> {
         let is_line =
             before[line..].trim().is_empty() && (tail.trim().is_empty() || tail.trim_start().starts_with("//"));
         let (begin, end) = if is_line { (line, end + tail.len()) } else { (begin, end) };
-        let next = self.code[end..].trim_start().chars().next();
+        let next = after_comments(&self.code[end..]).chars().next();
         // What follows could go on with the statement before.
         let is_apart = next.is_none_or(|c| c.is_alphanumeric() || "_$'\"{};".contains(c));
         let left = match (is_apart, is_line) {
@@ -309,6 +309,21 @@ impl Draft<'_> {
         }
         text.push_str(self.code.get(at..to)?);
         Some(text)
+    }
+}
+
+/// The text from its first statement on.
+fn after_comments(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        let ended = [("//", "\n"), ("/*", "*/")].into_iter().find_map(|(begin, end)| {
+            let comment = text.strip_prefix(begin)?;
+            Some(comment.split_once(end).map_or("", |(_, rest)| rest))
+        });
+        match ended {
+            Some(rest) => text = rest,
+            None => return text,
+        }
     }
 }
 

@@ -9,6 +9,11 @@ use base::error::{Error, ErrorCode, Result};
 
 /// End of a cassette's name.
 pub const CASSETTE: &str = ".cassette.json";
+/// Names of the further tests that a script of this name can have, in order.
+pub fn further_tests(name: &str) -> impl Iterator<Item = String> {
+    (2..10).map(move |number| format!("{name}.{number}{CASSETTE}"))
+}
+
 /// Extensions of scripts, the preferred one first.
 pub const EXTENSIONS: [&str; 6] = ["js", "ts", "mjs", "mts", "star", "py"];
 

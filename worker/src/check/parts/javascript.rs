@@ -18,6 +18,7 @@ use wire::{Check, Form, JAVASCRIPT_GLOBALS, Parts, ScriptError};
 use super::super::function::{FunctionOf, FunctionScript};
 use super::super::{numbers, parse, typescript, value_start};
 use super::{Draft, blanked, list};
+use crate::starlark::EXACT;
 
 /// The parts of a script that parses as TypeScript, or as JavaScript.
 pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, ScriptError> {
@@ -230,9 +231,6 @@ fn literal(expression: &Expression<'_>) -> Option<Value> {
         other => numbers::value(other),
     }
 }
-
-/// Largest whole number from which doubles are not all there.
-const EXACT: f64 = (1_u64 << 53) as f64;
 
 /// The same for a value that a script has as it stands: other numbers than these are objects, or lose digits.
 fn plain(expression: &Expression<'_>) -> Option<Value> {
