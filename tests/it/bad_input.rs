@@ -221,6 +221,8 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
         ("search", json!({"query": " "}), vec!["words to look for"]),
         ("search", json!({"q": "x"}), vec!["no argument `q`", "query"]),
         ("execute", json!({"language": "python", "code": "1"}), vec!["javascript", "starlark"]),
+        ("execute", json!({"code": "const x = ("}), vec!["`language` is missing", "the script is neither"]),
+        ("execute", json!({"language": "starlark"}), vec!["`code` is missing"]),
         ("execute", json!({"language": "javascript", "code": "1", "timeout_secs": -1}), vec!["timeout_secs"]),
         ("create_ticket", json!({}), vec!["`execute`"]),
     ];
@@ -232,6 +234,25 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
         }
     }
     still_works(&session).await;
+}
+
+#[tokio::test]
+async fn a_script_without_its_language_runs_in_the_one_that_it_parses_in() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["people"]).await;
+    let cases = [
+        ("const found = await people.list_teams(); return found.teams.length", "2"),
+        ("const found: any = await people.list_teams(); return found.teams.length", "2"),
+        ("[team for team in people.list_teams()[\"teams\"] if team[\"name\"] == \"none\"]", "[]"),
+        // It parses as both: without `await` it is of the one in which calls need none.
+        ("people.list_teams().teams.length", "dict"),
+        ("people.list_teams()", "payments"),
+    ];
+    for (code, says) in cases {
+        let answer = session.call("execute", json!({"code": code})).await;
+        assert!(answer.text.contains(says), "{code}: no {says:?} in: {}", answer.text);
+    }
 }
 
 #[tokio::test]

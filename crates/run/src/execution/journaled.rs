@@ -17,7 +17,7 @@ use state::journal::{End, Head, Past, VERSION, Which};
 /// A script as a client asks for it.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Language; by default that of the resumed run.
+    /// Language; by default that of the resumed run, or the one in which the script parses.
     pub language: Option<Language>,
     /// The script; by default that of the resumed run.
     pub code: Option<String>,
@@ -68,10 +68,17 @@ impl ExecutionContext {
             let hint = format!("{way}; only a resumed run has its own");
             Error::new(ErrorCode::InvalidArgs, format!("`{what}` is missing")).hint(hint)
         };
-        let way = "it is \"javascript\" (also for TypeScript) or \"starlark\"";
-        let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language", way))?;
         let code = code.or_else(|| head.map(|head| head.code.clone()));
         let code = code.ok_or_else(|| missing("code", "it is the script"))?;
+        let language = match language.or(head.map(|head| head.language)) {
+            Some(language) => language,
+            None => self.language_of(&code).await.ok_or_else(|| {
+                missing(
+                    "language",
+                    "it is \"javascript\" (also for TypeScript) or \"starlark\", and the script is neither",
+                )
+            })?,
+        };
         // Before it calls anything. A script that does not parse is explained better by its run.
         if save_as.is_some() && self.workers.pool.prepare(language, &code, self.limits.code_bytes).await.is_ok() {
             let found = self.as_function(language, &code, &crate::scripts::Wanted::default()).await;
@@ -83,6 +90,16 @@ impl ExecutionContext {
             })?;
         }
         Ok(Request { language, code, timeout, dry_run, past, save_as })
+    }
+
+    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without.
+    async fn language_of(&self, code: &str) -> Option<Language> {
+        for language in [Language::Starlark, Language::Javascript] {
+            if self.workers.pool.prepare(language, code, self.limits.code_bytes).await.is_ok() {
+                return Some(language);
+            }
+        }
+        None
     }
 
     async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>, anyway: bool) -> Result<Past> {
