@@ -1,13 +1,15 @@
 //! One gateway for many clients: latency over stdio, the daemon's socket and HTTP beside each other, memory and latency
-//! with a thousand sessions, and a client beside another's storm. `cargo bench --workspace --bench endpoint`, `--
-//! --write docs/benchmarks.md` to keep the table.
+//! with a thousand sessions, a client beside another's storm, goodput under overload, and memory of answers that are not
+//! read. `cargo bench --workspace --bench endpoint`, `-- --write docs/benchmarks.md` to keep the table; `-- --only
+//! overload` for one part: transports, sessions, storm, overload, unread.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use forgefs_measure::report::Report;
@@ -25,6 +27,12 @@ const ROUNDS: usize = 300;
 const SESSIONS: [usize; 3] = [1, 100, 1000];
 /// Scripts of a storm at once.
 const STORM: usize = 64;
+/// Scripts in closed loops at once: the places for them, ten times as many, and many sessions.
+const CALLERS: [usize; 3] = [8, 80, 200];
+/// Time for which they run.
+const SPAN: Duration = Duration::from_secs(10);
+/// Requests whose answers are not read, and characters of each answer.
+const UNREAD: (usize, usize) = (80, 3_500_000);
 /// Time for memory to settle.
 const REST: Duration = Duration::from_secs(3);
 
@@ -59,9 +67,23 @@ impl Drop for Served {
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let mut table = vec![["", "median", "p99"].map(str::to_owned).to_vec()];
-    transports(folder.path(), &mut table).await;
-    sessions(folder.path(), &mut table).await;
-    storm(folder.path(), &mut table).await;
+    let only = std::env::args().skip_while(|arg| arg != "--only").nth(1);
+    let is_wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    if is_wanted("transports") {
+        transports(folder.path(), &mut table).await;
+    }
+    if is_wanted("sessions") {
+        sessions(folder.path(), &mut table).await;
+    }
+    if is_wanted("storm") {
+        storm(folder.path(), &mut table).await;
+    }
+    if is_wanted("overload") {
+        overload(folder.path(), &mut table).await;
+    }
+    if is_wanted("unread") {
+        unread(folder.path(), &mut table).await;
+    }
     Report::of_bench("endpoint", &table).keep().unwrap();
 }
 
@@ -165,6 +187,126 @@ async fn storm(folder: &Path, table: &mut Vec<Vec<String>>) {
     }
 }
 
+/// Scripts that succeed, with more and more callers that retry at once, and `ls` of another client beside them.
+async fn overload(folder: &Path, table: &mut Vec<Vec<String>>) {
+    let attached = write(folder, "attached.toml", "[daemon]\nstart = \"auto\"\n");
+    let most = CALLERS[CALLERS.len() - 1] + 1;
+    let http = format!(
+        "[http]\nmax_sessions = {most}\nmax_client_sessions = {most}\nmax_connections = 5000\n[clients.storm]\ntoken = \
+         \"storm-token-0123456789\"\n[clients.other]\ntoken = \"other-token-0123456789\"\n"
+    );
+    let (_served, url) = serve_http(&write(folder, "overload.toml", &http)).await;
+    for name in ["stdio", "stdio, attached to the daemon", "HTTP"] {
+        let mut callers: Vec<Arc<Session>> = Vec::new();
+        let other = match name {
+            "HTTP" => Arc::new(connect(&url, Era::Legacy, Some("other-token-0123456789")).await),
+            "stdio" => Arc::new(stdio(folder, &write(folder, "plain.toml", "")).await),
+            _ => Arc::new(stdio(folder, &attached).await),
+        };
+        for count in CALLERS {
+            while callers.len() < count {
+                callers.push(match (name, callers.first()) {
+                    ("HTTP", _) => Arc::new(connect(&url, Era::Legacy, Some("storm-token-0123456789")).await),
+                    // In lines it is one connection.
+                    ("stdio", _) => Arc::clone(&other),
+                    (_, Some(first)) => Arc::clone(first),
+                    (_, None) => Arc::new(stdio(folder, &attached).await),
+                });
+            }
+            let (done, refused, times) = loops(&callers, &other).await;
+            let rate = done as f64 / SPAN.as_secs_f64();
+            let what = format!("{count} callers over {name}: {rate:.0} scripts/s, {refused} refused; `ls` beside them");
+            table.push(row(&what, times));
+        }
+    }
+    let _ = forgefs(folder, &attached).args(["daemon", "stop"]).output();
+}
+
+/// Scripts that succeeded and failed in closed loops, and times of another client's `ls`.
+async fn loops(callers: &[Arc<Session>], other: &Session) -> (usize, usize, Vec<Duration>) {
+    let (done, refused, ends) =
+        (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let loops: Vec<_> = callers
+        .iter()
+        .map(|caller| {
+            let (caller, done, refused, ends) =
+                (Arc::clone(caller), Arc::clone(&done), Arc::clone(&refused), Arc::clone(&ends));
+            tokio::spawn(async move {
+                let empty = json!({"language": "starlark", "code": "1"});
+                while !ends.load(Ordering::Relaxed) {
+                    let answer = caller.call_tool(request("execute", &empty)).await;
+                    let is_done = answer.is_ok_and(|answer| !answer.is_error.unwrap_or(false));
+                    let counter = if is_done { &done } else { &refused };
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let (started, mut times) = (Instant::now(), Vec::new());
+    while started.elapsed() < SPAN {
+        times.push(timed(other, "ls", &json!({})).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let counts = (done.load(Ordering::Relaxed), refused.load(Ordering::Relaxed));
+    ends.store(true, Ordering::Relaxed);
+    futures::future::join_all(loops).await;
+    (counts.0, counts.1, times)
+}
+
+/// Most memory of a gateway whose client asks for large answers and reads none.
+async fn unread(folder: &Path, table: &mut Vec<Vec<String>>) {
+    let config = write(folder, "unread.toml", "[sandbox.limits]\nresult_tokens = 1000000\n");
+    let message = |id: usize, method: &str, params: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    let info =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
+    let script = json!({"language": "starlark", "code": format!("\"x\" * {}", UNREAD.1)});
+    let ask = |id: usize| message(id, "tools/call", json!({"name": "execute", "arguments": script}));
+    let mut peak = |name: &str, pid: u32| {
+        let row = vec![
+            format!("most memory (RSS) of {} unread answers over {name}", UNREAD.0),
+            format!("{:.0} MiB", high_water(pid)),
+            String::new(),
+        ];
+        println!("{}", row.join("  "));
+        table.push(row);
+    };
+
+    let mut command = forgefs(folder, &config);
+    let mut served = Served(command.arg("serve").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut stdin = served.0.stdin.take().unwrap();
+    writeln!(stdin, "{}", message(0, "initialize", info.clone())).unwrap();
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    (1..=UNREAD.0).for_each(|id| writeln!(stdin, "{}", ask(id)).unwrap());
+    tokio::time::sleep(SPAN).await;
+    peak("stdio", served.0.id());
+
+    let (served, url) = serve_http(&config).await;
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let post = |session: &str, body: String| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, \
+             text/event-stream\r\n{session}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        stream
+    };
+    let mut begin = [0; 4096];
+    let read = post("", message(0, "initialize", info)).read(&mut begin).unwrap();
+    let begin = String::from_utf8_lossy(&begin[..read]).into_owned();
+    let id = begin.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let session = format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-11-25\r\n");
+    let _ =
+        post(&session, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).read(&mut [0; 99]);
+    let streams: Vec<_> = (1..=UNREAD.0).map(|id| post(&session, ask(id))).collect();
+    tokio::time::sleep(SPAN).await;
+    peak("HTTP", served.0.id());
+    drop(streams);
+}
+
 fn write(folder: &Path, name: &str, settings: &str) -> std::path::PathBuf {
     let server = |role| format!("[servers.{role}]\ncommand = {EXE:?}\nargs = [\"demo-server\", \"{role}\"]\n");
     let path = folder.join(name);
@@ -234,5 +376,12 @@ fn row(what: &str, mut times: Vec<Duration>) -> Vec<String> {
 fn pss(pid: u32) -> f64 {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
+}
+
+/// Most resident memory of a process so far, in MiB.
+fn high_water(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }

@@ -186,3 +186,56 @@ fn a_client_that_does_not_read_is_not_read_from_until_it_does() {
     let _ = child.kill();
     let _ = child.wait();
 }
+
+/// A client that asks for more than it may leave unread, and reads late.
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_begin_once_their_client_reads_and_none_of_their_answers_is_lost() {
+    const ASKED: u64 = 80;
+    let (fence, port) = (Fence::new(), free_port());
+    let limits = "[sandbox.limits]\nruns = 2\nresult_tokens = 1000000\n";
+    let config = fence.write("forge.toml", &format!("{limits}[metrics]\nlisten = \"127.0.0.1:{port}\"\n"));
+    let mut command = fence.forgefs(["--config".as_ref(), config.as_path(), "serve".as_ref()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("forgefs starts");
+    let (mut stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let mut send = |mut message: Value| {
+        message["jsonrpc"] = json!("2.0");
+        writeln!(stdin, "{message}").expect("it reads");
+    };
+    let info = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    send(json!({"id": 0, "method": "initialize", "params": params}));
+    send(json!({"method": "notifications/initialized"}));
+    let mut lines = BufReader::new(stdout).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("a text")).expect("JSON") };
+    assert_eq!(next()["id"], 0);
+    let script = json!({"language": "starlark", "code": "'x' * 3500000"});
+    for id in 1..=ASKED {
+        send(json!({"id": id, "method": "tools/call", "params": {"name": "execute", "arguments": script}}));
+    }
+    let sum = |text: &str, name: &str| -> u64 {
+        let of = text
+            .lines()
+            .filter(|line| line.starts_with(name))
+            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+        of.sum::<u64>()
+    };
+    let mut before = 0;
+    let ran = loop {
+        let text = metrics(port).await;
+        let open = sum(&text, "forgefs_workers_busy ") + sum(&text, "forgefs_scripts_waiting ");
+        let ran = sum(&text, "forgefs_executions_total{");
+        if ran > 10 && ran == before && open == 0 {
+            break ran;
+        }
+        before = ran;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    assert!((19..40).contains(&ran), "64 MiB may be unread, and {ran} scripts with 3.5 MB each ran");
+    for _ in 0..ASKED {
+        let answer = next();
+        assert_eq!(answer["result"]["isError"], json!(false), "{}", base::text::brief(&answer.to_string()));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -236,7 +236,7 @@ behaviours! {
     LimitExceeded: false, false, 1,
         "the script met a limit of the sandbox, or an input takes more work or memory than its limit",
         "do less in one script, or filter data earlier";
-    Busy: true, false, 1, "the maximum of concurrent scripts is running, and the queue is full",
+    Busy: true, false, 1, "no place for a script became free in time, or the client has too much under way or unread",
         "wait for a running script to end";
     Internal: false, true, 4, "a defect of ForgeFS, or a file of the gateway that cannot be read or written",
         "this is a defect of ForgeFS; please report it";

@@ -100,15 +100,6 @@ impl State {
     fn waiting(&self) -> usize {
         self.turns.iter().map(|(_, waiters)| waiters.len()).sum()
     }
-
-    /// Drops the newest request of the party that has most, if it has more than this one would have.
-    fn make_room(&mut self, party: &Arc<str>) -> bool {
-        let own = self.turns.iter().find(|(waiting, _)| waiting == party).map_or(0, |(_, waiters)| waiters.len());
-        match self.turns.iter_mut().max_by_key(|(_, waiters)| waiters.len()) {
-            Some((_, waiters)) if waiters.len() > own + 1 => waiters.pop_back().is_some(),
-            _ => false,
-        }
-    }
 }
 
 impl Places {
@@ -133,8 +124,11 @@ impl Places {
     /// A place at once, if there is one and no other turn is before.
     pub fn take(&self, turn: &Turn) -> Option<Place> {
         let mut state = self.0.lock();
+        if state.free == 0 {
+            return None;
+        }
         state.tidy();
-        let is_first = state.free > 0 && state.turns.is_empty() && state.held(&turn.party) < turn.most;
+        let is_first = state.turns.is_empty() && state.held(&turn.party) < turn.most;
         is_first.then(|| self.place(&mut state, &turn.party))
     }
 
@@ -145,22 +139,23 @@ impl Places {
         told.await.ok()
     }
 
-    /// Enters the queue, where no more than `queue` requests wait at once. `None` when that many do already and each party
-    /// has its share of them. The place comes with a later grant; none when a request of a party with fewer took this one's.
+    /// Enters the queue, where no more than `queue` requests of a party wait at once; `None` when that many do already. The
+    /// place comes with a later grant.
     pub fn enter(&self, turn: &Turn, queue: usize) -> Option<oneshot::Receiver<Place>> {
         let (tell, told) = oneshot::channel();
         let mut state = self.0.lock();
-        if state.waiting() >= queue {
-            state.tidy();
-            if state.waiting() >= queue && !state.make_room(&turn.party) {
-                return None;
-            }
+        let at = state.turns.iter().position(|(party, _)| *party == turn.party).unwrap_or_else(|| {
+            state.turns.push_back((Arc::clone(&turn.party), VecDeque::new()));
+            state.turns.len() - 1
+        });
+        let waiters = &mut state.turns[at].1;
+        if waiters.len() >= queue {
+            waiters.retain(|waiter| !waiter.tell.is_closed());
         }
-        let waiter = Waiter { most: turn.most, tell };
-        match state.turns.iter_mut().find(|(party, _)| *party == turn.party) {
-            Some((_, waiters)) => waiters.push_back(waiter),
-            None => state.turns.push_back((Arc::clone(&turn.party), VecDeque::from([waiter]))),
+        if waiters.len() >= queue {
+            return None;
         }
+        waiters.push_back(Waiter { most: turn.most, tell });
         Some(told)
     }
 
@@ -236,20 +231,21 @@ mod tests {
     }
 
     #[test]
-    fn a_party_has_no_more_than_it_may_and_a_full_queue_is_shared() {
+    fn a_party_has_no_more_than_it_may_in_places_and_in_the_queue() {
         let places = Places::new(4);
         let (storm, other) = (turn("storm", 2), turn("other", 2));
         let held: Vec<_> = (0..2).filter_map(|_| places.take(&storm)).collect();
         assert!(held.len() == 2 && places.take(&storm).is_none());
         let mut storms: Vec<_> = (0..3).map(|_| waits(&places, &storm, 3)).collect();
-        assert!(places.wait(&storm, 3).now_or_never().expect("at once").is_none(), "the queue is full");
+        assert!(places.wait(&storm, 3).now_or_never().expect("at once").is_none(), "its queue is full");
+        drop(storms.pop());
+        storms.push(waits(&places, &storm, 3));
         let own: Vec<_> = (0..2).filter_map(|_| places.wait(&other, 3).now_or_never().flatten()).collect();
         assert_eq!(own.len(), 2, "places of its own are free, whoever waits");
         let mut late = waits(&places, &other, 3);
-        assert!(storms.pop().expect("three").now_or_never().expect("it is told").is_none(), "the newest made room");
         drop(held);
         for storm in storms {
-            assert!(storm.now_or_never().flatten().is_some());
+            assert!(storm.now_or_never().flatten().is_some(), "another's queue takes none of its own");
         }
         drop(own);
         assert!((&mut late).now_or_never().flatten().is_some());

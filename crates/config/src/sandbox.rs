@@ -76,8 +76,8 @@ bounds! {
         binary as binary_bytes: size usize = 1 << 20, KIB..=64 * MIB;
         /// Concurrent runs.
         runs as runs: count usize = 8, 1..=64;
-        /// Runs in the queue; zero refuses at once.
-        queue as queue: count usize = 64, 0..=1_024;
+        /// Runs of one client in the queue; zero refuses at once.
+        queue as queue: count usize = 1_024, 0..=1_024;
         /// Tokens of an `execute` answer; a larger value is stored under `/results/`.
         result_tokens as result_tokens: count usize = 4_000, 100..=1_000_000;
         /// Entries of a session's stash.

@@ -49,7 +49,7 @@ use run::broker::ExecutionContext;
 use run::session::Session;
 use upstream::{Caller, Level};
 
-use admission::Admission;
+use admission::{Admission, Counter};
 use base::task::{self, Task};
 use caller::is_stateless;
 use changes::Subscribed;
@@ -191,6 +191,8 @@ struct ForgeServer {
     tasks: Tasks,
     /// Its requests that wait for the client.
     waiting: Waiting,
+    /// Answers that the client has not read.
+    unread: Counter,
     /// Subscriptions of a client of the older revisions, and the task that notifies it.
     subscribed: Subscribed,
     telling: Mutex<Option<Task>>,
@@ -208,6 +210,7 @@ impl ForgeServer {
             reads: InputRounds::default(),
             tasks: Tasks::default(),
             waiting: Waiting::default(),
+            unread: admission.unread.clone(),
             subscribed: Subscribed::new(&admission.uris),
             telling: Mutex::default(),
         }
@@ -232,9 +235,9 @@ impl ForgeServer {
         let principal = self.handler.session.principal().clone();
         let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
         let (responses, state) = inputs;
-        let waiting = self.waiting.clone();
+        let (waiting, unread) = (self.waiting.clone(), self.unread.clone());
         let kept = Arc::clone(self.handler.gateway.state());
-        RoundRequest { context, principal, level, subject, waiting, responses, state, answers: None, kept }
+        RoundRequest { context, principal, level, subject, waiting, unread, responses, state, answers: None, kept }
     }
 }
 

@@ -50,6 +50,9 @@ pub trait Caller: Send + Sync {
         false
     }
 
+    /// Waits until the client has room for another answer.
+    async fn room(&self) {}
+
     /// Notes the journal of the run that asks from now on.
     fn begun(&self, _journal: &Arc<Writer>) {}
 }

@@ -305,6 +305,48 @@ async fn a_refused_script_leaves_no_journal_and_small_ones_count_with_what_they_
     assert!(own().len() > 100, "and no fewer");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_wait_in_turn_and_none_is_refused_within_its_time() {
+    let Some(server) = faulty(&[]) else { return };
+    let port = free_port();
+    let limits = format!("[sandbox.limits]\nruns = 1\n[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
+    let served = Arc::new(Served::start(Fence::new(), &format!("{server}{}{limits}", clients(""))).await);
+    let done = Arc::new(AtomicUsize::new(0));
+    let run = |token: &'static str, code: &str| {
+        let message = call(1, "execute", json!({"language": "javascript", "code": code, "timeout_secs": 60}));
+        let (served, done) = (Arc::clone(&served), Arc::clone(&done));
+        tokio::spawn(async move {
+            let (_, text) = told(asks(&http(), &served, token, "", &message)).await;
+            (text, done.fetch_add(1, Ordering::AcqRel))
+        })
+    };
+    let wait = async |count: usize| {
+        let is_so = async || (metric(port, "forgefs_scripts_waiting").await == count).then_some(());
+        until("that many wait", is_so).await;
+    };
+    let [a, b, c] = TOKENS;
+    let first = run(a, "await faulty.hang({}); return 0");
+    until("it runs", async || (metric(port, "forgefs_workers_busy").await == 1).then_some(())).await;
+    let mut waiting: Vec<_> = (0..100).map(|_| run(a, "return 'done'")).collect();
+    wait(100).await;
+    let other = run(b, "return 'done'");
+    wait(101).await;
+    // A client that is gone waits no longer.
+    waiting.drain(80..).for_each(|gone| gone.abort());
+    wait(81).await;
+    let short = call(1, "execute", json!({"language": "javascript", "code": "return 1", "timeout_secs": 0.2}));
+    let (_, text) = told(asks(&http(), &served, c, "", &short)).await;
+    assert!(text.contains("BUSY: no place for a script became free within"), "{text}");
+    first.abort();
+    let (text, before) = other.await.expect("it ends");
+    assert!(text.contains("done") && before < 40, "{before} scripts were before it, one at a time by turn: {text}");
+    for one in waiting {
+        let (text, _) = one.await.expect("it ends");
+        assert!(text.contains("done"), "{text}");
+    }
+    assert_eq!(metric(port, "forgefs_pool_refused_total").await, 1, "the one whose time was over");
+}
+
 #[tokio::test]
 async fn a_verified_token_counts_with_the_memory_of_its_claims() {
     let key = Key::ec();

@@ -16,6 +16,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
+use futures::future::OptionFuture;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -24,9 +26,9 @@ use wire::{Json, Language, Run, Stats};
 use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan};
 use crate::calls;
 use crate::parts::{Part, clean};
-use crate::sandbox::{self, Report};
+use crate::sandbox::{self, Entry, Report};
 use crate::session::Session;
-use base::error::Error;
+use base::error::{Error, ErrorCode};
 use base::json;
 use base::labels::Labels;
 use base::memory;
@@ -203,17 +205,29 @@ impl ExecutionContext {
         let run = begun.unwrap_or_else(|_| u64::from(random::number()) << 20);
         let mut audit = Audit::begin(Arc::clone(&broker));
         let resumed = request.past.as_ref().map(|past| past.head.run.clone());
-        let prepared = context.workers.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
+        let entered = tokio::select! {
+            biased;
+            entered = context.enter(context.wall(&request)) => entered,
+            stopped = broker.stopped() => Err(stopped),
+        };
+        let prepared = match entered {
+            Ok(entry) => {
+                let pool = &context.workers.pool;
+                let script = pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
+                script.map(|script| (script, entry))
+            }
+            Err(error) => Err(sandbox::Failure::NotRun(error)),
+        };
         let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
-            Ok(script) => {
+            Ok((script, entry)) => {
                 let mut judged = broker.judge(&script.outline, request.language, None).await;
                 (warnings, reads) = (std::mem::take(&mut judged.warnings), std::mem::take(&mut judged.reads));
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
-                    None => context.run_script(&script, &mut request, judged, &broker, &mut audit).await,
+                    None => context.run_script((&script, entry), &mut request, judged, &broker, &mut audit).await,
                 }
             }
         };
@@ -270,10 +284,33 @@ impl ExecutionContext {
         }
     }
 
+    fn wall(&self, request: &Request) -> Duration {
+        request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall)
+    }
+
+    /// Waits for a place, before the script is parsed, and holds none while the client leaves too much unread. A run in the
+    /// background is read by its journal while it waits: it has the place later.
+    async fn enter(&self, wait: Duration) -> base::error::Result<Entry> {
+        let (pool, until) = (&self.workers.pool, tokio::time::Instant::now() + wait);
+        loop {
+            let room = || self.caller.as_ref().map(|caller| caller.room());
+            let unread = tokio::time::timeout_at(until, OptionFuture::from(room())).await;
+            unread.map_err(|_| Error::new(ErrorCode::Busy, format!("answers were not read for {wait:?}")))?;
+            let entry = pool.enter(&self.workers.turn)?;
+            if self.live.is_some() {
+                return Ok(entry);
+            }
+            let place = pool.place(entry, until.saturating_duration_since(tokio::time::Instant::now())).await?;
+            if OptionFuture::from(room()).now_or_never().is_some() {
+                return Ok(Entry::Placed(place));
+            }
+        }
+    }
+
     /// Runs a script in a worker.
     async fn run_script(
         &self,
-        script: &sandbox::Script,
+        (script, entry): (&sandbox::Script, Entry),
         request: &mut Request,
         judged: Judgement,
         broker: &Arc<Broker>,
@@ -284,7 +321,7 @@ impl ExecutionContext {
             Some(past) if past.calls() > 0 => Vec::new(),
             _ => judged.planned,
         };
-        let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
+        let wall = self.wall(request);
         let begin = async {
             let seed = self.begin_journal(request, &script.outline, broker).await?;
             broker.seeded(&seed.random);
@@ -296,7 +333,6 @@ impl ExecutionContext {
             self.workers.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await
         };
         let ran = async {
-            let entry = self.workers.pool.enter(&self.workers.turn)?;
             match self.live.is_some() {
                 // It is read by its journal while it waits for a place.
                 true => {

@@ -39,14 +39,19 @@ pub struct PoolOptions {
     pub runs: usize,
     /// Wear at which a process is replaced.
     pub wear: RecyclePolicy,
-    /// Runs in the queue.
+    /// Runs of one client in the queue.
     pub queue: usize,
     /// Sandbox layers without which nothing runs.
     pub require: Vec<LayerName>,
 }
 
 /// A place for a run, or in the queue for one.
-pub struct Entry(oneshot::Receiver<Place>);
+pub enum Entry {
+    /// The place.
+    Placed(Place),
+    /// Where it comes.
+    Queued(oneshot::Receiver<Place>),
+}
 
 /// The workers and checkers of one gateway. Dropping it kills those that are idle.
 pub struct Pool {
@@ -161,23 +166,40 @@ impl Pool {
     /// Enters the queue for a place.
     ///
     /// # Errors
-    /// `BUSY` when it is full.
+    /// `BUSY` when the client has too many in it.
     pub fn enter(&self, turn: &Turn) -> Result<Entry> {
         if let Some(place) = self.places.take(turn) {
-            let (tell, told) = oneshot::channel();
-            let _ = tell.send(place);
-            return Ok(Entry(told));
+            return Ok(Entry::Placed(place));
         }
         self.workers.counters.add(|all| &mut all.waited);
         let told = self.places.enter(turn, self.queue).ok_or_else(|| self.is_full())?;
         self.places.grant();
-        Ok(Entry(told))
+        Ok(Entry::Queued(told))
     }
 
     fn is_full(&self) -> Error {
         self.workers.counters.add(|all| &mut all.refused);
         let (runs, queue) = (self.runs, self.queue);
-        Error::new(ErrorCode::Busy, format!("all {runs} places for scripts are taken and {queue} wait already"))
+        Error::new(ErrorCode::Busy, format!("all {runs} places for scripts are taken, and {queue} of this client wait"))
+    }
+
+    /// Waits for the place of a run, no longer than `wait`.
+    ///
+    /// # Errors
+    /// `BUSY` when it gets none.
+    pub async fn place(&self, entry: Entry, wait: Duration) -> Result<Place> {
+        let told = match entry {
+            Entry::Placed(place) => return Ok(place),
+            Entry::Queued(told) => told,
+        };
+        match tokio::time::timeout(wait, told).await {
+            Ok(place) => place.map_err(|_| self.is_full()),
+            Err(_) => {
+                self.workers.counters.add(|all| &mut all.refused);
+                let what = format!("no place for a script became free within {wait:?}");
+                Err(Error::new(ErrorCode::Busy, what))
+            }
+        }
     }
 
     /// Does the work of a run in its place, for which it waits no longer than a run may take.
@@ -186,19 +208,12 @@ impl Pool {
     /// `BUSY` when it gets none; then nothing of the work was done.
     pub async fn within<T>(
         &self,
-        Entry(told): Entry,
+        entry: Entry,
         turn: &Turn,
         (host, wait): (&dyn Host, Duration),
         work: impl Future<Output = T>,
     ) -> Result<T> {
-        let place = match tokio::time::timeout(wait, told).await {
-            Ok(place) => place.map_err(|_| self.is_full())?,
-            Err(_) => {
-                self.workers.counters.add(|all| &mut all.refused);
-                let what = format!("no place for a script became free within {wait:?}");
-                return Err(Error::new(ErrorCode::Busy, what));
-            }
-        };
+        let place = self.place(entry, wait).await?;
         Ok(self.in_place(place, turn, host.pause(), work).await)
     }
 

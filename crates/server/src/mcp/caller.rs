@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::admission::Counter;
 use super::notices::Notices;
 use super::waiting::Waiting;
 use base::error::{Error, ErrorCode, Result};
@@ -50,6 +51,8 @@ pub(super) struct ClientCaller {
     /// Waiting requests of this client, and the number of this one.
     waiting: Waiting,
     number: u64,
+    /// Answers that it has not read.
+    unread: Counter,
     /// Journal of its run, which ends with the run.
     journal: Mutex<Weak<Writer>>,
     /// Answers to questions of the run that this one continues.
@@ -82,7 +85,7 @@ impl ClientCaller {
         principal: Principal,
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
-        waiting: Waiting,
+        (waiting, unread): (Waiting, Counter),
         answers: Option<Answers>,
     ) -> (Arc<Self>, mpsc::Receiver<Asked>) {
         let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
@@ -96,8 +99,19 @@ impl ClientCaller {
         let until = parts.and_then(|parts| parts.extensions.get::<Until>()).map(|until| until.0);
         let number = waiting.number();
         let (abilities, journal, answers) = (Mutex::default(), Mutex::default(), Mutex::new(answers));
-        let caller =
-            Arc::new(Self { principal, until, channel, abilities, notices, trace, waiting, number, journal, answers });
+        let caller = Arc::new(Self {
+            principal,
+            until,
+            channel,
+            abilities,
+            notices,
+            trace,
+            waiting,
+            number,
+            unread,
+            journal,
+            answers,
+        });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -245,6 +259,10 @@ impl Caller for ClientCaller {
 
     fn progress(&self, step: Step) {
         self.notices.progress(step);
+    }
+
+    async fn room(&self) {
+        self.unread.room().await;
     }
 
     fn goes_on_with(&self, run: &str) -> bool {

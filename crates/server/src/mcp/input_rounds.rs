@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::admission::Counter;
 use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::resources::rpc_error;
 use super::waiting::Waiting;
@@ -107,6 +108,8 @@ pub(super) struct RoundRequest<'a> {
     pub(super) subject: String,
     /// Waiting requests of the client.
     pub(super) waiting: Waiting,
+    /// Answers that it has not read.
+    pub(super) unread: Counter,
     /// The client's answers, and the state that it got with the questions.
     pub(super) responses: Option<InputResponses>,
     pub(super) state: Option<String>,
@@ -170,8 +173,8 @@ impl<T: Send + 'static> InputRounds<T> {
                 running
             }
             None => {
-                let RoundRequest { principal, context, level, waiting, answers, kept, .. } = round;
-                let (caller, questions) = ClientCaller::new(principal, context, level, waiting, answers);
+                let RoundRequest { principal, context, level, waiting, unread, answers, kept, .. } = round;
+                let (caller, questions) = ClientCaller::new(principal, context, level, (waiting, unread), answers);
                 let task = tokio::spawn(start(Arc::<ClientCaller>::clone(&caller)));
                 Running { task, questions, caller, subject: round.subject, kept, count: 0 }
             }

@@ -106,7 +106,8 @@ impl ForgeServer {
             self.handler.met(&client);
         }
         let principal = self.handler.session.principal().clone();
-        let (caller, questions) = ClientCaller::new(principal, context, None, self.waiting.clone(), None);
+        let client = (self.waiting.clone(), self.unread.clone());
+        let (caller, questions) = ClientCaller::new(principal, context, None, client, None);
         let started = panics::caught(self.handler.begin(args, Arc::<ClientCaller>::clone(&caller) as _, true)).await;
         // Notices belong to the request, which is answered now.
         caller.pause().await;
