@@ -1,5 +1,6 @@
 //! The client behind a call, as far as a server may reach it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -52,6 +53,11 @@ pub trait Caller: Send + Sync {
 
     /// Waits until the client has room for another answer.
     async fn room(&self) {}
+
+    /// Counts an answer of about `bytes` that is being made among those that the client has not read, until dropped.
+    fn answering(&self, _bytes: usize) -> Option<Box<dyn Any + Send + Sync>> {
+        None
+    }
 
     /// Notes the journal of the run that asks from now on.
     fn begun(&self, _journal: &Arc<Writer>) {}

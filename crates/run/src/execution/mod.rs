@@ -12,6 +12,7 @@ mod saved;
 mod suggested;
 mod verdict;
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ use base::memory;
 use base::outcome::Outcome;
 use base::random;
 use base::task;
+use base::text::BYTES_PER_TOKEN;
 use catalog::Catalog;
 use catalog::findings::{self, Findings, Item};
 use redact::{Outgoing, Surface};
@@ -119,6 +121,9 @@ pub struct Execution {
     /// Images, audio, resources and links in the value, as MCP content blocks.
     #[serde(skip)]
     pub attachments: Vec<Value>,
+    /// Its part of what the client has not read, from the end of the script on.
+    #[serde(skip)]
+    pub answering: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Execution {
@@ -218,7 +223,7 @@ impl ExecutionContext {
             }
             Err(error) => Err(sandbox::Failure::NotRun(error)),
         };
-        let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());
+        let (mut plan, mut warnings, mut reads, mut answering) = (None, Vec::new(), Vec::new(), None);
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok((script, entry)) => {
@@ -227,7 +232,10 @@ impl ExecutionContext {
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
-                    None => context.run_script((&script, entry), &mut request, judged, &broker, &mut audit).await,
+                    None => {
+                        let run = (&mut request, &mut answering);
+                        context.run_script((&script, entry), run, judged, &broker, &mut audit).await
+                    }
                 }
             }
         };
@@ -254,7 +262,7 @@ impl ExecutionContext {
         }
         // One that ended before it began its own journal leaves the run that it was to resume.
         let resume = execution.resume.or(resumed.filter(|_| !execution.ok));
-        Execution { run, plan, resume, dry_run: request.dry_run, ..execution }
+        Execution { run, plan, resume, dry_run: request.dry_run, answering, ..execution }
     }
 
     /// Checks a script without running it. A syntax error is its only mistake.
@@ -311,7 +319,7 @@ impl ExecutionContext {
     async fn run_script(
         &self,
         (script, entry): (&sandbox::Script, Entry),
-        request: &mut Request,
+        (request, answering): (&mut Request, &mut Option<Box<dyn Any + Send + Sync>>),
         judged: Judgement,
         broker: &Arc<Broker>,
         audit: &mut Audit,
@@ -328,9 +336,14 @@ impl ExecutionContext {
             broker.approve_plan(planned, &judged.plan).await?;
             Ok::<_, base::error::Error>(seed)
         };
-        let run = async |seed: Seed| {
+        let mut run = async |seed: Seed| {
             let inherited = broker.evidence().map_or(0, Evidence::expected);
-            self.workers.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await
+            let report = self.workers.pool.run_nested(&self.run_frame(script, &seed, inherited), &**broker, wall).await;
+            // Before the place is free for the next one. A larger value is stored.
+            let bytes = report.result.as_ref().map_or(0, |value| value.get().len());
+            let shown = bytes.min(self.limits.result_tokens * BYTES_PER_TOKEN);
+            *answering = self.caller.as_ref().and_then(|caller| caller.answering(shown));
+            report
         };
         let ran = async {
             match self.live.is_some() {
@@ -426,6 +439,7 @@ impl ExecutionContext {
             ok: error.is_none(),
             resume: is_worth_it.then(|| broker.id().to_owned()),
             waits,
+            answering: None,
             attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
             value,
             error,

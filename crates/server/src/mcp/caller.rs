@@ -1,6 +1,7 @@
 //! The client of one request, as servers reach it meanwhile: questions, log entries, progress.
 #![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
+use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -263,6 +264,10 @@ impl Caller for ClientCaller {
 
     async fn room(&self) {
         self.unread.room().await;
+    }
+
+    fn answering(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>> {
+        Some(Box::new(self.unread.keep(bytes)))
     }
 
     fn goes_on_with(&self, run: &str) -> bool {
