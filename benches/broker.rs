@@ -101,7 +101,7 @@ impl Setup {
         };
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
-            catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
+            catalog: Arc::new(Catalog::build(vec![Arc::new(entry)])),
             router: Arc::new(Router::new(
                 HashMap::from([("github".to_owned(), Route { instance: 0, upstream, blueprint: None })]),
                 References::default(),

@@ -183,7 +183,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
     let list: Vec<Value> = servers.values().flatten().map(|tool| shown(tool, &tool["name"])).collect();
     let counted = |list: Vec<Value>| Ok::<_, anyhow::Error>(count(&serde_json::to_string(&json!({"tools": list}))?));
     let list = counted(list)?;
-    let catalog = Arc::new(Catalog::build(entries(servers))?);
+    let catalog = Arc::new(Catalog::build(entries(servers)));
     let named: Vec<(String, String, Value)> = catalog
         .named_tools()
         .map(|of| {
@@ -281,7 +281,7 @@ fn average(tools: usize, measured: &[Measured]) -> Vec<String> {
 
 /// Tokens per hit in several formats.
 fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<String>>> {
-    let catalog = Catalog::build(entries(all))?;
+    let catalog = Catalog::build(entries(all));
     let mut lines: [Vec<String>; 5] = Default::default();
     for query in tasks.iter().flat_map(|task| &task.queries) {
         for (found, _) in catalog.find_all(std::slice::from_ref(query), 8, "/", &Signals::default())? {

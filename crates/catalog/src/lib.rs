@@ -75,7 +75,7 @@ pub struct Catalog {
     folder: Arc<Skills>,
     /// All skills.
     skills: Arc<Skills>,
-    index: Arc<index::Index>,
+    index: Arc<index::Lazy>,
     /// Findings of the comparison of servers, by name.
     across: Arc<OnceLock<Across>>,
     digest: String,
@@ -144,29 +144,25 @@ impl Found<'_> {
 }
 
 impl Catalog {
-    /// Builds the catalog of `servers`, given in order of identifier.
-    ///
-    /// # Errors
-    /// `INTERNAL` when the index cannot be built.
-    pub fn build(servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
+    /// Builds the catalog of `servers`, given in order of identifier. The first search builds its index.
+    #[must_use]
+    pub fn build(servers: Vec<Arc<ServerEntry>>) -> Self {
         Self::ranked(servers, Ranking::default())
     }
 
     /// Like [`Catalog::build`] with another ranking, for evaluations.
-    ///
-    /// # Errors
-    /// As [`Catalog::build`].
-    pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Result<Self> {
+    #[must_use]
+    pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Self {
         let skills = skills::with_scripts(&Arc::default(), &servers);
-        let index = index::Index::build(&servers, &skills, None, ranking)?;
-        Ok(Self::with_index(servers, Arc::default(), skills, Arc::new(index), None))
+        let index = index::Lazy::new(&servers, &skills, ranking);
+        Self::with_index(servers, Arc::default(), skills, index, None)
     }
 
-    /// Builds the catalog of `servers` and reuses this one's work for unchanged servers. The result equals that of
-    /// [`Catalog::build`].
+    /// Builds the catalog of `servers` and reuses this one's work for unchanged servers, with its index if this one has
+    /// been searched. The result equals that of [`Catalog::build`].
     ///
     /// # Errors
-    /// As [`Catalog::build`].
+    /// `INTERNAL` when the index cannot be built.
     pub fn rebuild(&self, servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
         self.rebuild_with(servers, Arc::clone(&self.folder))
     }
@@ -174,17 +170,14 @@ impl Catalog {
     /// Like [`Catalog::rebuild`], with the skills of a folder beside the servers.
     ///
     /// # Errors
-    /// As [`Catalog::build`].
+    /// As [`Catalog::rebuild`].
     pub fn rebuild_with(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
         let skills = match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
             // A server had the name first.
             true => Arc::default(),
             false => skills::with_scripts(&folder, &servers),
         };
-        let index = match self.index.is_of(&servers, &skills) {
-            true => Arc::clone(&self.index),
-            false => Arc::new(index::Index::build(&servers, &skills, Some(&self.index), self.index.ranking().clone())?),
-        };
+        let index = self.index.next(&servers, &skills)?;
         Ok(Self::with_index(servers, folder, skills, index, Some(self)))
     }
 
@@ -192,7 +185,7 @@ impl Catalog {
         servers: Vec<Arc<ServerEntry>>,
         folder: Arc<Skills>,
         skills: Arc<Skills>,
-        index: Arc<index::Index>,
+        index: Arc<index::Lazy>,
         last: Option<&Self>,
     ) -> Self {
         let mut by_name = HashMap::new();
@@ -388,7 +381,7 @@ impl Catalog {
         hits.truncate(limit);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
         let among = Among { silent: &[], signals, of_path: &|path| self.learned_tool(path) };
-        let mut explained = self.index.explain(query, &documents, &among, meter)?;
+        let mut explained = self.index.get()?.explain(query, &documents, &among, meter)?;
         for (id, explained) in documents.iter().zip(&mut explained) {
             if self.comes_last(*id) {
                 explained
@@ -412,14 +405,15 @@ impl Catalog {
     ) -> Result<Ranked, Halt> {
         let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
         let among = Among { silent: &silent, signals, of_path: &|path| self.learned_tool(path) };
-        let mut ranked = self.index.search(query, limit * 2, &among, &keep, meter)?;
+        let index = self.index.get()?;
+        let mut ranked = index.search(query, limit * 2, &among, &keep, meter)?;
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
-        ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
+        ranked.hits.retain(|(_, score)| *score >= best * index.least_share());
         ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
         if ranked.hits.iter().take(limit).all(|(id, _)| self.comes_last(*id)) && silent.contains(&false) {
             let answers = |id: usize| keep(id) && !self.comes_last(id);
-            let Ranked { hits: mut named, .. } = self.index.search(query, MAX_NAMED_READY, &among, answers, meter)?;
-            named.retain(|(id, _)| self.is_named(query, *id));
+            let Ranked { hits: mut named, .. } = index.search(query, MAX_NAMED_READY, &among, answers, meter)?;
+            named.retain(|(id, _)| self.is_named(&index, query, *id));
             ranked.hits.retain(|(id, _)| named.iter().all(|(first, _)| first != id));
             ranked.hits.splice(..0, named.into_iter().map(|(id, score)| (id, score.max(best))));
         }
@@ -445,14 +439,13 @@ impl Catalog {
     /// # Errors
     /// `INTERNAL` when the index fails; or the meter stops the work.
     pub fn learnable(&self, query: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
-        self.index.learnable(query, meter)
+        self.index.get()?.learnable(query, meter)
     }
 
     /// True if the query has a word of the name of a tool, or of its server.
-    fn is_named(&self, query: &str, id: usize) -> bool {
-        self.hit(id, 0.0).is_some_and(|Hit { server, tool, .. }| {
-            self.index.names(query, &server.name) || self.index.names(query, &tool.name)
-        })
+    fn is_named(&self, index: &index::Index, query: &str, id: usize) -> bool {
+        self.hit(id, 0.0)
+            .is_some_and(|Hit { server, tool, .. }| index.names(query, &server.name) || index.names(query, &tool.name))
     }
 
     /// True if a server answers, or may.

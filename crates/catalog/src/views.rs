@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::index;
 use super::{Catalog, skill_paths};
 use crate::manifest::{ServerEntry, ServerState};
 use crate::skills::{self, Skills};
@@ -27,7 +26,7 @@ impl Catalogs {
     /// The same for other servers, skills and views; what did not change is reused.
     ///
     /// # Errors
-    /// As [`Catalog::build`].
+    /// As [`Catalog::rebuild`].
     pub fn rebuilt(&self, servers: Vec<Arc<ServerEntry>>, skills: Arc<Skills>, views: &Views) -> Result<Self> {
         let whole = Arc::new(self.whole.rebuild_with(servers, skills)?);
         let narrowed = |(name, view): (&String, &Arc<View>)| {
@@ -39,12 +38,10 @@ impl Catalogs {
     }
 
     /// Nothing yet.
-    ///
-    /// # Errors
-    /// As [`Catalog::build`].
-    pub fn empty() -> Result<Self> {
-        let nothing = Catalog { view: Some(Arc::new(View::of(Profile::nothing()))), ..Catalog::build(Vec::new())? };
-        Ok(Self { whole: Arc::new(Catalog::build(Vec::new())?), of: BTreeMap::new(), nothing: Arc::new(nothing) })
+    #[must_use]
+    pub fn empty() -> Self {
+        let nothing = Catalog { view: Some(Arc::new(View::of(Profile::nothing()))), ..Catalog::build(Vec::new()) };
+        Self { whole: Arc::new(Catalog::build(Vec::new())), of: BTreeMap::new(), nothing: Arc::new(nothing) }
     }
 
     /// The catalog of a profile that hides something; `None` if there is none yet.
@@ -79,13 +76,7 @@ impl Catalog {
             true => Arc::default(),
             false => skills::with_scripts(&folder, &servers),
         };
-        let index = match last.filter(|(_, part)| part.index.is_of(&servers, &skills)) {
-            Some((_, part)) => Arc::clone(&part.index),
-            None => {
-                let known = last.map_or(&*self.index, |(_, part)| &*part.index);
-                Arc::new(index::Index::build(&servers, &skills, Some(known), known.ranking().clone())?)
-            }
-        };
+        let index = last.map_or(&self.index, |(_, part)| &part.index).next(&servers, &skills)?;
         Ok(Self {
             view: Some(Arc::clone(view)),
             ..Self::with_index(servers, folder, skills, index, last.map(|(_, part)| part))

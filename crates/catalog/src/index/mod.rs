@@ -8,6 +8,7 @@
 
 mod document;
 mod explain;
+mod lazy;
 mod learned;
 mod meaning;
 mod query;
@@ -23,6 +24,7 @@ mod words;
 use std::sync::Arc;
 
 pub use self::explain::{Boost, Explained, Word};
+pub(super) use self::lazy::Lazy;
 pub use self::learned::{Learned, Signals};
 pub use self::ranking::{Fields, Ranking};
 use self::runs::{RUNS, Runs};
@@ -129,19 +131,9 @@ impl Index {
         self.segments.iter().map(|at| &at.segment)
     }
 
-    pub(super) fn ranking(&self) -> &Ranking {
-        &self.ranking
-    }
-
     /// Least share of the best score for a hit; others are fillers.
     pub(super) fn least_share(&self) -> f32 {
         self.ranking.fillers
-    }
-
-    /// True if this is the index of `servers` too: at most their states changed.
-    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>], skills: &Skills) -> bool {
-        let is_same = self.server_names.len() == servers.len() && self.skills == skills.digest();
-        is_same && self.segments().flat_map(|segment| &segment.servers).zip(servers).all(|(own, new)| own.is_of(new))
     }
 
     /// The documents that match `query` and `keep`, best first, ties in order of id. Those of `silent` servers, by

@@ -112,7 +112,7 @@ impl Fleet {
                 files.insert(name, (tools, file));
             }
         }
-        let catalog = Arc::new(ArcSwap::from_pointee(Catalogs::empty()?));
+        let catalog = Arc::new(ArcSwap::from_pointee(Catalogs::empty()));
         let (tell_phase, phase) = watch::channel(Phase::Starting);
         let (known, mut news) = watch::channel(Entries::default());
         let running = Running {

@@ -404,7 +404,7 @@ impl Taken {
         let servers = SERVERS.iter().zip(known).map(entry).collect();
         let views = profile.filter(|profile| !profile.shows_all());
         let views = views.map(|profile| ("p".to_owned(), Arc::new(View::of(profile)))).into_iter().collect();
-        let catalogs = Catalogs::empty().and_then(|empty| empty.rebuilt(servers, Arc::default(), &views));
+        let catalogs = Catalogs::empty().rebuilt(servers, Arc::default(), &views);
         let catalogs = catalogs.expect("catalogs");
         let catalog = catalogs.of("p").unwrap_or_else(|| Arc::clone(&catalogs.whole));
         let rules = Arc::new(Rules::new(&config, profile));

@@ -1,0 +1,66 @@
+//! The index of a catalog, built when something is first searched for: a start, and a gateway that nobody searches, do
+//! without.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Index, Ranking};
+use crate::manifest::ServerEntry;
+use crate::skills::Skills;
+use base::error::Result;
+
+/// An index of what a catalog has, or what it takes to build it.
+pub(crate) struct Lazy {
+    servers: Vec<Arc<ServerEntry>>,
+    skills: Arc<Skills>,
+    ranking: Ranking,
+    built: Mutex<Option<Arc<Index>>>,
+}
+
+impl Lazy {
+    pub(crate) fn new(servers: &[Arc<ServerEntry>], skills: &Arc<Skills>, ranking: Ranking) -> Arc<Self> {
+        Arc::new(Self { servers: servers.to_vec(), skills: Arc::clone(skills), ranking, built: Mutex::default() })
+    }
+
+    /// The index after a change. If this one is built, so is the next, with the parts that did not change.
+    ///
+    /// # Errors
+    /// As [`Lazy::get`].
+    pub(crate) fn next(self: &Arc<Self>, servers: &[Arc<ServerEntry>], skills: &Arc<Skills>) -> Result<Arc<Self>> {
+        if self.is_of(servers, skills) {
+            return Ok(Arc::clone(self));
+        }
+        let next = Self::new(servers, skills, self.ranking.clone());
+        let last = self.built.lock().clone();
+        if let Some(last) = last {
+            let index = Index::build(servers, skills, Some(&last), self.ranking.clone())?;
+            *next.built.lock() = Some(Arc::new(index));
+        }
+        Ok(next)
+    }
+
+    /// The index. The first that asks builds it, and others wait.
+    ///
+    /// # Errors
+    /// `INTERNAL` when tantivy fails, which in memory it should not.
+    pub(crate) fn get(&self) -> Result<Arc<Index>> {
+        let mut built = self.built.lock();
+        if let Some(index) = &*built {
+            return Ok(Arc::clone(index));
+        }
+        let index = Arc::new(Index::build(&self.servers, &self.skills, None, self.ranking.clone())?);
+        *built = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// True if it is the index of these servers and skills too: at most the servers' states changed.
+    fn is_of(&self, servers: &[Arc<ServerEntry>], skills: &Skills) -> bool {
+        let is_same = |(own, new): (&Arc<ServerEntry>, &Arc<ServerEntry>)| {
+            own.name == new.name && Arc::ptr_eq(&own.stubs, &new.stubs) && Arc::ptr_eq(&own.offers, &new.offers)
+        };
+        self.servers.len() == servers.len()
+            && self.skills.digest() == skills.digest()
+            && self.servers.iter().zip(servers).all(is_same)
+    }
+}
