@@ -81,6 +81,14 @@ impl Meter {
         }
         Ok(())
     }
+
+    /// Charges work that takes long whatever its steps, so that it is not done inline.
+    ///
+    /// # Errors
+    /// As [`Meter::spend`].
+    pub fn spend_long(&self) -> Result<(), Stopped> {
+        self.spend(INLINE + 1)
+    }
 }
 
 /// Does work of at most `steps`. Short work runs inline. Longer work restarts on a thread for blocking work, a few at a

@@ -381,7 +381,7 @@ impl Catalog {
         hits.truncate(limit);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
         let among = Among { silent: &[], signals, of_path: &|path| self.learned_tool(path) };
-        let mut explained = self.index.get()?.explain(query, &documents, &among, meter)?;
+        let mut explained = self.index.get(meter)?.explain(query, &documents, &among, meter)?;
         for (id, explained) in documents.iter().zip(&mut explained) {
             if self.comes_last(*id) {
                 explained
@@ -405,7 +405,7 @@ impl Catalog {
     ) -> Result<Ranked, Halt> {
         let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
         let among = Among { silent: &silent, signals, of_path: &|path| self.learned_tool(path) };
-        let index = self.index.get()?;
+        let index = self.index.get(meter)?;
         let mut ranked = index.search(query, limit * 2, &among, &keep, meter)?;
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
         ranked.hits.retain(|(_, score)| *score >= best * index.least_share());
@@ -439,7 +439,7 @@ impl Catalog {
     /// # Errors
     /// `INTERNAL` when the index fails; or the meter stops the work.
     pub fn learnable(&self, query: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
-        self.index.get()?.learnable(query, meter)
+        self.index.get(meter)?.learnable(query, meter)
     }
 
     /// True if the query has a word of the name of a tool, or of its server.

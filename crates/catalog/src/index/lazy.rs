@@ -9,6 +9,7 @@ use super::{Index, Ranking};
 use crate::manifest::ServerEntry;
 use crate::skills::Skills;
 use base::error::Result;
+use base::meter::{Halt, Meter};
 
 /// An index of what a catalog has, or what it takes to build it.
 pub(crate) struct Lazy {
@@ -26,7 +27,7 @@ impl Lazy {
     /// The index after a change. If this one is built, so is the next, with the parts that did not change.
     ///
     /// # Errors
-    /// As [`Lazy::get`].
+    /// `INTERNAL` when tantivy fails, which in memory it should not.
     pub(crate) fn next(self: &Arc<Self>, servers: &[Arc<ServerEntry>], skills: &Arc<Skills>) -> Result<Arc<Self>> {
         if self.is_of(servers, skills) {
             return Ok(Arc::clone(self));
@@ -40,11 +41,15 @@ impl Lazy {
         Ok(next)
     }
 
-    /// The index. The first that asks builds it, and others wait.
+    /// The index. The first that asks builds it, and others wait, neither of them inline.
     ///
     /// # Errors
-    /// `INTERNAL` when tantivy fails, which in memory it should not.
-    pub(crate) fn get(&self) -> Result<Arc<Index>> {
+    /// `INTERNAL` when tantivy fails, which in memory it should not; or the meter stops the work.
+    pub(crate) fn get(&self, meter: &Meter) -> Result<Arc<Index>, Halt> {
+        if let Some(index) = self.built.try_lock().and_then(|built| built.clone()) {
+            return Ok(index);
+        }
+        meter.spend_long()?;
         let mut built = self.built.lock();
         if let Some(index) = &*built {
             return Ok(Arc::clone(index));
