@@ -54,18 +54,3 @@ fn what_is_taken_over_changes_nothing() {
     let back = rebuilt.rebuild(set.servers.clone()).expect("it can be rebuilt");
     assert_eq!(answers(&back, &set), before);
 }
-
-#[test]
-fn no_index_is_built_inline() {
-    let set = sets(None).expect("the sets can be read").remove(0);
-    let catalog = Catalog::build(set.servers.clone());
-    let search = |steps: u64| {
-        let queries = ["list issues".to_owned()];
-        let found = catalog.find_all_metered(&queries, 3, "/", &Signals::default(), &Meter::new(steps));
-        found.map(|found| found.hits.len())
-    };
-    const INLINE: u64 = 4_000;
-    assert!(matches!(search(INLINE), Err(Halt::Stopped(Stopped::Spent))), "it goes to another thread");
-    assert!(matches!(search(1_000_000), Ok(1..)));
-    assert!(matches!(search(INLINE), Ok(1..)), "a search is short");
-}

@@ -69,3 +69,30 @@ impl Lazy {
             && self.servers.iter().zip(servers).all(is_same)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Signals;
+    use crate::Catalog;
+    use crate::manifest::{ServerEntry, ServerState};
+    use base::meter::{Halt, Meter, Stopped};
+    use upstream::Listing;
+
+    #[test]
+    fn an_index_is_never_built_inline() {
+        const INLINE: u64 = 4_000;
+        let tools = vec![json!({"name": "list_issues", "inputSchema": {"type": "object"}})];
+        let listing = Listing { tools, ..Listing::default() };
+        let entry = ServerEntry::listed("s", "s", None, listing, ServerState::Offline);
+        let catalog = Catalog::build(vec![std::sync::Arc::new(entry)]);
+        let search = |steps| {
+            let found = catalog.search_metered("issues", 3, "/", &Signals::default(), &Meter::new(steps));
+            found.map(|found| found.len())
+        };
+        assert!(matches!(search(INLINE), Err(Halt::Stopped(Stopped::Spent))), "it is for another thread");
+        assert!(matches!(search(10 * INLINE), Ok(1)));
+        assert!(matches!(search(INLINE), Ok(1)), "a search is short");
+    }
+}
