@@ -264,11 +264,7 @@ async fn what_is_left_out_may_be_empty_or_null() {
             );
         }
         let answer = session.call("execute", json!({"language": empty, "code": "return 1;"})).await;
-        assert!(
-            answer.is_error && answer.text.contains("\"javascript\"") && answer.text.contains("\"starlark\""),
-            "{}",
-            answer.text
-        );
+        assert!(!answer.is_error && answer.text.starts_with('1'), "the language it parses in: {}", answer.text);
     }
 }
 
