@@ -301,11 +301,12 @@ impl Edge {
         let server = new_server(&self.gateway, client, client.principal(&self.gateway, id));
         let (all, ended_id) = (Arc::clone(&self.sessions), SessionId::clone(id));
         tokio::spawn(async move {
-            let served = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(server, transport, ended).await;
+            let stop = ended.clone();
+            let served = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(server, transport, stop).await;
             if let Ok(served) = served {
                 let _ = served.waiting().await;
             }
-            all.end(&ended_id);
+            all.end_served(&ended_id, &ended);
         });
         let failed = |error: <OwnSessions as SessionManager>::Error| error.to_string();
         own.initialize_session(id, initialize).await.map_err(failed)?;

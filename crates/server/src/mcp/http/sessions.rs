@@ -337,6 +337,14 @@ impl Sessions {
         }
     }
 
+    /// Ends a session that is no longer served, but none that has begun under its id since it was ended.
+    pub(super) fn end_served(&self, id: &SessionId, ended: &CancellationToken) {
+        let session = self.sessions.lock().get(id).map(|session| session.ended.is_cancelled());
+        if session == Some(ended.is_cancelled()) {
+            self.end(id);
+        }
+    }
+
     /// Ends the sessions that are unused for too long, and those of clients that are gone from the configuration.
     fn end_unused(&self, settings: &Http, is_client: impl Fn(&HttpClient) -> bool) {
         let over = |session: &HttpSession| session.is_idle(settings.idle) || !is_client(&session.client);
