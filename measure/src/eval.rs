@@ -142,7 +142,7 @@ fn accepted(query: &str) -> &str {
 /// with steps, asked as one query per step.
 ///
 /// # Errors
-/// When the catalog cannot be built or searched.
+/// When the catalog cannot be searched.
 pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<&'static str, Score>> {
     let catalog = Arc::new(Catalog::ranked(set.servers.clone(), ranking.clone()));
     let session = Arc::<Session>::default();

@@ -37,7 +37,7 @@ fn what_is_taken_over_changes_nothing() {
     // A changed state alone changes nothing that is searched.
     servers[0] = Arc::new(servers[0].with_state(ServerState::Connecting));
 
-    // One that nobody has searched takes over no index.
+    // Before the first search there is no index to take over.
     let unsearched = first.rebuild(servers.clone()).expect("it can be rebuilt");
     let before = answers(&first, &set);
     let rebuilt = first.rebuild(servers.clone()).expect("it can be rebuilt");

@@ -144,18 +144,20 @@ impl Places {
     pub fn enter(&self, turn: &Turn, queue: usize) -> Option<oneshot::Receiver<Place>> {
         let (tell, told) = oneshot::channel();
         let mut state = self.0.lock();
-        let at = state.turns.iter().position(|(party, _)| *party == turn.party).unwrap_or_else(|| {
-            state.turns.push_back((Arc::clone(&turn.party), VecDeque::new()));
-            state.turns.len() - 1
-        });
-        let waiters = &mut state.turns[at].1;
-        if waiters.len() >= queue {
-            waiters.retain(|waiter| !waiter.tell.is_closed());
+        let waiter = Waiter { most: turn.most, tell };
+        match state.turns.iter_mut().find(|(party, _)| *party == turn.party) {
+            Some((_, waiters)) => {
+                if waiters.len() >= queue {
+                    waiters.retain(|waiter| !waiter.tell.is_closed());
+                }
+                if waiters.len() >= queue {
+                    return None;
+                }
+                waiters.push_back(waiter);
+            }
+            None if queue == 0 => return None,
+            None => state.turns.push_back((Arc::clone(&turn.party), VecDeque::from([waiter]))),
         }
-        if waiters.len() >= queue {
-            return None;
-        }
-        waiters.push_back(Waiter { most: turn.most, tell });
         Some(told)
     }
 

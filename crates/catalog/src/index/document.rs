@@ -42,7 +42,7 @@ pub(super) struct OfServer {
 impl OfServer {
     /// True if these are the documents of `server` too.
     pub(super) fn is_of(&self, server: &ServerEntry) -> bool {
-        self.name == server.name && Arc::ptr_eq(&self.stubs, &server.stubs) && Arc::ptr_eq(&self.offers, &server.offers)
+        server.lists(&self.name, &self.stubs, &self.offers)
     }
 }
 

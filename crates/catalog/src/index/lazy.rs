@@ -1,5 +1,4 @@
-//! The index of a catalog, built when something is first searched for: a start, and a gateway that nobody searches, do
-//! without.
+//! The index of a catalog. The first search builds it, so that a start does not wait for it.
 
 use std::sync::Arc;
 
@@ -61,12 +60,8 @@ impl Lazy {
 
     /// True if it is the index of these servers and skills too: at most the servers' states changed.
     fn is_of(&self, servers: &[Arc<ServerEntry>], skills: &Skills) -> bool {
-        let is_same = |(own, new): (&Arc<ServerEntry>, &Arc<ServerEntry>)| {
-            own.name == new.name && Arc::ptr_eq(&own.stubs, &new.stubs) && Arc::ptr_eq(&own.offers, &new.offers)
-        };
-        self.servers.len() == servers.len()
-            && self.skills.digest() == skills.digest()
-            && self.servers.iter().zip(servers).all(is_same)
+        let is_same = self.servers.len() == servers.len() && self.skills.digest() == skills.digest();
+        is_same && self.servers.iter().zip(servers).all(|(own, new)| new.lists(&own.name, &own.stubs, &own.offers))
     }
 }
 

@@ -178,6 +178,11 @@ impl ServerState {
 }
 
 impl ServerEntry {
+    /// True if it has this name, and these very stubs and offers: what is derived from them is its too.
+    pub(crate) fn lists(&self, name: &str, stubs: &Arc<ServerStubs>, offers: &Arc<Offers>) -> bool {
+        self.name == name && Arc::ptr_eq(&self.stubs, stubs) && Arc::ptr_eq(&self.offers, offers)
+    }
+
     /// An entry without tools.
     #[must_use]
     pub fn empty(name: &str, ident: &str, server: Option<&config::Server>, state: ServerState) -> Self {

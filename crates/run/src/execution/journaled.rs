@@ -49,7 +49,8 @@ impl ExecutionContext {
     ///
     /// # Errors
     /// `INVALID_ARGS` when a part is missing, or the client has no such run; `TOOL_NOT_FOUND` for an unknown tool in
-    /// `fresh`; `BUSY` while that run is running; and those of a proposal that cannot be made.
+    /// `fresh`; `BUSY` while that run is running, or when a script without its language gets no place to be parsed in; and
+    /// those of a proposal that cannot be made.
     pub async fn script(&self, wanted: Wanted) -> Result<Request> {
         let Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as } = wanted;
         if let Some(name) = &save_as {
@@ -72,7 +73,7 @@ impl ExecutionContext {
         let code = code.ok_or_else(|| missing("code", "it is the script"))?;
         let language = match language.or(head.map(|head| head.language)) {
             Some(language) => language,
-            None => self.language_of(&code).await.ok_or_else(|| {
+            None => self.language_of(&code).await?.ok_or_else(|| {
                 missing(
                     "language",
                     "it is \"javascript\" (also for TypeScript) or \"starlark\", and the script is neither",
@@ -92,14 +93,17 @@ impl ExecutionContext {
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 
-    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without.
-    async fn language_of(&self, code: &str) -> Option<Language> {
+    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without. It is
+    /// parsed in a place for scripts, as every script.
+    async fn language_of(&self, code: &str) -> Result<Option<Language>> {
+        let pool = &self.workers.pool;
+        let _place = pool.place(pool.enter(&self.workers.turn)?, self.limits.wall).await?;
         for language in [Language::Starlark, Language::Javascript] {
-            if self.workers.pool.prepare(language, code, self.limits.code_bytes).await.is_ok() {
-                return Some(language);
+            if pool.prepare(language, code, self.limits.code_bytes).await.is_ok() {
+                return Ok(Some(language));
             }
         }
-        None
+        Ok(None)
     }
 
     async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>, anyway: bool) -> Result<Past> {

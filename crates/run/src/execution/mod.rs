@@ -303,7 +303,10 @@ impl ExecutionContext {
         loop {
             let room = || self.caller.as_ref().map(|caller| caller.room());
             let unread = tokio::time::timeout_at(until, OptionFuture::from(room())).await;
-            unread.map_err(|_| Error::new(ErrorCode::Busy, format!("answers were not read for {wait:?}")))?;
+            unread.map_err(|_| {
+                let what = format!("the client left too many answers unread for {wait:?}");
+                Error::new(ErrorCode::Busy, what).hint("read the answers that were sent")
+            })?;
             let entry = pool.enter(&self.workers.turn)?;
             if self.live.is_some() {
                 return Ok(entry);

@@ -49,7 +49,7 @@ pub struct PoolOptions {
 pub enum Entry {
     /// The place.
     Placed(Place),
-    /// Where it comes.
+    /// A turn in the queue.
     Queued(oneshot::Receiver<Place>),
 }
 

@@ -339,8 +339,8 @@ impl Sessions {
 
     /// Ends a session that is no longer served, but none that has begun under its id since it was ended.
     pub(super) fn end_served(&self, id: &SessionId, ended: &CancellationToken) {
-        let session = self.sessions.lock().get(id).map(|session| session.ended.is_cancelled());
-        if session == Some(ended.is_cancelled()) {
+        let is_ended = self.sessions.lock().get(id).map(|session| session.ended.is_cancelled());
+        if is_ended == Some(ended.is_cancelled()) {
             self.end(id);
         }
     }
