@@ -1,7 +1,6 @@
 //! Logins: `forgefs auth` and the gateway against our authorization server, and a server of the real Python SDK.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::asking::run;
 use crate::client::{Era, Fence, Output, able, finish, up};
+use crate::http::free_port;
 use crate::real::Real;
 
 /// The two servers, in one process; killed when dropped.
@@ -27,7 +27,7 @@ impl Provider {
     /// `None`, visibly, when the Python SDK is not installed.
     fn start(options: &Value) -> Option<Self> {
         let real = Real::find()?;
-        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a port is free").port();
+        let port = free_port();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/oauth.py");
         let mut command = Command::new(real.venv.join("bin/python"));
         command.arg(script).arg(port.to_string()).arg(options.to_string());
@@ -499,7 +499,7 @@ fn authorization_servers_that_cannot_be_trusted_are_refused() {
 #[test]
 fn clients_that_are_known_already_are_not_registered() {
     let Some(provider) = Provider::start(&json!({})) else { return };
-    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a port is free").port();
+    let port = free_port();
     let auth = format!(
         "client_id = \"by-hand\"\nclient_secret = \"by-hand-secret\"\nredirect_port = {port}\nscopes = [\"mcp\", \"x\"]"
     );

@@ -1,5 +1,6 @@
 //! A real server over Streamable HTTP.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -41,8 +42,12 @@ impl Drop for HttpServer {
     }
 }
 
+/// A port that nothing listens on, below those that Linux gives to outgoing connections: none of them takes it before
+/// the process that it is for.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port is free").port()
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut some = std::iter::repeat_with(|| 15_000 + (RandomState::new().hash_one(()) % 17_000) as u16);
+    some.find(free).expect("a port is free")
 }
 
 #[tokio::test]

@@ -20,9 +20,21 @@ use crate::executable::engine;
 use crate::faulty::{faulty, log, samples};
 use crate::http::free_port;
 
+/// A connection, as soon as it listens: a client is answered before that.
+async fn connected(port: u16) -> TcpStream {
+    let started = Instant::now();
+    loop {
+        match TcpStream::connect(("127.0.0.1", port)).await {
+            Ok(stream) => return stream,
+            Err(err) => assert!(started.elapsed() < Duration::from_secs(30), "it does not listen: {err}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// One request over a connection of its own; returns status and body.
 async fn get(port: u16, request: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    let mut stream = connected(port).await;
     stream.write_all(request.as_bytes()).await.expect("a request is taken");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
@@ -97,7 +109,7 @@ async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
     }
     for beyond in ["x: ".to_owned() + &"y".repeat(9000), "a: b\r\n".repeat(65) + "\r\n"] {
         let endless = format!("GET /metrics HTTP/1.1\r\n{beyond}");
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+        let mut stream = connected(port).await;
         let _ = stream.write_all(endless.as_bytes()).await;
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.expect("an answer");
@@ -121,11 +133,6 @@ async fn a_taken_port_is_told_and_stops_nothing() {
     let port = free_port();
     fence.write("forge.toml", &format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n"));
     fence.run(["reload"]).success();
-    let started = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{}", session.stderr());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
     assert_eq!(value(&metrics(port).await, "forgefs_execution_seconds_count{language=\"starlark\"}"), Some(1.0));
 }
 
@@ -327,7 +334,7 @@ async fn idle_connections_do_not_hold_up_the_metrics() {
     for part in ["", "GET /metrics HT", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"] {
         let mut idle = Vec::new();
         for _ in 0..200 {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+            let mut stream = connected(port).await;
             stream.write_all(part.as_bytes()).await.expect("a part of a request");
             idle.push(stream);
         }
