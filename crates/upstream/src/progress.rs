@@ -35,8 +35,11 @@ pub struct Progress {
     trace: Option<Arc<TraceContext>>,
     room: ReservedMemory,
     /// Number of the call in its run, and its digest.
-    call: Option<(u64, Arc<str>)>,
+    call: Option<(u64, Digest)>,
 }
+
+/// A digest that is made when a question needs it: few calls have one.
+type Digest = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Memory reserved for an answer, as long as any clone lives.
 #[derive(Clone, Default)]
@@ -102,8 +105,8 @@ impl Progress {
 
     /// Sets the number of the call in its run, and its digest.
     #[must_use]
-    pub fn of_call(self, number: u64, digest: &str) -> Self {
-        Self { call: Some((number, digest.into())), ..self }
+    pub fn of_call(self, number: u64, digest: Digest) -> Self {
+        Self { call: Some((number, digest)), ..self }
     }
 
     /// Number of the call in its run.
@@ -114,8 +117,8 @@ impl Progress {
 
     /// Digest of the call.
     #[must_use]
-    pub fn about(&self) -> &str {
-        self.call.as_ref().map_or("", |(_, digest)| digest)
+    pub fn about(&self) -> String {
+        self.call.as_ref().map_or_else(String::new, |(_, digest)| digest())
     }
 
     /// Takes the memory of the answer from `room`.

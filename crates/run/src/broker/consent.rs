@@ -343,7 +343,7 @@ impl Broker {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
             return Settled::Unable(denied(format!("{needs}, and no client can be asked")).hint(hint));
         };
-        let about = self.about(asked, wanted, hashes);
+        let about = self.about(asked, wanted, hashes)();
         match self.decision(&**caller, self.message(asked, &because, calls), about, &name).await {
             Decision::Granted(how) => {
                 self.remember(&how, wanted).await;

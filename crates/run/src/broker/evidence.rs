@@ -244,19 +244,19 @@ impl Broker {
     ) -> Result<Option<bool>> {
         let Some(evidence) = self.evidence() else { return Ok(None) };
         let Some(writer) = &evidence.writer else { return Ok(evidence.is_lost().then_some(false)) };
-        let record = call.record();
+        let (op, args_hash) = call.key();
         let sent = Sent {
-            op: record.call,
+            op,
             at_ms: now_ms(),
             method: asked.operation.method().to_owned(),
             server: asked.entry.name.clone(),
             tool: asked.operation.name().into_owned(),
             origin: self.origin_of(asked),
             definition: definition(asked).to_owned(),
-            args_hash: record.args_hash,
+            args_hash,
             reads: asked.is_read(),
             again,
-            ask: evidence.asks.lock().remove(&record.call),
+            ask: evidence.asks.lock().remove(&op),
         };
         match writer.sent(sent) {
             Err(error) if asked.is_read() => {
@@ -271,12 +271,17 @@ impl Broker {
         self.context.router.origin(asked.entry, self.context.session.tenant()).to_string()
     }
 
-    /// Digest of calls that a question is about: of one operation, with these arguments and consents. An answer is for
-    /// them alone.
-    pub(super) fn about(&self, asked: &PendingCall<'_>, wanted: &[Consent], args_hashes: &[String]) -> String {
+    /// What makes the digest of calls that a question is about: of one operation, with these arguments and consents. An
+    /// answer is for them alone.
+    pub(super) fn about(
+        &self,
+        asked: &PendingCall<'_>,
+        wanted: &[Consent],
+        args_hashes: &[String],
+    ) -> impl Fn() -> String + Send + Sync + use<> {
         let (server, tool) = (&asked.entry.name, asked.operation.name());
         let about = json!([server, self.origin_of(asked), tool, definition(asked), wanted, args_hashes]);
-        stubgen::digest(&stubgen::canonical_json(&about))
+        move || stubgen::digest(&stubgen::canonical_json(&about))
     }
 
     /// Notes the effect of a failed call.

@@ -530,7 +530,7 @@ impl Broker {
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
             .relaying(self.context.policy.rules.relays(&entry.name))
             .traced(told)
-            .of_call(call.key().0, &self.about(asked, &[], &[call.key().1]))
+            .of_call(call.key().0, Arc::new(self.about(asked, &[], &[call.key().1])))
             .in_room(room.clone());
         let mut reports = progress.watch();
         let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));

@@ -17,11 +17,11 @@ const MAX_NAME: usize = 100;
 pub(super) fn of(call: u64, asked: &PendingCall<'_>, labels: Labels) -> CallRecord {
     let parameters = asked.operation.parameters();
     let args = stubgen::canonical_json(&parameters);
-    let record = written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);
+    let hash = stubgen::digest(&stubgen::identity_json(&parameters));
+    let record = written(call, (asked.entry.ident.clone(), asked.what().into_owned()), &args, hash, labels);
     let args = asked.written.map_or(record.args, preview);
     CallRecord {
         args,
-        args_hash: stubgen::digest(&stubgen::identity_json(&parameters)),
         method: Some(asked.operation.method()),
         is_write: !asked.is_read(),
         from: asked.from.and_then(Caller::scope).map(|scope| scope.label().to_owned()),
@@ -32,17 +32,17 @@ pub(super) fn of(call: u64, asked: &PendingCall<'_>, labels: Labels) -> CallReco
 /// Record of an invalid call, as the script wrote it.
 pub(super) fn of_invalid(call: u64, server: &str, tool: &str, args: &str, labels: Labels) -> CallRecord {
     let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
-    written(call, name(server), name(tool), args, labels)
+    written(call, (name(server), name(tool)), args, stubgen::digest(args), labels)
 }
 
-fn written(call: u64, server: String, tool: String, args: &str, labels: Labels) -> CallRecord {
+fn written(call: u64, (server, tool): (String, String), args: &str, args_hash: String, labels: Labels) -> CallRecord {
     CallRecord {
         call,
         began: SystemTime::now(),
         server,
         tool,
         args: preview(args),
-        args_hash: stubgen::digest(args),
+        args_hash,
         args_bytes: args.len(),
         labels,
         outcome: Outcome::Running,

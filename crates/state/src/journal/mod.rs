@@ -9,6 +9,7 @@ mod past;
 mod recorded;
 mod rounds;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -125,7 +126,7 @@ impl Journals {
         let (id, folder, parent) = (run.clone(), self.of(&client), after.last().cloned());
         let journal = self.state.begin_journal(BeginJournal { folder, id, first, after, fsync: self.fsync }).await?;
         let (kept, written) = (AtomicUsize::new(0), Arc::clone(&self.written));
-        Ok(Arc::new(Writer { journal, run, client, parent, key, kept, written }))
+        Ok(Arc::new(Writer { journal, run, client, parent, key, origins: Mutex::default(), kept, written }))
     }
 
     /// Key of this installation's digests.
@@ -271,6 +272,8 @@ pub struct Writer {
     /// Run that it continues.
     parent: Option<String>,
     key: Arc<str>,
+    /// Origins of servers, with their digests by the key.
+    origins: Mutex<HashMap<String, String>>,
     /// Bytes of requests and answers so far.
     kept: AtomicUsize,
     /// Bytes of all journals since old ones were removed.
@@ -288,7 +291,9 @@ impl Writer {
     /// # Errors
     /// `INTERNAL` when it cannot be written: the call must not go out.
     pub fn sent(&self, mut sent: Sent) -> Result<()> {
-        sent.origin = keyed(&self.key, &sent.origin);
+        let mut origins = self.origins.lock();
+        sent.origin = origins.entry(sent.origin).or_insert_with_key(|origin| keyed(&self.key, origin)).clone();
+        drop(origins);
         let size = sent.ask.as_ref().map_or(0, |ask| ask.get().len());
         sent.ask = sent.ask.filter(|_| self.has_room(size));
         let written = task::work_on(size, || self.write(&Line::<wire::Outcome>::Sent(sent)));

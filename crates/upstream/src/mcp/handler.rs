@@ -56,7 +56,7 @@ impl Handler {
         };
         let calls = self.reports.in_flight(request).map_err(refused)?;
         let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
-        let question = Question { ask, params, name: None, about: latest.about().to_owned(), put_off: None };
+        let question = Question { ask, params, name: None, about: latest.about(), put_off: None };
         // The server may wait with any of these calls.
         let _held: Vec<_> = calls.iter().map(|call| call.pause().hold()).collect();
         let answer = tokio::select! {

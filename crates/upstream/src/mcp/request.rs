@@ -131,7 +131,7 @@ impl Client {
         };
         let params = params.map_err(|error| self.upstream(error))?;
         let refused = |error: Error| error.context(format_args!("{} asked for `{}`", self.name(), ask.method()));
-        let (name, about) = (Some(name.to_owned()), progress.about().to_owned());
+        let (name, about) = (Some(name.to_owned()), progress.about());
         let put_off = progress.call().filter(|_| is_first);
         progress.ask(Question { ask, params, name, about, put_off }).await.map_err(refused)
     }
