@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
+use base::principal::LOCAL;
 use config::{Config, Transport};
 use upstream::auth::{Account, DeviceLogin, Grant, Listener, Login, Record, login_command};
 
@@ -34,10 +35,17 @@ enum AuthCommand {
         #[command(flatten)]
         format: Format,
     },
-    /// Revoke and forget the login to a server
+    /// Revoke and forget logins: to a server, of a client, or of a client to a server
     Logout {
         /// Server
-        server: String,
+        #[arg(required_unless_present = "client")]
+        server: Option<String>,
+        /// The client's own logins
+        #[arg(long, value_name = "NAME")]
+        client: Option<String>,
+        /// Those of all clients too
+        #[arg(long, conflicts_with = "client")]
+        all: bool,
     },
 }
 
@@ -54,6 +62,9 @@ struct LoginArgs {
     /// A scope to ask for besides those that are configured; may be repeated
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
+    /// Log in for this client of the endpoint, at a server with `auth.login = "client"` or "user"
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
 }
 
 pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -69,17 +80,31 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
             let (text, usable) = standing(&config, &server).await;
             match format.json {
                 true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
-                false => ui.out(&format!("{server}: {text}")),
+                false => {
+                    ui.out(&format!("{server}: {text}"));
+                    for (client, text, _) in of_clients(&config, &server).await {
+                        ui.out(&format!("{server} as {client}: {text}"));
+                    }
+                }
             }
             Ok(ExitCode::from(u8::from(!usable)))
         }
-        AuthCommand::Logout { server } => logout(&config, &server, ui).await,
+        AuthCommand::Logout { server, client, all } => {
+            logout(&config, server.as_deref(), client.as_deref(), all, ui).await
+        }
     }
 }
 
 async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let server = &args.server;
-    let account = account(config, server)?;
+    let account = account(config, server, args.client.as_deref())?;
+    if let Some(client) = &args.client
+        && !config.clients.contains_key(client)
+        && !config::is_of_token(client)
+    {
+        let failure = Failure::usage(format!("no client is called `{client}`"));
+        return Err(failure.hint("`forgefs clients list` has them; one of an access token is named in `audit list`"));
+    }
     if args.device {
         return by_device(&account, &args, ui).await;
     }
@@ -129,20 +154,73 @@ async fn pasted() -> String {
     std::future::pending().await
 }
 
-async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failure> {
-    let account = account(config, server)?;
-    ui.note(&match account.logout().await? {
-        None => format!("{server} was not logged into"),
-        Some(true) => format!("logged out of {server}; the login is revoked"),
-        Some(false) => format!("logged out of {server}; the tokens are forgotten here, but were not revoked there"),
-    });
+async fn logout(
+    config: &Config,
+    server: Option<&str>,
+    client: Option<&str>,
+    all: bool,
+    ui: Ui,
+) -> Result<ExitCode, Failure> {
+    let mut accounts = Vec::new();
+    let named: Vec<&str> =
+        server.map_or_else(|| config.servers.keys().map(String::as_str).collect(), |name| vec![name]);
+    for name in named {
+        match server {
+            Some(_) if client.is_none() => accounts.push(account(config, name, None)?),
+            Some(_) => accounts.push(account(config, name, client)?),
+            None => accounts.extend(client.and_then(|client| account(config, name, Some(client)).ok())),
+        }
+        if all {
+            for client in clients(config, name).await? {
+                accounts.push(account(config, name, Some(&client))?);
+            }
+        }
+    }
+    for account in accounts {
+        let name = match account.client() {
+            Some(client) => format!("{} as {client}", account.server()),
+            None => account.server().to_owned(),
+        };
+        match account.logout().await? {
+            None if server.is_none() => {}
+            None => ui.note(&format!("{name} was not logged into")),
+            Some(true) => ui.note(&format!("logged out of {name}; the login is revoked")),
+            Some(false) => {
+                ui.note(&format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"));
+            }
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Clients with a login of their own to a server.
+async fn clients(config: &Config, name: &str) -> Result<Vec<Arc<str>>, Failure> {
+    let Some(account) = of(config, name, &config.servers[name], None)? else { return Ok(Vec::new()) };
+    Ok(account.clients(&state::open(config)?).await?)
+}
+
+/// Logins of clients of their own to a server: each with its state, and whether it is usable.
+async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)> {
+    let mut all = Vec::new();
+    if config.servers.get(name).is_some_and(|server| server.auth.login() == config::Login::Gateway) {
+        return all;
+    }
+    for client in clients(config, name).await.unwrap_or_default() {
+        let Ok(Some(account)) = of(config, name, &config.servers[name], Some(&client)) else { continue };
+        let Ok(Some(record)) = account.record().await else { continue };
+        let (text, usable) = describe(&record);
+        all.push((client, text, usable));
+    }
+    all
 }
 
 /// State of a login as JSON.
 async fn shape(config: &Config, name: &str) -> Value {
     let (detail, usable) = standing(config, name).await;
-    json!({ "name": name, "usable": usable, "detail": detail })
+    let clients = of_clients(config, name).await.into_iter();
+    let clients =
+        clients.map(|(client, detail, usable)| json!({ "client": client, "usable": usable, "detail": detail }));
+    json!({ "name": name, "usable": usable, "detail": detail, "clients": clients.collect::<Vec<_>>() })
 }
 
 async fn status(config: &Config, format: Format, ui: Ui) {
@@ -157,6 +235,9 @@ async fn status(config: &Config, format: Format, ui: Ui) {
     }
     for name in &names {
         ui.out(&format!("{name}: {}", standing(config, name).await.0));
+        for (client, text, _) in of_clients(config, name).await {
+            ui.out(&format!("{name} as {client}: {text}"));
+        }
     }
     if names.is_empty() {
         ui.out("no server on HTTP is configured");
@@ -169,7 +250,7 @@ async fn standing(config: &Config, name: &str) -> (String, bool) {
     if !server.enabled {
         return ("disabled".to_owned(), false);
     }
-    let account = match of(config, name, server) {
+    let account = match of(config, name, server, None) {
         Ok(account) => account,
         Err(error) => return (error.message, false),
     };
@@ -227,18 +308,37 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
     })
 }
 
-/// The login of a server.
-fn of(config: &Config, name: &str, server: &config::Server) -> base::error::Result<Option<Arc<Account>>> {
-    Ok(Account::of(name, server, &state::open(config)?))
+/// The login of a server: that of the gateway, or a client's own.
+fn of(
+    config: &Config,
+    name: &str,
+    server: &config::Server,
+    client: Option<&str>,
+) -> base::error::Result<Option<Arc<Account>>> {
+    let state = state::open(config)?;
+    Ok(match client {
+        Some(client) => Account::for_client(name, server, &state, &client.into(), None),
+        None => Account::of(name, server, &state),
+    })
 }
 
-fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
+fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Account>, Failure> {
     known(config, name)?;
     let server = &config.servers[name];
     if !server.enabled {
         return Err(Failure::usage(format!("{name} is disabled")));
     }
-    of(config, name, server)?.ok_or_else(|| match &server.transport {
+    if let Some(client) = client {
+        if server.auth.login() == config::Login::Gateway {
+            let failure = Failure::usage(format!("all clients use one login to {name}"));
+            return Err(failure.hint("`auth.login = \"client\"` or \"user\" of the server gives each its own"));
+        }
+        if client == LOCAL {
+            let failure = Failure::usage(format!("`{LOCAL}` uses the gateway's own login to {name}"));
+            return Err(failure.hint("leave out `--client`"));
+        }
+    }
+    of(config, name, server, client)?.ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
         Transport::Http { headers, .. } | Transport::OpenApi { headers, .. }
             if headers.contains_key("authorization") =>

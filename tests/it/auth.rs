@@ -18,14 +18,14 @@ use crate::http::free_port;
 use crate::real::Real;
 
 /// The two servers, in one process; killed when dropped.
-struct Provider {
+pub(crate) struct Provider {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Provider {
     /// `None`, visibly, when the Python SDK is not installed.
-    fn start(options: &Value) -> Option<Self> {
+    pub(crate) fn start(options: &Value) -> Option<Self> {
         let real = Real::find()?;
         let port = free_port();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/oauth.py");
@@ -41,12 +41,12 @@ impl Provider {
         Some(provider)
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
     /// A configuration with the protected server, and these keys of its `auth`.
-    fn config(&self, auth: &str) -> String {
+    pub(crate) fn config(&self, auth: &str) -> String {
         format!("[servers.web]\nurl = \"{}\"\ntimeout = \"20s\"\n[servers.web.auth]\n{auth}\n", self.url("/mcp"))
     }
 
@@ -57,12 +57,12 @@ impl Provider {
         fence
     }
 
-    fn control(&self, wanted: &Value) {
+    pub(crate) fn control(&self, wanted: &Value) {
         http("POST", &self.url("/control"), &wanted.to_string());
     }
 
     /// Requests by kind: `token`, `register`, `authorize`, `revoke`, `refused`.
-    fn log(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn log(&self, kind: &str) -> Vec<Value> {
         let (_, body) = http("GET", &self.url("/log"), "");
         let Ok(Value::Array(log)) = serde_json::from_str(&body) else { panic!("no log: {body}") };
         log.into_iter().filter_map(|mut entry| entry.get_mut(kind).map(Value::take)).collect()
@@ -148,7 +148,7 @@ impl Waiting {
 }
 
 /// Logs in by pasting.
-fn log_in(fence: &Fence, args: &[&str]) -> Output {
+pub(crate) fn log_in(fence: &Fence, args: &[&str]) -> Output {
     let mut waiting = Waiting::start(fence, args);
     let address = waiting.agree();
     waiting.paste(&address);

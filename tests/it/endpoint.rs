@@ -7,6 +7,7 @@ mod hostile;
 mod issuer;
 mod late;
 mod load;
+mod logins;
 mod oauth;
 mod official;
 mod profiles;
@@ -44,10 +45,10 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Starts it on loopback with this `forge.toml`, and waits until it is ready.
+    /// Starts it on loopback with this `forge.toml`, in which `{port}` is its port, and waits until it is ready.
     pub(super) async fn start(fence: Fence, config: &str) -> Self {
         let port = free_port();
-        fence.write("forge.toml", config);
+        fence.write("forge.toml", &config.replace("{port}", &port.to_string()));
         let child = Self::spawned(&fence, port);
         let scheme = if config.contains("tls_cert") { "https" } else { "http" };
         let served = Self { fence, child, port, scheme };

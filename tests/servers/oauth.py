@@ -1,6 +1,6 @@
 """An authorization server of the tests, and an MCP server of the real Python SDK that accepts its tokens.
 
-Usage: oauth.py PORT [JSON options]. It approves every login at once. GET /log returns its requests; POST /control
+Usage: oauth.py PORT [JSON options]. It approves every login at once, of the user that is at the browser. GET /log returns its requests; POST /control
 changes its behaviour. Both servers are one process on one port: http://127.0.0.1:PORT/mcp or /sse.
 """
 
@@ -13,6 +13,7 @@ import time
 from urllib.parse import parse_qs, urlencode
 
 import uvicorn
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
@@ -27,6 +28,7 @@ OPTIONS = {
     "iss": BASE,  # in the authorization response
     "deny": False,
     "grant": None,  # scopes in place of those that are asked for
+    "user": "operator",  # who is at the browser
     "down": False,  # the token endpoint fails
     "wants": None,  # scopes that a message without a token is told to bring; a GET is told nothing of them
 }
@@ -42,7 +44,7 @@ class Verifier:
         if not held or (held["expires"] and held["expires"] < time.time()):
             return None
         return AccessToken(
-            token=token, client_id=held["client"], scopes=held["scopes"], expires_at=None, resource=held["resource"]
+            token=token, client_id=f"{held['user']}/{held['client']}", scopes=held["scopes"], expires_at=None, resource=held["resource"]
         )
 
 
@@ -58,6 +60,17 @@ app = MCPServer(
 def echo(message: str) -> str:
     """Gives a message back."""
     return f"Echo: {message}"
+
+
+ISSUES = {"operator": ["#1"], "ann": ["#7 of ann"], "bob": ["#8 of bob"]}
+
+
+@app.tool()
+def issues() -> list[str]:
+    """Lists the user's own issues."""
+    user = get_access_token().client_id.split("/")[0]
+    LOG.append({"issues": user})
+    return ISSUES[user]
 
 
 @app.tool()
@@ -105,18 +118,18 @@ async def authorize(request):
         answer = {"error": "access_denied", "error_description": "the user said no"}
     else:
         code = secrets.token_urlsafe(24)
-        CODES[code] = asked
+        CODES[code] = asked | {"user": OPTIONS["user"]}
         answer = {"code": code}
     answer |= {"state": asked["state"], "iss": OPTIONS["iss"]}
     return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(answer)}", status_code=302)
 
 
-def issue(client, scopes, resource, family=None):
+def issue(client, scopes, resource, user, family=None):
     family = family or secrets.token_hex(8)
     access, refresh = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     lifetime = OPTIONS["lifetime"]
     expires = time.time() + lifetime if lifetime else None
-    held = {"client": client, "scopes": scopes, "resource": resource, "family": family}
+    held = {"client": client, "user": user, "scopes": scopes, "resource": resource, "family": family}
     ACCESS[access] = held | {"expires": expires}
     REFRESH[refresh] = held | {"used": False}
     answer = {"access_token": access, "token_type": "Bearer", "scope": " ".join(scopes)}
@@ -155,7 +168,7 @@ async def token(request):
             digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
             if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != asked["code_challenge"]:
                 return refuse("invalid_grant", "PKCE failed")
-            answer, refresh = issue(client, scopes or asked.get("scope", "").split(), asked.get("resource"))
+            answer, refresh = issue(client, scopes or asked.get("scope", "").split(), asked.get("resource"), asked["user"])
             return JSONResponse(answer | {"refresh_token": refresh})
         case "refresh_token":
             held = REFRESH.get(form.get("refresh_token"))
@@ -166,10 +179,10 @@ async def token(request):
                 revoke_family(held["family"])
                 return refuse("invalid_grant", "the refresh token was used twice")
             held["used"] = True
-            answer, refresh = issue(client, held["scopes"], held["resource"], held["family"])
+            answer, refresh = issue(client, held["scopes"], held["resource"], held["user"], held["family"])
             return JSONResponse(answer | {"refresh_token": refresh})
         case "client_credentials":
-            return JSONResponse(issue(client, scopes or form.get("scope", "mcp").split(), form["resource"])[0])
+            return JSONResponse(issue(client, scopes or form.get("scope", "mcp").split(), form["resource"], "operator")[0])
     return refuse("unsupported_grant_type", "unknown grant")
 
 

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::Transport;
 use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::{Key, own_folder};
 use super::oauth::scopes;
 use super::raw::{RawAuth, RawCredential};
 use super::words::words;
+use super::{Config, Transport};
 use base::address::is_private;
 use redact::secret::Secret;
 
@@ -25,9 +25,25 @@ pub enum Auth {
     ClientCredentials(Box<OAuth>),
 }
 
+/// Whose login a call uses. A call of this machine's user uses the gateway's, and so does a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Login {
+    /// One for all.
+    #[default]
+    Gateway,
+    /// Each client its own.
+    Client,
+    /// Each person their own: the subject of an access token, or a client with a token of its own.
+    User,
+}
+
+words!(Login: "gateway" = Gateway, "client" = Client, "user" = User);
+
 /// Settings of a login beyond the server's metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuth {
+    /// Whose login a call uses.
+    pub login: Login,
     /// Scopes to request; empty leaves them to the server.
     pub scopes: Vec<String>,
     /// Client id, or the https address of a client metadata document. Without one, a client is registered.
@@ -44,6 +60,17 @@ pub struct OAuth {
     pub token_url: Option<String>,
     /// Folder of stored logins.
     pub store: Option<PathBuf>,
+}
+
+impl Auth {
+    /// Whose login a call uses.
+    #[must_use]
+    pub fn login(&self) -> Login {
+        match self {
+            Self::Login(oauth) => oauth.login,
+            Self::None | Self::ClientCredentials(_) => Login::Gateway,
+        }
+    }
 }
 
 /// Value of `type`.
@@ -103,6 +130,21 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
     }
 }
 
+/// Checks that each client is one person where a server wants the login of each: runs and results are of a client.
+pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
+    let many =
+        |(_, client): &(&String, &super::Client)| !client.claims().is_empty() && !client.claims().contains_key("sub");
+    let Some((client, _)) = config.clients.iter().find(many) else { return Ok(()) };
+    match config.servers.iter().find(|(_, server)| server.auth.login() == Login::User) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!("several people can be the client `{client}`, whose claims name no `sub`");
+            let key = key.key(name).key("auth").key("login");
+            Err(key.at_value(message).with_hint("name `sub` there, or let them in by a row of [[http.oauth.map]]"))
+        }
+    }
+}
+
 /// Folder of stored logins.
 fn logins(key: &Key<'_>) -> Option<PathBuf> {
     own_folder(key.env?, "XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"))
@@ -149,7 +191,14 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
         let error = key.key("token_url").at_value("is for `type = \"client_credentials\"`");
         return Err(error.with_hint("a person logs in where the server says"));
     }
+    let login = key.key("login").word(raw.login)?.unwrap_or_default();
+    if login != Login::Gateway && kind != Kind::OAuth {
+        let error = key.key("login").at_value("is for `type = \"oauth\"`");
+        return Err(error.with_hint("a program has one login, with its own secret"));
+    }
     let private_network = raw.private_network.unwrap_or(false);
     let store = logins(key);
-    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store }))
+    let oauth =
+        OAuth { login, scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store };
+    Ok((kind, oauth))
 }

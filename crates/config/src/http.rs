@@ -17,6 +17,7 @@ use super::oauth::{self, Claims, ResourceServer};
 use super::raw::{RawClient, RawHttp};
 use super::units::{DAY, MINUTE, SECOND};
 use super::{Budgets, Expose, Profile, profiles, spending};
+use base::address::is_private;
 use base::principal::LOCAL;
 use base::random;
 use redact::secret;
@@ -29,6 +30,8 @@ const SHORTEST: usize = 16;
 pub struct Http {
     /// Address, unless `--http` names one.
     pub listen: SocketAddr,
+    /// URL of the endpoint as browsers of other machines reach it, without `/mcp`: logins of people lead there.
+    pub public_url: Option<Url>,
     /// Names by which clients may call it, beside `localhost` and addresses; lower-case.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call it, as browsers send them.
@@ -66,6 +69,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7333)),
+            public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             tls: None,
@@ -281,8 +285,11 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
     };
     let max_client_sessions = key.key("max_client_sessions");
     let issuer = |raw| oauth::resource_server(&key.key("oauth"), raw, profiles);
+    let public_url = raw.public_url.map(|url| public_url(&key.key("public_url"), &url)).transpose()?;
+    let oauth = raw.oauth.map(issuer).transpose()?.map(Arc::new);
     Ok(Http {
         listen,
+        public_url: public_url.or_else(|| base_of(oauth.as_ref()?.resource.as_str())),
         allowed_hosts: each(&key.key("allowed_hosts"), raw.allowed_hosts, HOST_FORM, host)?,
         allowed_origins: each(&key.key("allowed_origins"), raw.allowed_origins, ORIGIN_FORM, origin)?,
         tls,
@@ -298,7 +305,21 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
             .unwrap_or(usual.max_connections),
         idle: key.key("idle").duration(raw.idle, 10 * SECOND..=7 * DAY)?.unwrap_or(usual.idle),
         drain: key.key("drain").duration(raw.drain, SECOND..=10 * MINUTE)?.unwrap_or(usual.drain),
-        oauth: raw.oauth.map(issuer).transpose()?.map(Arc::new),
+        oauth,
+    })
+}
+
+/// URL without `/mcp` at its end.
+fn base_of(endpoint: &str) -> Option<Url> {
+    let base = endpoint.trim_end_matches('/');
+    Url::parse(base.strip_suffix("/mcp").unwrap_or(base)).ok()
+}
+
+fn public_url(key: &Key<'_>, text: &str) -> Result<Url, ConfigError> {
+    let is_usable = |url: &Url| is_private(url) && oauth::is_bare(url);
+    base_of(&key.filled(text.to_owned())?).filter(is_usable).ok_or_else(|| {
+        let error = key.at_value("not an https URL without user name, query and fragment");
+        error.with_hint("write the URL of this endpoint as browsers reach it, such as \"https://forge.example.com\"")
     })
 }
 

@@ -64,7 +64,7 @@ mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
-pub use auth::{Auth, OAuth};
+pub use auth::{Auth, Login, OAuth};
 pub use base::memory::Memory;
 pub use confinement::Confinement;
 pub use console::ConsoleToken;
@@ -402,6 +402,7 @@ impl Config {
             path: Some(path.to_owned()),
         };
         state::check(&key("state"), &config)?;
+        auth::check(&key("servers"), &config)?;
         config.list_places();
         if secret::left_out() > left_out {
             return Err(too_much_to_redact(path));

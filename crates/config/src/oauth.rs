@@ -121,7 +121,7 @@ fn address(key: &Key<'_>, text: String) -> Result<(String, Url), ConfigError> {
     }
 }
 
-fn is_bare(url: &Url) -> bool {
+pub(super) fn is_bare(url: &Url) -> bool {
     url.has_host()
         && url.username().is_empty()
         && url.password().is_none()

@@ -174,6 +174,7 @@ tables! {
     RawAuth "a table" {
         #[serde(rename = "type")]
         kind: Option<Word<auth::Kind>>,
+        login: Option<Word<auth::Login>>,
         scopes: Option<Vec<String>>,
         client_id: Option<String>,
         client_secret: Option<RawCredential>,
@@ -281,6 +282,7 @@ tables! {
 
     RawHttp "a table" {
         listen: Option<String>,
+        public_url: Option<String>,
         allowed_hosts: Option<Vec<String>>,
         allowed_origins: Option<Vec<String>>,
         tls_cert: Option<String>,

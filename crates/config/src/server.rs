@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::auth::auth;
+use super::auth::{Login, auth};
 use super::bounds::{Bounds as _, bounds};
 use super::confinement::confinement;
 use super::error::ConfigError;
@@ -222,6 +222,11 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
     let (login, sandbox) = (raw.auth.take(), raw.sandbox.take());
     let (reconnect, allow_unmatched) = (raw.reconnect.unwrap_or(true), raw.allow_unmatched.unwrap_or_default());
     let transport = transport(key, raw)?;
+    let auth = auth(&key.key("auth"), login, &transport)?;
+    if auth.login() != Login::Gateway && share == Some(Share::All) {
+        let error = key.key("share").at_value("would put several people on one connection");
+        return Err(error.with_hint("leave it out, or let them share a login: `auth.login = \"gateway\"`"));
+    }
     Ok(Server {
         description: Some(description).filter(|text| !text.trim().is_empty()),
         enabled,
@@ -245,7 +250,7 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         overrides,
         allow_unmatched,
         sandbox: confinement(&key.key("sandbox"), sandbox, &transport)?,
-        auth: auth(&key.key("auth"), login, &transport)?,
+        auth,
         transport,
     })
 }

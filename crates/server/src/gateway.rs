@@ -43,6 +43,7 @@ use state::State;
 use state::audit;
 use state::journal::Journals;
 use state::spending::Spending;
+use upstream::auth::Pages;
 
 pub use fleet::{Pins, Reloaded};
 
@@ -612,6 +613,12 @@ impl Gateway {
     #[must_use]
     pub fn instances(&self) -> BTreeMap<String, usize> {
         self.fleet.instances().count()
+    }
+
+    /// Pages at which persons log in to servers.
+    #[must_use]
+    pub fn login_pages(&self) -> &Arc<Pages> {
+        self.fleet.instances().pages()
     }
 
     /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.

@@ -144,6 +144,10 @@ impl State for Embedded {
         on_disk(file, "", |file, _| logins::read(file)).await
     }
 
+    async fn logins(&self, folder: &Path) -> Result<Vec<String>> {
+        on_disk(folder, "", |folder, _| logins::files(folder)).await
+    }
+
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
         files::Version::of(file).map(Version::File).map(LoginVersion)
     }

@@ -117,6 +117,12 @@ pub trait State: Collections {
     /// `INTERNAL` when it cannot be read, or others can.
     async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>>;
 
+    /// Names of the files of a folder of logins.
+    ///
+    /// # Errors
+    /// `INTERNAL` when they cannot be read.
+    async fn logins(&self, folder: &Path) -> Result<Vec<String>>;
+
     /// Version of a login, if known without waiting; `None` without one.
     fn login_version(&self, file: &Path) -> Option<LoginVersion>;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::folders;
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::limits;
@@ -32,6 +33,15 @@ pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(file, "is not used", error)),
     }
+}
+
+/// Names of the files with logins.
+pub(super) fn files(folder: &Path) -> Result<Vec<String>> {
+    let entries = folders::entries(folder).map_err(|error| failed(folder, "cannot be read", error))?;
+    let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Replaces a login, or removes it.

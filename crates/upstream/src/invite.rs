@@ -1,10 +1,12 @@
 //! Asks the client to log in when a server requires it, then repeats the call.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
-use crate::auth::{Invitation, Invitations};
+use super::{Answer, Ask, Caller, Operation, Progress, Question, Speaker, Upstream};
+use crate::auth::{Invitation, Invitations, login_command};
 use base::error::{Effect, Error, ErrorCode, Result};
 
 /// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
@@ -21,7 +23,7 @@ impl<U> Invite<U> {
 
     /// The login that `refused` asks for. Its address is on this machine and valid as long as the gateway lives, so
     /// only calls of a client that stays get one.
-    async fn invitation(&self, refused: &Error) -> Option<std::sync::Arc<Invitation>> {
+    async fn invitation(&self, refused: &Error) -> Option<Arc<Invitation>> {
         let wanted = refused.data.as_ref().and_then(|data| data.get("scope")).and_then(Value::as_str);
         let scopes: Vec<String> = wanted.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         match self.logins.invite(&scopes).await {
@@ -73,6 +75,12 @@ impl<U: Upstream> Upstream for Invite<U> {
             let is_undone = error.effect == Effect::Nothing;
             is_undone && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
         };
+        // A login that is offered to one client must not become another's, nor that of the gateway.
+        let is_own = |caller: &Arc<dyn Caller>| self.logins.are_of(&caller.principal().client);
+        if !progress.caller().is_none_or(is_own) {
+            let answer = self.inner.call(operation, progress).await;
+            return answer.map_err(|error| if wants_login(&error) { of_operator(error) } else { error });
+        }
         let before = self.logins.version();
         let mut answer = self.inner.call(operation, progress).await;
         // Another call may have led to a login meanwhile.
@@ -80,24 +88,41 @@ impl<U: Upstream> Upstream for Invite<U> {
         if answer.as_ref().is_err_and(wants_login) && now.is_some() && now != before {
             answer = self.inner.call(operation, progress).await;
         }
-        let refused = match answer {
+        let mut refused = match answer {
             Err(error) if wants_login(&error) => error,
             answer => return answer,
         };
+        if let Some(client) = self.logins.client() {
+            let command = format!("{} --client {client}", login_command(self.logins.server()));
+            refused.hint = Some(format!("the gateway's operator can log in for you: `{command}`"));
+            refused.data.get_or_insert_default()["login"] = json!(command);
+        }
         let Some(invitation) = self.invitation(&refused).await else { return Err(refused) };
         match self.logged_in(&invitation, progress).await {
             // The server refused the call before it acted, so a second call repeats nothing.
             Ok(()) => self.inner.call(operation, progress).await,
-            Err(why) => Err(told(refused, &invitation, &why)),
+            Err(why) => Err(told(refused, &invitation, &why, self.logins.have_pages())),
         }
     }
 }
 
+/// The error of a server whose lists need a login, to a client that cannot give it.
+fn of_operator(error: Error) -> Error {
+    let hint =
+        "its lists come by the gateway's own login, which its operator makes; your login is asked for when you call";
+    error.hint(hint)
+}
+
 /// Adds the address to the error, for a client that cannot be asked.
-fn told(refused: Error, invitation: &Invitation, why: &Error) -> Error {
+fn told(refused: Error, invitation: &Invitation, why: &Error, is_page: bool) -> Error {
     let Error { message, data, effect, .. } = refused;
     let login = data.as_ref().and_then(|data| data.get("login")).and_then(Value::as_str).unwrap_or_default();
-    let hint = format!("ask the user to open `url` in a browser on this machine, or to run `{login}`; then call again");
+    let hint = match is_page {
+        true => "ask the user to open `url` in a browser and to log in there; then call again".to_owned(),
+        false => {
+            format!("ask the user to open `url` in a browser on this machine, or to run `{login}`; then call again")
+        }
+    };
     let mut data = data.map_or_else(|| json!({}), |data| *data);
     data["url"] = json!(invitation.url());
     Error::new(ErrorCode::AuthRequired, format!("{message} ({})", why.message))

@@ -16,7 +16,7 @@ use base::principal::Principal;
 use base::task::Task;
 use config::Scope;
 use state::State;
-use upstream::auth::Account;
+use upstream::auth::{Account, Pages};
 use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotate, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
@@ -28,6 +28,7 @@ const LINGER: Duration = Duration::from_secs(60);
 pub struct Instances {
     held: Mutex<Held>,
     state: Arc<dyn State>,
+    pages: Arc<Pages>,
 }
 
 #[derive(Default)]
@@ -109,7 +110,13 @@ impl Instances {
     /// No instances yet. `state` has the logins.
     #[must_use]
     pub fn new(state: Arc<dyn State>) -> Arc<Self> {
-        Arc::new(Self { held: Mutex::default(), state })
+        Arc::new(Self { held: Mutex::default(), state, pages: Arc::default() })
+    }
+
+    /// Login pages of its clients.
+    #[must_use]
+    pub fn pages(&self) -> &Arc<Pages> {
+        &self.pages
     }
 
     /// Ends the instances of servers other than those with these numbers.
@@ -241,11 +248,10 @@ impl Instances {
     fn start(self: &Arc<Self>, started: Started<'_>) -> Instance {
         let Started { number, name, of, blueprint, scope, own, principal } = started;
         let server = own.as_ref().map_or(&blueprint.server, |own| &own.server);
-        let account = match &own {
-            // Its address, and with it the login, may be another.
-            Some(own) => Account::of(name, &own.server, &self.state),
-            None => blueprint.account.clone(),
-        };
+        // With values of its own its address, and with it the login, may be another.
+        let common = blueprint.account.clone().filter(|common| own.is_none() && common.is_of(&principal.client));
+        let account =
+            common.or_else(|| Account::for_client(name, server, &self.state, &principal.client, Some(&self.pages)));
         let server = config::Server { idle_stop: server.idle_stop.or(Some(IDLE)), ..server.clone() };
         let Connection { upstream, events, rotation, .. } = upstream::build(name, &server, account, blueprint.refresh);
         let watch = Task::spawn(watch(events, Arc::downgrade(&upstream), Arc::downgrade(self), number));

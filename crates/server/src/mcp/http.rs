@@ -4,6 +4,7 @@ mod checked;
 mod console;
 mod edge;
 mod events;
+mod logins;
 mod moved;
 mod oauth;
 mod own_sessions;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use url::Url;
 
 use crate::console::Console;
 use crate::gateway::Gateway;
@@ -108,6 +110,9 @@ fn acceptor(files: &Tls) -> Result<TlsAcceptor> {
 /// Serves MCP at `listener` until `ends` is done. Then it accepts nothing more, and requests in flight have
 /// `http.drain` to end.
 pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: impl Future<Output = ()>) {
+    // Browsers of this machine alone reach a loopback address.
+    let here = Url::parse(listener.url().trim_end_matches("/mcp")).ok().filter(|_| listener.address.ip().is_loopback());
+    gateway.login_pages().set_base(gateway.config().http.public_url.clone().or(here));
     let HttpListener { listener, tls, .. } = listener;
     // Before the first request, which may have one of these tokens.
     reload::take_back(&gateway).await;

@@ -389,6 +389,12 @@ impl State for Shared {
         }
     }
 
+    async fn logins(&self, _: &Path) -> Result<Vec<String>> {
+        let mut keys = redis::cmd("HKEYS");
+        keys.arg(self.keys.of("logins", ""));
+        self.link.command(keys).await
+    }
+
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
         self.seen.logins.lock().get(&file_name(file)).copied().map(Version::Stored).map(LoginVersion)
     }

@@ -101,6 +101,7 @@ impl DeviceLogin {
             .map_err(|failed| AuthError::AuthorizationFailed(said(&failed)))?;
         let record = Record {
             server: account.server.clone(),
+            client: account.client.clone(),
             url: account.url.to_string(),
             client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: NO_REDIRECT.to_owned(),

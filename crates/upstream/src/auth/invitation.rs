@@ -1,4 +1,5 @@
-//! A login offered while the gateway runs: an address for a browser, and a listener for the redirect.
+//! A login offered while the gateway runs: an address for a browser, and a listener for the redirect, or a page of the
+//! endpoint for both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Account, Grant, Listener, Login};
+use super::pages::Offered;
+use super::{Account, Grant, Listener, Login, Pages};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
 use base::task::Task;
@@ -48,6 +50,30 @@ impl Invitations {
         self.account.server()
     }
 
+    /// True if it is a login for calls of this client.
+    #[must_use]
+    pub fn are_of(&self, client: &str) -> bool {
+        self.account.is_of(client)
+    }
+
+    /// Client whose login it is; `None` for that of the gateway.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.account.client()
+    }
+
+    /// True if the browser may be on another machine.
+    #[must_use]
+    pub fn have_pages(&self) -> bool {
+        self.page().is_some()
+    }
+
+    /// Pages, and their redirect URI.
+    fn page(&self) -> Option<(&Arc<Pages>, &Arc<str>, String)> {
+        let (pages, client) = (self.account.pages.as_ref()?, self.account.client.as_ref()?);
+        Some((pages, client, pages.redirect_uri()?))
+    }
+
     /// Version of the stored login.
     #[must_use]
     pub fn version(&self) -> Option<LoginVersion> {
@@ -68,14 +94,28 @@ impl Invitations {
         }
         // The last listener may be on the only port that the provider knows.
         current.take();
-        let listener = Listener::bind(self.account.redirect_port()).await?;
-        let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
-        let (tell, outcome) = watch::channel(None);
-        let (id, url, scopes) = (random::id(), login.url().to_owned(), scopes.to_vec());
         let server = self.account.server().to_owned();
+        let (login, url, mut browser) = match self.page() {
+            Some((pages, client, redirect_uri)) => {
+                let login = Login::begin(&self.account, &redirect_uri, scopes).await?;
+                let (url, offered) = pages.offer(&server, client, &login).ok_or_else(|| expired(&server))?;
+                (login, url, Browser::Elsewhere(offered))
+            }
+            None => {
+                let listener = Listener::bind(self.account.redirect_port()).await?;
+                let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
+                let url = login.url().to_owned();
+                (login, url, Browser::Here(listener))
+            }
+        };
+        let (tell, outcome) = watch::channel(None);
+        let (id, scopes) = (random::id(), scopes.to_vec());
         let waiting = Task::spawn(async move {
             let completed = async {
-                let address = listener.address(login.is_mine()).await;
+                let address = match &mut browser {
+                    Browser::Here(listener) => listener.address(login.is_mine()).await,
+                    Browser::Elsewhere(offered) => offered.address().await,
+                };
                 login.finish(&address).await.map(drop)
             };
             let outcome = tokio::time::timeout(PATIENCE, completed).await.unwrap_or_else(|_| Err(expired(&server)));
@@ -93,6 +133,14 @@ impl Invitations {
         *current = Some(Arc::clone(&invitation));
         Ok(invitation)
     }
+}
+
+/// Where the redirect arrives.
+enum Browser {
+    /// At a listener of this machine.
+    Here(Listener),
+    /// At the endpoint.
+    Elsewhere(Offered),
 }
 
 impl Invitation {

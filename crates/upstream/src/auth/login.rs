@@ -60,6 +60,7 @@ impl Login {
         let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
         let record = Record {
             server: account.server.clone(),
+            client: account.client.clone(),
             url: account.url.to_string(),
             client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: redirect_uri.to_owned(),

@@ -11,10 +11,12 @@ mod discovery;
 mod explain;
 mod invitation;
 mod login;
+mod pages;
 mod record;
 mod redirect;
 mod store;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use base::error::{Error, ErrorCode, Result};
+use base::principal::LOCAL;
 use base::time::now_secs;
 use config::secrets;
 use config::{Auth, Credential, OAuth, Transport};
@@ -36,6 +39,7 @@ use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use invitation::{Invitation, Invitations};
 pub use login::Login;
+pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
 use store::{Keep, Store};
@@ -43,9 +47,13 @@ use store::{Keep, Store};
 /// Delay before the retry when the server refused a fresh token: it does not want such tokens.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
 
-/// The login of one server in this process.
+/// The login of one server in this process: that of the gateway, or a client's own.
 pub struct Account {
     server: String,
+    /// Client whose login it is; none for that of the gateway.
+    client: Option<Arc<str>>,
+    /// Pages for its browser; without, the browser is on this machine.
+    pages: Option<Arc<Pages>>,
     url: Url,
     grant: Grant,
     oauth: OAuth,
@@ -84,6 +92,30 @@ impl Account {
     /// tokens must not travel.
     #[must_use]
     pub fn of(name: &str, server: &config::Server, state: &Arc<dyn State>) -> Option<Arc<Self>> {
+        Self::new(name, server, state, None, None)
+    }
+
+    /// The login with which a server serves a client: its own where the configuration says so, else that of the gateway,
+    /// which is also that of this machine's user. A browser elsewhere is led through `pages`.
+    #[must_use]
+    pub fn for_client(
+        name: &str,
+        server: &config::Server,
+        state: &Arc<dyn State>,
+        client: &Arc<str>,
+        pages: Option<&Arc<Pages>>,
+    ) -> Option<Arc<Self>> {
+        let is_own = server.auth.login() != config::Login::Gateway && &**client != LOCAL;
+        Self::new(name, server, state, is_own.then_some(client), pages.filter(|_| is_own))
+    }
+
+    fn new(
+        name: &str,
+        server: &config::Server,
+        state: &Arc<dyn State>,
+        client: Option<&Arc<str>>,
+        pages: Option<&Arc<Pages>>,
+    ) -> Option<Arc<Self>> {
         let (grant, oauth) = match &server.auth {
             Auth::None => return None,
             Auth::Login(oauth) => (Grant::Person, oauth),
@@ -93,9 +125,12 @@ impl Account {
             Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
         };
-        let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(Arc::clone(state), folder, name, &url)));
+        let store = |folder: &PathBuf| Arc::new(Store::new(Arc::clone(state), folder, (name, &url), client));
+        let store = oauth.store.as_ref().map(store);
         Some(Arc::new(Self {
             server: name.to_owned(),
+            client: client.cloned(),
+            pages: pages.cloned(),
             url,
             grant,
             oauth: OAuth::clone(oauth),
@@ -109,6 +144,32 @@ impl Account {
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// True if calls of this client may use it: none uses a login of another, or of the gateway where each has its own.
+    #[must_use]
+    pub fn is_of(&self, client: &str) -> bool {
+        match &self.client {
+            Some(own) => **own == *client,
+            None => self.oauth.login == config::Login::Gateway || client == LOCAL,
+        }
+    }
+
+    /// Client whose login it is; `None` for that of the gateway.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    /// Clients with a login of their own at this server.
+    ///
+    /// # Errors
+    /// The logins cannot be read.
+    pub async fn clients(&self, state: &Arc<dyn State>) -> Result<Vec<Arc<str>>> {
+        match &self.oauth.store {
+            Some(folder) => store::clients(state, folder, &self.server, &self.url).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Grant.

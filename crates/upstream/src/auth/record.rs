@@ -1,6 +1,7 @@
 //! Stored login: tokens, and the data for renewal and revocation.
 
 use base::time::now_secs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oauth2::TokenResponse as _;
@@ -15,6 +16,9 @@ const MARGIN: Duration = Duration::from_secs(30);
 pub struct Record {
     /// Server name, for people who read the file.
     pub(super) server: String,
+    /// Client whose login it is; none for that of the gateway.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) client: Option<Arc<str>>,
     /// The server's URL, for which alone the tokens are.
     pub(super) url: String,
     /// Secret from dynamic registration.

@@ -12,6 +12,7 @@ use url::Url;
 
 use super::record::Record;
 use base::error::Error;
+use base::random;
 use state::{LoginLock, LoginVersion, State};
 
 /// Interval of checks for a changed login.
@@ -22,17 +23,24 @@ pub(super) struct Store {
     state: Arc<dyn State>,
     file: PathBuf,
     url: String,
+    /// Client whose login it is; none for that of the gateway.
+    client: Option<Arc<str>>,
     /// Last read login, with its version.
     seen: Mutex<Option<(LoginVersion, Record)>>,
 }
 
 impl Store {
-    /// Store for the server of this name at this URL: a login does not survive a change of the URL.
-    pub(super) fn new(state: Arc<dyn State>, folder: &Path, server: &str, url: &Url) -> Self {
-        let digest = Sha256::digest(url.as_str().as_bytes());
-        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        let file = folder.join(format!("{server}-{digest}.json"));
-        Self { state, file, url: url.to_string(), seen: Mutex::default() }
+    /// Store for the server of this name at this URL: a login does not survive a change of the URL. Of a client, if one
+    /// is given: its name is in the file, since names that differ in case can be one on disk.
+    pub(super) fn new(
+        state: Arc<dyn State>,
+        folder: &Path,
+        (server, url): (&str, &Url),
+        client: Option<&Arc<str>>,
+    ) -> Self {
+        let whose = client.map_or_else(String::new, |client| format!("-{}", digest(client, OF_CLIENT)));
+        let file = folder.join(format!("{}{whose}.json", stem(server, url)));
+        Self { state, file, url: url.to_string(), client: client.cloned(), seen: Mutex::default() }
     }
 
     /// Loads the login. Reads it only if it changed.
@@ -51,7 +59,7 @@ impl Store {
             let file = self.file.display();
             AuthError::CredentialStoreError(format!("{file}: it does not hold a login; log in again"))
         })?;
-        if record.url != self.url {
+        if record.url != self.url || record.client.as_deref() != self.client.as_deref() {
             return Ok(None);
         }
         record.list_secrets();
@@ -89,6 +97,38 @@ impl Store {
             tokio::time::sleep(WATCH_PAUSE).await;
         }
     }
+}
+
+/// Bytes of the digest of a client's name in a file's.
+const OF_CLIENT: usize = 16;
+
+/// Beginning of the names of files with the logins of a server.
+fn stem(server: &str, url: &Url) -> String {
+    format!("{server}-{}", digest(url.as_str(), 6))
+}
+
+fn digest(text: &str, bytes: usize) -> String {
+    random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default())
+}
+
+/// Clients with a login of their own at a server.
+///
+/// # Errors
+/// The folder, or one of the files, cannot be read.
+pub(super) async fn clients(
+    state: &Arc<dyn State>,
+    folder: &Path,
+    server: &str,
+    url: &Url,
+) -> Result<Vec<Arc<str>>, Error> {
+    let stem = format!("{}-", stem(server, url));
+    let mut clients = Vec::new();
+    for file in state.logins(folder).await?.into_iter().filter(|file| file.starts_with(&stem)) {
+        let text = state.login(&folder.join(&file)).await?.unwrap_or_default();
+        let record = serde_json::from_slice::<Record>(&text).ok();
+        clients.extend(record.filter(|record| record.url == url.as_str()).and_then(|record| record.client));
+    }
+    Ok(clients)
 }
 
 fn failed(error: Error) -> AuthError {

@@ -19,6 +19,7 @@ use super::super::admission::{Admission, Held};
 use super::super::caller::Until;
 use super::super::message::{self, Read, request_id};
 use super::console;
+use super::logins;
 use super::moved::{Keeping, Mark, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
@@ -77,9 +78,10 @@ impl Answers for Edge {
 
     async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Reply {
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let is_console = Console::has(request.uri().path());
+        // No other page may read what is for a person.
+        let is_page = Console::has(request.uri().path()) || request.uri().path().starts_with(logins::PATH);
         let answered = self.routed(&self.gateway.config(), request, from).await.unwrap_or_else(|refused| *refused);
-        match origin.filter(|_| !is_console) {
+        match origin.filter(|_| !is_page) {
             Some(origin) => reply::readable_by(answered, origin),
             None => answered,
         }
@@ -106,6 +108,10 @@ impl Edge {
             _ if !config.console.is_empty() && Console::has(path) => {
                 who::encrypted(config, from)?;
                 return Ok(console::answered(&self.console, request, from).await);
+            }
+            _ if path.starts_with(logins::PATH) => {
+                who::encrypted(config, from)?;
+                return Ok(logins::answered(self.gateway.login_pages(), &request));
             }
             _ if path.starts_with(oauth::WELL_KNOWN) => return Ok(document(config, request.method(), path)),
             _ => return Ok(reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n")),

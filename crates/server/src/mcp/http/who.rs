@@ -185,8 +185,14 @@ pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&
     // A page of this very address: its name was checked.
     let own = format!("{}://{host}", if is_tls { "https" } else { "http" });
     let is_same = |origin: &str| origin.eq_ignore_ascii_case(&own);
-    let is_allowed =
-        |origin: &str| is_same(origin) || config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin);
+    // A proxy in front encrypts, and the page is of the address by which it was reached.
+    let public = config.http.public_url.as_ref().filter(|url| url.host_str() == Some(&*name));
+    let is_public = |origin: &str| public.is_some_and(|url| url.origin().ascii_serialization() == origin);
+    let is_allowed = |origin: &str| {
+        is_same(origin)
+            || is_public(origin)
+            || config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin)
+    };
     match origins.find(|origin| !is_allowed(origin)) {
         Some(origin) => forbidden("the origin", "allowed_origins", &origin),
         None => None,

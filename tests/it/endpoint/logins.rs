@@ -1,0 +1,386 @@
+//! Logins of each person at a gateway that several share: two people, one server, each sees what is their own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Response, StatusCode};
+use rmcp::service::{RoleClient, RunningService};
+use serde_json::{Value, json};
+
+use super::issuer::{Issuer, Key};
+use super::{Served, answer, call};
+use crate::auth::{Provider, log_in};
+use crate::client::{Era, Fence};
+
+const MAP: &str = "map = [{ claim = \"groups\", value = \"platform\" }]";
+const ISSUES: &str = "return (await web.issues()).result";
+
+/// A gateway whose server `web` wants the login of each person, and the servers behind it.
+struct Team {
+    served: Served,
+    provider: Provider,
+    issuer: Issuer,
+    key: Key,
+}
+
+impl Team {
+    /// The operator is logged in, so that there are lists.
+    async fn start() -> Option<Self> {
+        let provider = Provider::start(&json!({}))?;
+        let key = Key::ec();
+        let issuer = Issuer::start(json!({"keys": [key.jwk("ec")]}));
+        let config = format!(
+            "{}[http]\npublic_url = \"http://127.0.0.1:{{port}}\"\n{}",
+            provider.config("login = \"user\""),
+            issuer.config(MAP)
+        );
+        let fence = Fence::new();
+        fence.write("forge.toml", &config.replace("{port}", "1"));
+        log_in(&fence, &[]).success();
+        let served = Served::start(fence, &config).await;
+        Some(Self { served, provider, issuer, key })
+    }
+
+    fn token(&self, subject: &str) -> String {
+        let claims = self.issuer.claims(json!({"sub": subject}));
+        self.key.signed(&json!({"alg": "ES256", "kid": "ec", "typ": "at+jwt"}), &claims)
+    }
+
+    async fn client(&self, subject: &str) -> RunningService<RoleClient, ()> {
+        self.served.client(Era::Legacy, Some(&self.token(subject))).await
+    }
+
+    /// Has a person confirm a login and log in.
+    async fn logs_in(&self, user: &str, page: &str) {
+        self.provider.control(&json!({"user": user}));
+        let (mut browser, asked) = Browser::open(page).await;
+        assert!(asked.contains(user) && asked.contains("web"), "{asked}");
+        let back = browser.confirm(page).await;
+        let done = browser.get(&back).await;
+        assert_eq!(done.status(), StatusCode::OK, "{}", done.text().await.expect("a text"));
+    }
+
+    /// Clients whose calls reached the server, in their order.
+    fn seen(&self) -> Vec<Value> {
+        self.provider.log("issues")
+    }
+
+    fn logins(&self) -> Vec<PathBuf> {
+        let folder = self.served.fence.work().join("../home/.local/share/forgefs/auth");
+        let files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
+    }
+}
+
+/// A browser that follows no redirect by itself.
+struct Browser {
+    client: Client,
+    cookie: Option<String>,
+}
+
+impl Browser {
+    fn new() -> Self {
+        let client = Client::builder().redirect(Policy::none()).no_proxy().build().expect("a client");
+        Self { client, cookie: None }
+    }
+
+    /// Opens a page; returns its text too.
+    async fn open(page: &str) -> (Self, String) {
+        let mut browser = Self::new();
+        let answer = browser.get(page).await;
+        let set = answer.headers().get("set-cookie").map(|set| set.to_str().expect("a text").to_owned());
+        browser.cookie = set.and_then(|set| set.split_once(';').map(|(cookie, _)| cookie.to_owned()));
+        (browser, answer.text().await.expect("a text"))
+    }
+
+    async fn sent(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Response {
+        let request = self
+            .cookie
+            .iter()
+            .fold(self.client.request(method, url), |request, cookie| request.header("cookie", cookie));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.send().await.expect("an answer")
+    }
+
+    async fn get(&self, url: &str) -> Response {
+        self.sent(Method::GET, url, &[]).await
+    }
+
+    /// Confirms a login and logs in; returns where the authorization server sends the browser.
+    async fn confirm(&mut self, page: &str) -> String {
+        let origin = page.split("/login").next().expect("an origin");
+        let answer = self.sent(Method::POST, page, &[("origin", origin)]).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{}", answer.text().await.expect("a text"));
+        let onwards = answer.headers()["location"].to_str().expect("a text").to_owned();
+        let back = Self::new().get(&onwards).await;
+        back.headers()["location"].to_str().expect("a text").to_owned()
+    }
+}
+
+/// Value of a script, or its error.
+async fn run(client: &RunningService<RoleClient, ()>, code: &str) -> Result<Value, String> {
+    let code = format!("try {{ {code} }} catch (e) {{ return {{code: e.code, message: e.message, data: e.data}} }}");
+    let value = super::run(client, &code).await;
+    if value.get("code").is_some() { Err(value.to_string()) } else { Ok(value) }
+}
+
+/// The page that a refused call names.
+fn page(refused: &str) -> String {
+    let refused: Value = serde_json::from_str(refused).expect("JSON");
+    assert_eq!(refused["code"], "AUTH_REQUIRED", "{refused}");
+    refused["data"]["url"].as_str().unwrap_or_else(|| panic!("no page: {refused}")).to_owned()
+}
+
+async fn until(client: &RunningService<RoleClient, ()>, wanted: Value) {
+    let started = Instant::now();
+    loop {
+        let found = run(client, ISSUES).await;
+        if found.as_ref() == Ok(&wanted) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "{found:?}, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_share_a_gateway_and_each_sees_their_own_issues() {
+    let Some(team) = Team::start().await else { return };
+    let (ann, bob) = (team.client("ann").await, team.client("bob").await);
+    assert!(answer(&ann, "ls", json!({})).await.contains("web/"), "the operator's login lists it");
+    let of_ann = page(&run(&ann, ISSUES).await.expect_err("ann has no login"));
+    assert_eq!(team.seen(), Vec::<Value>::new(), "the operator's login serves nobody else");
+    team.logs_in("ann", &of_ann).await;
+    until(&ann, json!(["#7 of ann"])).await;
+    let of_bob = page(&run(&bob, ISSUES).await.expect_err("bob has no login"));
+    team.logs_in("bob", &of_bob).await;
+    until(&bob, json!(["#8 of bob"])).await;
+    until(&ann, json!(["#7 of ann"])).await;
+    assert!(!team.seen().contains(&json!("operator")), "{:?}", team.seen());
+
+    let fence = &team.served.fence;
+    let status = fence.run(["auth", "status", "web"]).success().stdout;
+    let named = |subject: &str| {
+        let line = status.lines().find(|line| line.contains(subject)).unwrap_or_else(|| panic!("{status}"));
+        line.strip_prefix("web as ").and_then(|rest| rest.split_once(':')).expect("a client").0.to_owned()
+    };
+    let (ann_is, bob_is) = (named(".ann"), named(".bob"));
+    assert_eq!(status.lines().count(), 3, "{status}");
+    let json: Value = serde_json::from_str(&fence.run(["auth", "status", "--json"]).success().stdout).expect("JSON");
+    assert_eq!(json["servers"][0]["clients"].as_array().map(Vec::len), Some(2), "{json}");
+    let gone = fence.run(["auth", "logout", "--client", &bob_is]).success();
+    assert!(gone.stderr.contains(&format!("logged out of web as {bob_is}; the login is revoked")), "{}", gone.stderr);
+    let started = Instant::now();
+    while run(&bob, ISSUES).await.is_ok() {
+        assert!(started.elapsed() < Duration::from_secs(30), "bob goes on");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    until(&ann, json!(["#7 of ann"])).await;
+    let records = fence.run(["audit", "list", "--json"]).success().stdout;
+    assert!(records.contains(&ann_is) && records.contains(&bob_is), "the log names who called: {records}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_page_serves_one_browser_once() {
+    let Some(team) = Team::start().await else { return };
+    let ann = team.client("ann").await;
+    let page = page(&run(&ann, ISSUES).await.expect_err("no login"));
+    let origin = page.split("/login").next().expect("an origin").to_owned();
+    let (mut own, asked) = Browser::open(&page).await;
+    assert!(asked.contains("ann") && asked.contains("A link that somebody sent you"), "{asked}");
+    let (other, _) = Browser::open(&page).await;
+    let bare = Browser::new();
+    team.provider.control(&json!({"user": "ann"}));
+    let at = |path: &str| format!("{origin}/login/{path}");
+    // Before anyone has confirmed.
+    let early = at("callback?code=x&state=y");
+    for (what, browser, method, url, from, status) in [
+        ("no cookie", &bare, Method::POST, &page, Some(origin.as_str()), 403),
+        ("no origin", &other, Method::POST, &page, None, 403),
+        ("another origin", &other, Method::POST, &page, Some("https://evil.example"), 403),
+        ("no origin at all", &other, Method::POST, &page, Some("null"), 403),
+        ("a guessed page", &other, Method::GET, &at("0123456789abcdef0123456789abcdef"), None, 404),
+        (
+            "a guessed page, confirmed",
+            &other,
+            Method::POST,
+            &at("0123456789abcdef0123456789abcdef"),
+            Some(&origin),
+            404,
+        ),
+        ("no page", &other, Method::GET, &at(""), None, 404),
+        ("a path", &other, Method::GET, &at("../mcp"), None, 401),
+        ("another method", &other, Method::PUT, &page, Some(&origin), 405),
+        ("a redirect of no login", &other, Method::GET, &early, None, 404),
+    ] {
+        let headers: Vec<_> = from.iter().map(|from| ("origin", *from)).collect();
+        let found = browser.sent(method, url, &headers).await.status();
+        assert_eq!(found.as_u16(), status, "{what}");
+    }
+    let back = own.confirm(&page).await;
+    let taken = other.sent(Method::POST, &page, &[("origin", &origin)]).await.status();
+    assert_eq!(taken, StatusCode::FORBIDDEN, "another browser confirms");
+    let forged = back.replace("state=", "state=not-");
+    for (what, browser, url, status) in [
+        ("a redirect without the cookie", &bare, &back, 403),
+        ("a redirect in another browser", &other, &back, 403),
+        ("a redirect with another state", &own, &forged, 404),
+        ("the redirect", &own, &back, 200),
+        ("the redirect again", &own, &back, 404),
+    ] {
+        assert_eq!(browser.get(url).await.status().as_u16(), status, "{what}");
+    }
+    until(&ann, json!(["#7 of ann"])).await;
+    assert_eq!(own.get(&page).await.status(), StatusCode::NOT_FOUND, "a page that is over");
+    // What a page says of itself.
+    let page = super::logins::page(&{
+        for file in team.logins().into_iter().filter(|file| fs::read_to_string(file).expect("text").contains(".ann")) {
+            fs::remove_file(file).expect("removed");
+        }
+        run(&ann, ISSUES).await.expect_err("the login is gone, and the operator's is not used")
+    });
+    let answer = Browser::new().get(&page).await;
+    for (name, wanted) in
+        [("cache-control", "no-store"), ("x-frame-options", "DENY"), ("referrer-policy", "same-origin")]
+    {
+        assert_eq!(answer.headers()[name], wanted, "{name}");
+    }
+    let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_one_person_serves_another() {
+    let Some(team) = Team::start().await else { return };
+    let (ann, bob) = (team.client("ann").await, team.client("bob").await);
+    team.logs_in("ann", &page(&run(&ann, ISSUES).await.expect_err("no login"))).await;
+    until(&ann, json!(["#7 of ann"])).await;
+    let refused = |found: Result<Value, String>, what: &str| {
+        let error = found.expect_err(what);
+        assert!(!error.contains("of ann"), "{what}: {error}");
+    };
+    // Runs, results, the stash.
+    let script =
+        "forge.stash.set('mine', 1); const got = (await web.issues()).result; return {got, fill: 'x'.repeat(90000)}";
+    let told = answer(&ann, "execute", json!({"language": "javascript", "code": script})).await;
+    let found = |pattern: &str| {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        pattern.find_iter(&told).next().map(|found| found.as_str().to_owned())
+    };
+    let listed = answer(&ann, "ls", json!({"path": "/runs"})).await;
+    let run_id = listed.split_whitespace().next().expect("a run").trim_matches('/').to_owned();
+    let result = found("/results/[0-9A-Za-z-]+").unwrap_or_else(|| panic!("no file: {told}"));
+    for path in [format!("/runs/{run_id}"), result.clone(), format!("/runs/{run_id}/script")] {
+        let Value::Object(arguments) = json!({"path": path}) else { unreachable!() };
+        let asked = rmcp::model::CallToolRequestParams::new("cat").with_arguments(arguments);
+        let told = format!("{:?}", bob.call_tool(asked).await);
+        assert!(!told.contains("of ann") && told.contains("is_error: Some(true)"), "bob reads {path}: {told}");
+    }
+    for path in ["/runs", "/results"] {
+        let told = answer(&bob, "ls", json!({"path": path})).await;
+        assert!(!told.contains(&run_id), "bob sees {path}: {told}");
+    }
+    let Value::Object(arguments) = json!({"language": "javascript", "code": script, "resume": run_id}) else {
+        unreachable!()
+    };
+    let asked = rmcp::model::CallToolRequestParams::new("execute").with_arguments(arguments);
+    let told = format!("{:?}", bob.call_tool(asked).await);
+    assert!(!told.contains("of ann") && told.contains("is_error: Some(true)"), "bob resumes: {told}");
+    assert_eq!(super::run(&bob, "return forge.stash.get('mine') ?? null").await, Value::Null, "the stash");
+    // Sessions.
+    let session = team.served.session(Some(&team.token("ann"))).await;
+    for (method, body) in [
+        (Method::POST, Some(call(5, "execute", json!({"language": "javascript", "code": ISSUES})))),
+        (Method::GET, None),
+        (Method::DELETE, None),
+    ] {
+        let request = team.served.raw(method.clone(), "/mcp").header("mcp-session-id", &session);
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = request.header("content-type", "application/json").bearer_auth(team.token("bob"));
+        let request = body.iter().fold(request, |request, body| request.body(body.to_string()));
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND, "bob uses ann's session: {method}");
+    }
+    // Logins on disk: ann's copied to the name of bob's, or of the operator's.
+    let of_ann = page(&run(&bob, ISSUES).await.expect_err("bob has none"));
+    assert!(!of_ann.is_empty());
+    let (mine, others): (Vec<_>, Vec<_>) =
+        team.logins().into_iter().partition(|file| fs::read_to_string(file).expect("text").contains(".ann"));
+    let text = fs::read_to_string(&mine[0]).expect("a login");
+    let name = mine[0].file_name().expect("a name").to_str().expect("a text").to_owned();
+    let stem = others[0].file_stem().expect("a name").to_str().expect("a text").to_owned();
+    let bobs = format!("{stem}-{}.json", digest_of_client(&text, "ann", "bob"));
+    assert_eq!(name, format!("{stem}-{}.json", digest_of_client(&text, "ann", "ann")), "how files are named");
+    let copied = mine[0].with_file_name(bobs);
+    fs::write(&copied, &text).expect("written");
+    private(&copied);
+    refused(run(&bob, ISSUES).await, "a login copied to bob's name");
+    fs::remove_file(&copied).expect("removed");
+    // The store is lost: nobody falls back to the operator's.
+    fs::remove_file(&mine[0]).expect("removed");
+    let started = Instant::now();
+    while run(&ann, ISSUES).await.is_ok() {
+        assert!(started.elapsed() < Duration::from_secs(30), "ann goes on without a login");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(team.seen().iter().all(|user| user == "ann"), "{:?}", team.seen());
+}
+
+fn private(file: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("private");
+}
+
+/// Digest in the name of the file of the client `to`, which is called as the one of `record` with another subject.
+fn digest_of_client(record: &str, from: &str, to: &str) -> String {
+    use sha2::{Digest as _, Sha256};
+    let record: Value = serde_json::from_str(record).expect("JSON");
+    let client = record["client"].as_str().expect("a client").replace(&format!(".{from}"), &format!(".{to}"));
+    Sha256::digest(client.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn settings_that_would_mix_people_are_refused() {
+    let fence = Fence::new();
+    let server = "[servers.web]\nurl = \"https://web.example.com/mcp\"\n";
+    let oauth = "[http.oauth]\nissuer = \"https://id.example.com\"\naudience = \"https://forge.example.com/mcp\"\n";
+    for (more, says) in [
+        ("share = \"all\"\n[servers.web.auth]\nlogin = \"user\"\n", "would put several people on one connection"),
+        ("share = \"all\"\n[servers.web.auth]\nlogin = \"client\"\n", "would put several people on one connection"),
+        (
+            "[servers.web.auth]\nlogin = \"user\"\ntype = \"client_credentials\"\nclient_id = \"a\"\nclient_secret = \"b\"\n",
+            "is for `type = \"oauth\"`",
+        ),
+        ("[servers.web.auth]\nlogin = \"me\"\n", "login"),
+        (
+            "[servers.web.auth]\nlogin = \"user\"\n[clients.team]\noauth = { groups = \"team\" }\n",
+            "several people can be the client `team`",
+        ),
+        ("[http]\npublic_url = \"http://forge.example.com\"\n", "not an https URL"),
+    ] {
+        let oauth = if more.contains("oauth = ") { oauth } else { "" };
+        fence.write("forge.toml", &format!("{server}{more}{oauth}"));
+        let output = fence.run(["auth", "status"]);
+        assert!(output.code == Some(2) && output.stderr.contains(says), "{more}: {output:?}");
+    }
+    for more in [
+        "[servers.web.auth]\nlogin = \"client\"\n[clients.team]\noauth = { groups = \"team\" }\n",
+        "[servers.web.auth]\nlogin = \"user\"\n[clients.team]\noauth = { groups = \"team\", sub = \"ann\" }\n",
+    ] {
+        fence.write("forge.toml", &format!("{server}{more}{oauth}"));
+        fence.run(["auth", "status"]).success();
+    }
+    for (args, says) in [
+        (vec!["auth", "login", "web", "--client", "nobody"], "no client is called `nobody`"),
+        (vec!["auth", "login", "web", "--client", "local"], "`local` uses the gateway's own login"),
+        (vec!["auth", "logout"], "required"),
+    ] {
+        let output = fence.run(args.iter());
+        assert!(output.code == Some(2) && output.stderr.contains(says), "{args:?}: {output:?}");
+    }
+    fence.write("forge.toml", server);
+    let output = fence.run(["auth", "login", "web", "--client", "ann"]);
+    assert!(output.stderr.contains("all clients use one login to web"), "{output:?}");
+}
