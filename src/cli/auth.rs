@@ -161,36 +161,45 @@ async fn logout(
     all: bool,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
-    let mut accounts = Vec::new();
-    let named: Vec<&str> =
-        server.map_or_else(|| config.servers.keys().map(String::as_str).collect(), |name| vec![name]);
-    for name in named {
-        match server {
-            Some(_) if client.is_none() => accounts.push(account(config, name, None)?),
-            Some(_) => accounts.push(account(config, name, client)?),
-            None => accounts.extend(client.and_then(|client| account(config, name, Some(client)).ok())),
-        }
-        if all {
-            for client in clients(config, name).await? {
-                accounts.push(account(config, name, Some(&client))?);
-            }
-        }
-    }
-    for account in accounts {
-        let name = match account.client() {
-            Some(client) => format!("{} as {client}", account.server()),
-            None => account.server().to_owned(),
-        };
-        match account.logout().await? {
-            None if server.is_none() => {}
-            None => ui.note(&format!("{name} was not logged into")),
-            Some(true) => ui.note(&format!("logged out of {name}; the login is revoked")),
-            Some(false) => {
-                ui.note(&format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"));
-            }
+    let Some(name) = server else {
+        forget(config, client.unwrap_or_default(), ui).await?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    logged_out(&account(config, name, client)?, true, ui).await?;
+    if all {
+        for client in clients(config, name).await? {
+            logged_out(&account(config, name, Some(&client))?, true, ui).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Revokes and forgets the logins of a client to all servers.
+pub(super) async fn forget(config: &Config, client: &str, ui: Ui) -> Result<(), Failure> {
+    for name in config.servers.keys() {
+        // Most servers have no logins of clients.
+        if let Ok(account) = account(config, name, Some(client)) {
+            logged_out(&account, false, ui).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends one login, and says so; where there was none, if that is `told`.
+async fn logged_out(account: &Arc<Account>, told: bool, ui: Ui) -> Result<(), Failure> {
+    let name = match account.client() {
+        Some(client) => format!("{} as {client}", account.server()),
+        None => account.server().to_owned(),
+    };
+    match account.logout().await? {
+        None if !told => {}
+        None => ui.note(&format!("{name} was not logged into")),
+        Some(true) => ui.note(&format!("logged out of {name}; the login is revoked")),
+        Some(false) => {
+            ui.note(&format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"));
+        }
+    }
+    Ok(())
 }
 
 /// Clients with a login of their own to a server.

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
+use super::auth;
 use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
@@ -40,7 +41,7 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
-    /// Remove a client: its token and its sessions end
+    /// Remove a client: its token, its sessions and its logins end
     #[command(alias = "remove")]
     Revoke {
         /// Name of the client
@@ -61,7 +62,13 @@ pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Resu
     match &args.command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
         Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
-        Command::Revoke { name, format } => revoke(&Target::existing(global)?, name, *format, ui).await?,
+        Command::Revoke { name, format } => {
+            let before = global.load(false);
+            revoke(&Target::existing(global)?, name, *format, ui).await?;
+            if let Ok(config) = before {
+                auth::forget(&config, name, ui).await?;
+            }
+        }
         Command::Rotate { name, format } => {
             let (target, token) = (Target::existing(global)?, new_token());
             let digest = token_digest(&token);

@@ -29,6 +29,7 @@ OPTIONS = {
     "deny": False,
     "grant": None,  # scopes in place of those that are asked for
     "user": "operator",  # who is at the browser
+    "same": False,  # a token is exchanged for itself
     "down": False,  # the token endpoint fails
     "wants": None,  # scopes that a message without a token is told to bring; a GET is told nothing of them
 }
@@ -183,6 +184,15 @@ async def token(request):
             return JSONResponse(answer | {"refresh_token": refresh})
         case "client_credentials":
             return JSONResponse(issue(client, scopes or form.get("scope", "mcp").split(), form["resource"], "operator")[0])
+        case "urn:ietf:params:oauth:grant-type:token-exchange":
+            body = form["subject_token"].split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+            LOG.append({"exchanged": claims["sub"]})
+            if claims["sub"] not in ISSUES:
+                return refuse("invalid_target", "this user has no account there")
+            answer, _ = issue(client, ["mcp"], form["resource"], claims["sub"])
+            same = {"access_token": form["subject_token"]} if OPTIONS["same"] else {}
+            return JSONResponse(answer | {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"} | same)
     return refuse("unsupported_grant_type", "unknown grant")
 
 

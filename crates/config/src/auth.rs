@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use super::key::{Key, own_folder};
 use super::oauth::scopes;
 use super::raw::{RawAuth, RawCredential};
-use super::words::words;
+use super::words::{Word, words};
 use super::{Config, Transport};
 use base::address::is_private;
 use redact::secret::Secret;
@@ -23,6 +23,8 @@ pub enum Auth {
     Login(Box<OAuth>),
     /// Client credentials of this program.
     ClientCredentials(Box<OAuth>),
+    /// The caller's access token, exchanged for one of the server. Lists, and this machine's user, have client credentials.
+    Exchange(Box<OAuth>),
 }
 
 /// Whose login a call uses. A call of this machine's user uses the gateway's, and so does a list.
@@ -58,6 +60,10 @@ pub struct OAuth {
     pub issuer: Option<String>,
     /// Token endpoint for client credentials, in place of discovery.
     pub token_url: Option<String>,
+    /// Audience of an exchanged token.
+    pub audience: Option<String>,
+    /// Resource of an exchanged token.
+    pub resource: Option<String>,
     /// Folder of stored logins.
     pub store: Option<PathBuf>,
 }
@@ -68,6 +74,7 @@ impl Auth {
     pub fn login(&self) -> Login {
         match self {
             Self::Login(oauth) => oauth.login,
+            Self::Exchange(_) => Login::User,
             Self::None | Self::ClientCredentials(_) => Login::Gateway,
         }
     }
@@ -112,7 +119,8 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
             false => Auth::Login(Box::new(OAuth { store, ..OAuth::default() })),
         });
     };
-    let (kind, oauth) = table(key, raw)?;
+    let is_exchange = raw.exchange.is_some();
+    let (kind, oauth) = if is_exchange { exchange(key, raw)? } else { table(key, raw, "token_url")? };
     let fault = |message: &str, hint: &str| Err(key.at_key(message).with_hint(hint));
     let is_api = matches!(transport, Transport::OpenApi { .. });
     match kind {
@@ -126,8 +134,54 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
         _ if has_header => fault("there is an Authorization header already", "keep one of the two"),
         _ if !private && !key.is_open(url) => fault("plain HTTP carries no tokens", "use an https URL"),
         Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
+        Kind::ClientCredentials if is_exchange => Ok(Auth::Exchange(Box::new(oauth))),
         Kind::ClientCredentials => Ok(Auth::ClientCredentials(Box::new(oauth))),
     }
+}
+
+/// Resolves `exchange`, whose keys stand in place of those of the table around it.
+fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
+    let RawAuth {
+        kind,
+        login,
+        exchange,
+        scopes,
+        client_id,
+        client_secret,
+        redirect_port,
+        private_network,
+        issuer,
+        token_url,
+    } = raw;
+    let Some(raw) = exchange else { return Err(key.at_key("has no `exchange`")) };
+    for (name, is_set) in [
+        ("type", kind.is_some()),
+        ("login", login.is_some()),
+        ("scopes", scopes.is_some()),
+        ("client_id", client_id.is_some()),
+        ("client_secret", client_secret.is_some()),
+        ("redirect_port", redirect_port.is_some()),
+        ("issuer", issuer.is_some()),
+        ("token_url", token_url.is_some()),
+    ] {
+        if is_set {
+            let error = key.key(name).at_value("has no use beside `exchange`");
+            return Err(error.with_hint("nobody logs in: put the keys of the token endpoint's client into `exchange`"));
+        }
+    }
+    let key = key.key("exchange");
+    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
+    let (audience, resource) = (filled("audience", raw.audience)?, filled("resource", raw.resource)?);
+    if raw.token_endpoint.is_none() || audience.is_none() && resource.is_none() {
+        let error = key.at_key("needs `token_endpoint`, and `audience` or `resource`");
+        return Err(error.with_hint("the provider's token endpoint, and its name for the server"));
+    }
+    let kind = Some(Word::from("client_credentials".to_owned()));
+    let (scopes, client_id, client_secret) = (raw.scopes, raw.client_id, raw.client_secret);
+    let (token_url, nothing) = (raw.token_endpoint, RawAuth::default());
+    let raw = RawAuth { kind, scopes, client_id, client_secret, token_url, private_network, ..nothing };
+    let (kind, oauth) = table(&key, raw, "token_endpoint")?;
+    Ok((kind, OAuth { audience, resource, ..oauth }))
 }
 
 /// Checks that each client is one person where a server wants the login of each: runs and results are of a client.
@@ -137,9 +191,10 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
     let Some((client, _)) = config.clients.iter().find(many) else { return Ok(()) };
     match config.servers.iter().find(|(_, server)| server.auth.login() == Login::User) {
         None => Ok(()),
-        Some((name, _)) => {
+        Some((name, server)) => {
+            let at = if matches!(server.auth, Auth::Exchange(_)) { "exchange" } else { "login" };
             let message = format!("several people can be the client `{client}`, whose claims name no `sub`");
-            let key = key.key(name).key("auth").key("login");
+            let key = key.key(name).key("auth").key(at);
             Err(key.at_value(message).with_hint("name `sub` there, or let them in by a row of [[http.oauth.map]]"))
         }
     }
@@ -150,7 +205,8 @@ fn logins(key: &Key<'_>) -> Option<PathBuf> {
     own_folder(key.env?, "XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"))
 }
 
-fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
+/// Resolves the table; `endpoint` is its key of the token endpoint.
+fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), ConfigError> {
     let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let kind = key.key("type").word(raw.kind)?.unwrap_or(Kind::OAuth);
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
@@ -172,7 +228,7 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     let fault = |message: &str| Err(key.at_key(message));
     match (kind, &client_id, &client_secret) {
         (Kind::ClientCredentials, None, _) | (Kind::ClientCredentials, _, None) => {
-            return fault("`type = \"client_credentials\"` needs `client_id` and `client_secret`");
+            return fault("needs `client_id` and `client_secret`");
         }
         (_, None, Some(_)) => return fault("`client_secret` without `client_id`"),
         _ => {}
@@ -183,9 +239,9 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
         let error = key.key("issuer").at_value("not an https URL");
         return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
     }
-    let token_url = filled("token_url", raw.token_url)?;
+    let token_url = filled(endpoint, raw.token_url)?;
     if token_url.as_ref().is_some_and(is_open) {
-        return Err(key.key("token_url").at_value("not an https URL"));
+        return Err(key.key(endpoint).at_value("not an https URL"));
     }
     if token_url.is_some() && kind != Kind::ClientCredentials {
         let error = key.key("token_url").at_value("is for `type = \"client_credentials\"`");
@@ -198,7 +254,10 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     }
     let private_network = raw.private_network.unwrap_or(false);
     let store = logins(key);
-    let oauth =
-        OAuth { login, scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store };
+    #[rustfmt::skip]
+    let oauth = OAuth {
+        login, scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store,
+        audience: None, resource: None,
+    };
     Ok((kind, oauth))
 }

@@ -175,6 +175,7 @@ tables! {
         #[serde(rename = "type")]
         kind: Option<Word<auth::Kind>>,
         login: Option<Word<auth::Login>>,
+        exchange: Option<RawExchange>,
         scopes: Option<Vec<String>>,
         client_id: Option<String>,
         client_secret: Option<RawCredential>,
@@ -182,6 +183,15 @@ tables! {
         private_network: Option<bool>,
         issuer: Option<String>,
         token_url: Option<String>,
+    }
+
+    RawExchange "a table with `token_endpoint`, `client_id` and `client_secret`" {
+        token_endpoint: Option<String>,
+        audience: Option<String>,
+        resource: Option<String>,
+        scopes: Option<Vec<String>>,
+        client_id: Option<String>,
+        client_secret: Option<RawCredential>,
     }
 
     RawSandbox "a table" {

@@ -157,10 +157,10 @@ fn variables<'v>(value: &'v Value, names: &mut BTreeSet<&'v str>) {
 /// `auth` with the folder of stored logins of `own`.
 fn kept_as(mut auth: Auth, own: &Auth) -> Auth {
     let folder = match own {
-        Auth::Login(own) | Auth::ClientCredentials(own) => own.store.clone(),
+        Auth::Login(own) | Auth::ClientCredentials(own) | Auth::Exchange(own) => own.store.clone(),
         Auth::None => None,
     };
-    if let Auth::Login(oauth) | Auth::ClientCredentials(oauth) = &mut auth {
+    if let Auth::Login(oauth) | Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) = &mut auth {
         oauth.store = folder;
     }
     auth

@@ -82,7 +82,7 @@ impl Server {
             Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
         };
         let oauth = match &self.auth {
-            Auth::Login(oauth) | Auth::ClientCredentials(oauth) => oauth.client_secret.as_ref(),
+            Auth::Login(oauth) | Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) => oauth.client_secret.as_ref(),
             Auth::None => None,
         };
         given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)

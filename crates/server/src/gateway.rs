@@ -43,7 +43,7 @@ use state::State;
 use state::audit;
 use state::journal::Journals;
 use state::spending::Spending;
-use upstream::auth::Pages;
+use upstream::auth::Browsers;
 
 pub use fleet::{Pins, Reloaded};
 
@@ -615,10 +615,10 @@ impl Gateway {
         self.fleet.instances().count()
     }
 
-    /// Pages at which persons log in to servers.
+    /// Parts of the endpoint that logins of its clients to servers need.
     #[must_use]
-    pub fn login_pages(&self) -> &Arc<Pages> {
-        self.fleet.instances().pages()
+    pub fn browsers(&self) -> &Browsers {
+        self.fleet.instances().browsers()
     }
 
     /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.

@@ -28,17 +28,25 @@ struct Team {
 impl Team {
     /// The operator is logged in, so that there are lists.
     async fn start() -> Option<Self> {
+        Self::with(|_| "login = \"user\"".to_owned()).await
+    }
+
+    /// With these keys of the server's `auth`.
+    async fn with(auth: impl Fn(&Provider) -> String) -> Option<Self> {
         let provider = Provider::start(&json!({}))?;
         let key = Key::ec();
         let issuer = Issuer::start(json!({"keys": [key.jwk("ec")]}));
+        let auth = auth(&provider);
         let config = format!(
             "{}[http]\npublic_url = \"http://127.0.0.1:{{port}}\"\n{}",
-            provider.config("login = \"user\""),
+            provider.config(&auth),
             issuer.config(MAP)
         );
         let fence = Fence::new();
         fence.write("forge.toml", &config.replace("{port}", "1"));
-        log_in(&fence, &[]).success();
+        if auth.contains("login") {
+            log_in(&fence, &[]).success();
+        }
         let served = Served::start(fence, &config).await;
         Some(Self { served, provider, issuer, key })
     }
@@ -328,6 +336,46 @@ async fn nothing_of_one_person_serves_another() {
     assert!(team.seen().iter().all(|user| user == "ann"), "{:?}", team.seen());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_s_token_is_exchanged_and_never_sent_on() {
+    let exchange = |provider: &Provider| {
+        let (token, resource) = (provider.url("/token"), provider.url("/mcp"));
+        format!(
+            "exchange = {{ token_endpoint = \"{token}\", resource = \"{resource}\", client_id = \"program\", client_secret = \
+             \"program-secret\" }}"
+        )
+    };
+    let Some(team) = Team::with(exchange).await else { return };
+    let (ann, bob) = (team.client("ann").await, team.client("bob").await);
+    assert!(answer(&ann, "ls", json!({})).await.contains("web/"), "the client's own token lists it");
+    for (client, wanted) in [(&ann, "#7 of ann"), (&bob, "#8 of bob"), (&ann, "#7 of ann")] {
+        assert_eq!(run(client, ISSUES).await, Ok(json!([wanted])));
+    }
+    let exchanged = |team: &Team| team.provider.log("exchanged");
+    assert_eq!(exchanged(&team), [json!("ann"), json!("bob")], "a token is used until it expires");
+    assert_eq!(team.seen(), ["ann", "bob", "ann"].map(Value::from));
+    // One that the server refuses is exchanged anew, once.
+    team.provider.control(&json!({"revoke_access": true}));
+    assert_eq!(run(&ann, ISSUES).await, Ok(json!(["#7 of ann"])));
+    assert_eq!(exchanged(&team).len(), 3);
+    let stranger = team.client("eve").await;
+    let refused = run(&stranger, ISSUES).await.expect_err("no account");
+    assert!(refused.contains("AUTH_REQUIRED") && refused.contains("this user has no account there"), "{refused}");
+    team.provider.control(&json!({"revoke_access": true, "same": true}));
+    let refused = run(&bob, ISSUES).await.expect_err("nothing was exchanged");
+    assert!(refused.contains("no bearer token of the server's own"), "{refused}");
+    team.provider.control(&json!({"same": false, "down": true}));
+    // A connection that failed is tried again after a while.
+    let started = Instant::now();
+    while !run(&bob, ISSUES).await.expect_err("the provider is down").contains("503") {
+        assert!(started.elapsed() < Duration::from_secs(30), "its words are not told");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(team.seen().iter().all(|user| user == "ann" || user == "bob"), "{:?}", team.seen());
+    assert!(team.served.fence.run(["auth", "status"]).success().stdout.contains("logs in by itself"));
+    assert!(!team.served.log().contains(&team.token("ann")[..40]), "a token is in the log");
+}
+
 fn private(file: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("private");
@@ -339,6 +387,33 @@ fn digest_of_client(record: &str, from: &str, to: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let client = record["client"].as_str().expect("a client").replace(&format!(".{from}"), &format!(".{to}"));
     Sha256::digest(client.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_removed_leaves_no_login() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    let fence = Fence::new();
+    let clients = "[clients.ann]\ntoken = \"0123456789abcdef-ann\"\n[clients.bob]\ntoken = \"0123456789abcdef-bob\"\n";
+    fence.write("forge.toml", &format!("{}{clients}", provider.config("login = \"client\"")));
+    for (user, args) in [("operator", vec![]), ("ann", vec!["--client", "ann"]), ("bob", vec!["--client", "bob"])] {
+        provider.control(&json!({"user": user}));
+        log_in(&fence, &args).success();
+    }
+    let config = fs::read_to_string(fence.work().join("forge.toml")).expect("a configuration");
+    let served = Served::start(fence, &config).await;
+    let token = |name: &str| format!("0123456789abcdef-{name}");
+    for (name, wanted) in [("ann", "#7 of ann"), ("bob", "#8 of bob")] {
+        let client = served.client(Era::Modern, Some(&token(name))).await;
+        assert_eq!(run(&client, ISSUES).await, Ok(json!([wanted])));
+    }
+    let removed = served.fence.run(["clients", "revoke", "ann"]).success();
+    assert!(removed.stderr.contains("logged out of web as ann; the login is revoked"), "{}", removed.stderr);
+    assert!(!removed.stderr.contains("bob"), "{}", removed.stderr);
+    let status = served.fence.run(["auth", "status", "web"]).success().stdout;
+    assert!(!status.contains("as ann") && status.contains("as bob"), "{status}");
+    let all = served.fence.run(["auth", "logout", "web", "--all"]).success();
+    assert!(all.stderr.contains("logged out of web;") && all.stderr.contains("as bob"), "{}", all.stderr);
+    assert_eq!(provider.log("revoke").len(), 3);
 }
 
 #[test]
@@ -356,6 +431,26 @@ fn settings_that_would_mix_people_are_refused() {
         ("[servers.web.auth]\nlogin = \"me\"\n", "login"),
         (
             "[servers.web.auth]\nlogin = \"user\"\n[clients.team]\noauth = { groups = \"team\" }\n",
+            "several people can be the client `team`",
+        ),
+        (
+            "[servers.web.auth]\nexchange = { token_endpoint = \"https://id.example.com/t\", client_id = \"a\", client_secret = \"b\" }\n",
+            "needs `token_endpoint`, and `audience` or `resource`",
+        ),
+        (
+            "[servers.web.auth]\nexchange = { token_endpoint = \"http://id.example.com/t\", audience = \"x\", client_id = \"a\", client_secret = \"b\" }\n",
+            "not an https URL",
+        ),
+        (
+            "[servers.web.auth]\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\" }\n",
+            "needs `client_id` and `client_secret`",
+        ),
+        (
+            "[servers.web.auth]\nlogin = \"user\"\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\", client_id = \"a\", client_secret = \"b\" }\n",
+            "has no use beside `exchange`",
+        ),
+        (
+            "[servers.web.auth]\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\", client_id = \"a\", client_secret = \"b\" }\n[clients.team]\noauth = { groups = \"team\" }\n",
             "several people can be the client `team`",
         ),
         ("[http]\npublic_url = \"http://forge.example.com\"\n", "not an https URL"),

@@ -206,6 +206,8 @@ limits! {
     STRANGERS: "connections without an accepted request", 256, Items, "`serve --http`";
     /// An access token of an authorization server.
     ACCESS_TOKEN: "access token", 16 << 10, Bytes, "`Authorization` on HTTP";
+    /// Access tokens of clients that are kept for their exchange; one more drops the one that expires first.
+    CALLER_TOKENS: "access tokens kept for exchange", 10_000, Items, "`auth.exchange` of servers";
     /// Rows that map claims to clients.
     CLAIM_ROWS: "rows of the map of claims", 1000, Items, "`http.oauth.map`";
     /// Keys of an authorization server.

@@ -16,7 +16,7 @@ use base::principal::Principal;
 use base::task::Task;
 use config::Scope;
 use state::State;
-use upstream::auth::{Account, Pages};
+use upstream::auth::{Account, Browsers};
 use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotate, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
@@ -28,7 +28,7 @@ const LINGER: Duration = Duration::from_secs(60);
 pub struct Instances {
     held: Mutex<Held>,
     state: Arc<dyn State>,
-    pages: Arc<Pages>,
+    browsers: Browsers,
 }
 
 #[derive(Default)]
@@ -110,13 +110,13 @@ impl Instances {
     /// No instances yet. `state` has the logins.
     #[must_use]
     pub fn new(state: Arc<dyn State>) -> Arc<Self> {
-        Arc::new(Self { held: Mutex::default(), state, pages: Arc::default() })
+        Arc::new(Self { held: Mutex::default(), state, browsers: Browsers::default() })
     }
 
-    /// Login pages of its clients.
+    /// Parts of the endpoint that logins of its clients need.
     #[must_use]
-    pub fn pages(&self) -> &Arc<Pages> {
-        &self.pages
+    pub fn browsers(&self) -> &Browsers {
+        &self.browsers
     }
 
     /// Ends the instances of servers other than those with these numbers.
@@ -251,7 +251,7 @@ impl Instances {
         // With values of its own its address, and with it the login, may be another.
         let common = blueprint.account.clone().filter(|common| own.is_none() && common.is_of(&principal.client));
         let account =
-            common.or_else(|| Account::for_client(name, server, &self.state, &principal.client, Some(&self.pages)));
+            common.or_else(|| Account::for_client(name, server, &self.state, &principal.client, Some(&self.browsers)));
         let server = config::Server { idle_stop: server.idle_stop.or(Some(IDLE)), ..server.clone() };
         let Connection { upstream, events, rotation, .. } = upstream::build(name, &server, account, blueprint.refresh);
         let watch = Task::spawn(watch(events, Arc::downgrade(&upstream), Arc::downgrade(self), number));

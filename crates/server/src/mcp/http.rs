@@ -112,7 +112,7 @@ fn acceptor(files: &Tls) -> Result<TlsAcceptor> {
 pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: impl Future<Output = ()>) {
     // Browsers of this machine alone reach a loopback address.
     let here = Url::parse(listener.url().trim_end_matches("/mcp")).ok().filter(|_| listener.address.ip().is_loopback());
-    gateway.login_pages().set_base(gateway.config().http.public_url.clone().or(here));
+    gateway.browsers().pages.set_base(gateway.config().http.public_url.clone().or(here));
     let HttpListener { listener, tls, .. } = listener;
     // Before the first request, which may have one of these tokens.
     reload::take_back(&gateway).await;

@@ -79,6 +79,12 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
                  `auth.private_network = true` for this server",
             )
         }
+        AuthError::TokenExchangeFailed(said) => {
+            let what = format!("no token for {server}: {}", brief(said));
+            Error::new(ErrorCode::AuthRequired, what)
+                .hint("call again with a fresh access token; if that is refused too, the gateway's operator looks at `auth.exchange`")
+                .data(json!({ "server": server }))
+        }
         AuthError::ClientCredentialsError(_) => {
             Error::new(ErrorCode::AuthRequired, format!("no token for {server}: {why}"))
                 .hint("check `client_id`, `client_secret` and `scopes` in the server's `auth`")

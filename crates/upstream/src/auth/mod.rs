@@ -8,6 +8,7 @@ mod answers;
 mod client;
 mod device;
 mod discovery;
+mod exchange;
 mod explain;
 mod invitation;
 mod login;
@@ -36,6 +37,8 @@ use state::{LoginVersion, State};
 pub use client::Documents;
 pub use device::DeviceLogin;
 use discovery::Issuer;
+pub use exchange::CallerTokens;
+use exchange::Exchange;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use invitation::{Invitation, Invitations};
 pub use login::Login;
@@ -54,7 +57,11 @@ pub struct Account {
     client: Option<Arc<str>>,
     /// Pages for its browser; without, the browser is on this machine.
     pages: Option<Arc<Pages>>,
+    /// Exchange of the client's tokens, in place of a login.
+    exchange: Option<Exchange>,
     url: Url,
+    /// True if each client has its own.
+    is_personal: bool,
     grant: Grant,
     oauth: OAuth,
     store: Option<Arc<Store>>,
@@ -62,6 +69,15 @@ pub struct Account {
     renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
     /// A fresh token that the server has not accepted yet, and its time.
     renewed: Mutex<Option<(String, Instant)>>,
+}
+
+/// Parts of the endpoint that logins of its clients need.
+#[derive(Default)]
+pub struct Browsers {
+    /// Pages at which a person logs in.
+    pub pages: Arc<Pages>,
+    /// Access tokens with which clients call.
+    pub tokens: Arc<CallerTokens>,
 }
 
 /// Grant of a login.
@@ -103,10 +119,10 @@ impl Account {
         server: &config::Server,
         state: &Arc<dyn State>,
         client: &Arc<str>,
-        pages: Option<&Arc<Pages>>,
+        browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
         let is_own = server.auth.login() != config::Login::Gateway && &**client != LOCAL;
-        Self::new(name, server, state, is_own.then_some(client), pages.filter(|_| is_own))
+        Self::new(name, server, state, is_own.then_some(client), browsers.filter(|_| is_own))
     }
 
     fn new(
@@ -114,12 +130,12 @@ impl Account {
         server: &config::Server,
         state: &Arc<dyn State>,
         client: Option<&Arc<str>>,
-        pages: Option<&Arc<Pages>>,
+        browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
         let (grant, oauth) = match &server.auth {
             Auth::None => return None,
             Auth::Login(oauth) => (Grant::Person, oauth),
-            Auth::ClientCredentials(oauth) => (Grant::Program, oauth),
+            Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) => (Grant::Program, oauth),
         };
         let url = match &server.transport {
             Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
@@ -130,8 +146,13 @@ impl Account {
         Some(Arc::new(Self {
             server: name.to_owned(),
             client: client.cloned(),
-            pages: pages.cloned(),
+            pages: browsers.map(|browsers| Arc::clone(&browsers.pages)),
+            exchange: match (&server.auth, client) {
+                (Auth::Exchange(_), Some(client)) => Some(Exchange::new(client, &browsers?.tokens)),
+                _ => None,
+            },
             url,
+            is_personal: server.auth.login() != config::Login::Gateway,
             grant,
             oauth: OAuth::clone(oauth),
             store,
@@ -151,7 +172,7 @@ impl Account {
     pub fn is_of(&self, client: &str) -> bool {
         match &self.client {
             Some(own) => **own == *client,
-            None => self.oauth.login == config::Login::Gateway || client == LOCAL,
+            None => !self.is_personal || client == LOCAL,
         }
     }
 
@@ -198,6 +219,9 @@ impl Account {
     /// # Errors
     /// There is a login, and its renewal failed for a temporary reason.
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
+        if let Some(exchange) = &self.exchange {
+            return exchange.token(&self.url, &self.oauth, None).await.map(Some);
+        }
         let held = match self.grant {
             Grant::Person => match self.stored().await? {
                 Some(record) => record.credentials,
@@ -235,9 +259,10 @@ impl Account {
         let account = Arc::clone(self);
         // A task of its own: a cancelled caller must not lose a refresh token that was already exchanged.
         let task = tokio::spawn(async move {
-            let token = match account.grant {
-                Grant::Person => account.refresh(refused.as_deref()).await?,
-                Grant::Program => Some(account.obtain(refused.as_deref()).await?),
+            let token = match (account.grant, &account.exchange) {
+                (_, Some(exchange)) => Some(exchange.token(&account.url, &account.oauth, refused.as_deref()).await?),
+                (Grant::Person, None) => account.refresh(refused.as_deref()).await?,
+                (Grant::Program, None) => Some(account.obtain(refused.as_deref()).await?),
             };
             *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
             Ok(token)

@@ -37,7 +37,7 @@ use base::panics;
 use base::random;
 use base::task;
 use catalog::manifest::Phase;
-use config::{Config, Expose};
+use config::{Auth, Config, Expose};
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(60);
@@ -111,13 +111,19 @@ impl Edge {
             }
             _ if path.starts_with(logins::PATH) => {
                 who::encrypted(config, from)?;
-                return Ok(logins::answered(self.gateway.login_pages(), &request));
+                return Ok(logins::answered(&self.gateway.browsers().pages, &request));
             }
             _ if path.starts_with(oauth::WELL_KNOWN) => return Ok(document(config, request.method(), path)),
             _ => return Ok(reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n")),
         }
         let (headers, query) = (request.headers(), request.uri().query());
         let who = who::client(config, &self.issuers, headers, query, from).await?;
+        let exchanges = || config.servers.values().any(|server| matches!(server.auth, Auth::Exchange(_)));
+        if let Some(until) = who.until.filter(|_| exchanges())
+            && let Some(token) = who::single_token(headers, query)?
+        {
+            self.gateway.browsers().tokens.note(&who.client, token, until);
+        }
         let most = most_connections(config, from.connections(|name| name != who.client));
         if !from.enter(&who.client, most) {
             let what = format!("this client has {most} connections");

@@ -150,7 +150,7 @@ async fn issued(config: &Config, issuer: &Issuer, settings: &Arc<ResourceServer>
 }
 
 /// The only token of a request. One in the URL is refused: URLs stand in logs of proxies and in histories of browsers.
-fn single_token<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<Option<&'h str>, Box<Reply>> {
+pub(super) fn single_token<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<Option<&'h str>, Box<Reply>> {
     let invalid = |what: &str| {
         let challenge = HeaderValue::from_static("Bearer realm=\"forgefs\", error=\"invalid_request\"");
         let fix = "send one `Authorization: Bearer TOKEN`";
