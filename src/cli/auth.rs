@@ -35,6 +35,8 @@ enum AuthCommand {
         #[command(flatten)]
         format: Format,
     },
+    /// Encrypt stored logins with the key of `encrypt` in [state], also those that an earlier key encrypted
+    Encrypt,
     /// Revoke and forget logins: to a server, of a client, or of a client to a server
     Logout {
         /// Server
@@ -88,6 +90,17 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
                 }
             }
             Ok(ExitCode::from(u8::from(!usable)))
+        }
+        AuthCommand::Encrypt => {
+            let logins = config.servers.values().filter_map(|server| server.auth.oauth());
+            let places = logins.filter_map(|oauth| Some((oauth.store.clone()?, oauth.sealing.clone()?))).next();
+            let Some((folder, sealing)) = places else {
+                let failure = Failure::usage("no key is configured, or no server with a login".to_owned());
+                return Err(failure.hint("name the key: `encrypt = { file = \"logins.key\" }` in [state]"));
+            };
+            let count = upstream::auth::encrypt(&state::open(&config)?, &folder, &sealing).await?;
+            ui.note(&format!("{count} logins are encrypted with the key in use"));
+            Ok(ExitCode::SUCCESS)
         }
         AuthCommand::Logout { server, client, all } => {
             logout(&config, server.as_deref(), client.as_deref(), all, ui).await

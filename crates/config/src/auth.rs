@@ -1,6 +1,7 @@
 //! Authentication to an HTTP server: `[servers.<name>.auth]`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use url::Url;
 
@@ -8,11 +9,11 @@ use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::{Key, own_folder};
 use super::oauth::scopes;
-use super::raw::{RawAuth, RawCredential};
+use super::raw::RawAuth;
+use super::state::Sealing;
 use super::words::{Word, words};
 use super::{Config, Transport};
 use base::address::is_private;
-use redact::secret::Secret;
 
 /// Authentication to a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +67,8 @@ pub struct OAuth {
     pub resource: Option<String>,
     /// Folder of stored logins.
     pub store: Option<PathBuf>,
+    /// Keys that encrypt them.
+    pub sealing: Option<Arc<Sealing>>,
 }
 
 impl Auth {
@@ -76,6 +79,24 @@ impl Auth {
             Self::Login(oauth) => oauth.login,
             Self::Exchange(_) => Login::User,
             Self::None | Self::ClientCredentials(_) => Login::Gateway,
+        }
+    }
+}
+
+impl Auth {
+    /// Settings of its login, if it has one.
+    #[must_use]
+    pub fn oauth(&self) -> Option<&OAuth> {
+        match self {
+            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) => Some(oauth),
+            Self::None => None,
+        }
+    }
+
+    pub(super) fn oauth_mut(&mut self) -> Option<&mut OAuth> {
+        match self {
+            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) => Some(oauth),
+            Self::None => None,
         }
     }
 }
@@ -212,14 +233,7 @@ fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), C
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
     let client_id = filled("client_id", raw.client_id)?;
     let secret_key = key.key("client_secret");
-    let client_secret = match raw.client_secret {
-        Some(RawCredential::Text(secret)) => {
-            let secret = secret_key.filled(secret)?;
-            Some(Credential::Given(if key.env.is_some() { Secret::new(secret) } else { Secret::unlisted("") }))
-        }
-        Some(RawCredential::Table(raw)) => Some(Credential::Kept(credential::source(&secret_key, *raw, false)?)),
-        None => None,
-    };
+    let client_secret = raw.client_secret.map(|secret| credential::one(&secret_key, secret)).transpose()?;
     let port = |port| u16::try_from(port).ok().filter(|port| *port > 0);
     let redirect_port = raw.redirect_port.and_then(port);
     if raw.redirect_port.is_some() && redirect_port.is_none() {
@@ -257,7 +271,7 @@ fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), C
     #[rustfmt::skip]
     let oauth = OAuth {
         login, scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store,
-        audience: None, resource: None,
+        audience: None, resource: None, sealing: None,
     };
     Ok((kind, oauth))
 }

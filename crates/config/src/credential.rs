@@ -101,6 +101,17 @@ pub(super) fn variables(
     Ok(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
+/// Reads a secret that is written as a text, or as a table that names where it is kept.
+pub(super) fn one(key: &Key<'_>, raw: RawCredential) -> Result<Credential, ConfigError> {
+    Ok(match raw {
+        RawCredential::Text(secret) => {
+            let secret = key.filled(secret)?;
+            Credential::Given(if key.env.is_some() { Secret::new(secret) } else { Secret::unlisted("") })
+        }
+        RawCredential::Table(raw) => Credential::Kept(source(key, *raw, false)?),
+    })
+}
+
 /// Checks a table that names where a value is kept. Nothing is read.
 pub(super) fn source(key: &Key<'_>, raw: RawSource, is_header: bool) -> Result<Source, ConfigError> {
     const FORM: &str =

@@ -97,7 +97,7 @@ pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptR
 pub use server::{Access, Binding, Breaker, Server, Start};
 pub use share::{Scope, Share, keeps_session};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
-pub use state::Store;
+pub use state::{Sealing, Store};
 pub use telemetry::{Metrics, Telemetry};
 pub use transport::{DocumentPlace, HttpKind, Transport};
 pub use units::show_size;
@@ -338,11 +338,12 @@ impl Config {
     fn resolve(text: &str, path: &Path, base: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
         let left_out = secret::left_out();
         let document = Document::parse(path, text)?;
-        let raw: Raw = document.read()?;
+        let mut raw: Raw = document.read()?;
         let env_files = env_files::read(&Key::root(&document, env, base).key("env_files"), raw.env_files)?;
         let env = |name: &str| env(name).or_else(|| env_files.get(name));
         let root = Key::root(&document, &env, base);
         let key = |name| root.key(name);
+        let sealing = state::sealing(&key("state"), &mut raw.state)?;
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         let mut servers: BTreeMap<String, Server> = BTreeMap::new();
         for (name, raw) in raw.servers {
@@ -350,7 +351,9 @@ impl Config {
             if let Some(other) = seen.insert(name.to_ascii_lowercase(), name.clone()) {
                 return Err(key.at_key(format!("differs from `{other}` only in case")));
             }
-            servers.insert(name, server::server(key, raw)?);
+            let mut server = server::server(key, raw)?;
+            server.auth.oauth_mut().into_iter().for_each(|oauth| oauth.sealing.clone_from(&sealing));
+            servers.insert(name, server);
         }
         let sandbox = sandbox::sandbox(&key("sandbox"), raw.sandbox)?;
         let memory = sandbox::memory(&key("memory"), raw.memory)?;

@@ -245,6 +245,8 @@ tables! {
         prefix: Option<String>,
         timeout: Option<DurationText>,
         replicas: Option<i64>,
+        encrypt: Option<RawCredential>,
+        decrypt: Option<Vec<RawCredential>>,
     }
 
     RawApprovals "a table" {

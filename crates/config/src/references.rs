@@ -154,14 +154,11 @@ fn variables<'v>(value: &'v Value, names: &mut BTreeSet<&'v str>) {
     }
 }
 
-/// `auth` with the folder of stored logins of `own`.
+/// `auth` with the stored logins of `own`.
 fn kept_as(mut auth: Auth, own: &Auth) -> Auth {
-    let folder = match own {
-        Auth::Login(own) | Auth::ClientCredentials(own) | Auth::Exchange(own) => own.store.clone(),
-        Auth::None => None,
-    };
-    if let Auth::Login(oauth) | Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) = &mut auth {
-        oauth.store = folder;
+    if let Some(oauth) = auth.oauth_mut() {
+        (oauth.store, oauth.sealing) =
+            own.oauth().map(|own| (own.store.clone(), own.sealing.clone())).unwrap_or_default();
     }
     auth
 }

@@ -81,10 +81,7 @@ impl Server {
             Transport::Http { headers, .. } => (headers, None),
             Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
         };
-        let oauth = match &self.auth {
-            Auth::Login(oauth) | Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) => oauth.client_secret.as_ref(),
-            Auth::None => None,
-        };
+        let oauth = self.auth.oauth().and_then(|oauth| oauth.client_secret.as_ref());
         given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
     }
 

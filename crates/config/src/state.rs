@@ -1,8 +1,10 @@
 //! `[state]`: the store that replicas share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::Key;
 use super::policy::Isolation;
@@ -31,8 +33,30 @@ pub struct Store {
     pub replicas: usize,
 }
 
+/// Keys with which logins are encrypted where they are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealing {
+    /// Key in use.
+    pub key: Credential,
+    /// Keys before it, which decrypt.
+    pub before: Vec<Credential>,
+}
+
+/// Resolves the keys of stored logins.
+pub(super) fn sealing(key: &Key<'_>, raw: &mut RawState) -> Result<Option<Arc<Sealing>>, ConfigError> {
+    let before = raw.decrypt.take();
+    let Some(now) = raw.encrypt.take() else {
+        return match before {
+            None => Ok(None),
+            Some(_) => Err(key.key("decrypt").at_key("there is no `encrypt`").with_hint("name the key in use there")),
+        };
+    };
+    let before = key.key("decrypt").each(before, credential::one)?;
+    Ok(Some(Arc::new(Sealing { key: credential::one(&key.key("encrypt"), now)?, before })))
+}
+
 pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, ConfigError> {
-    let RawState { url, ca, prefix, timeout, replicas } = raw;
+    let RawState { url, ca, prefix, timeout, replicas, encrypt: _, decrypt: _ } = raw;
     let Some(url) = url else {
         let others = [("ca", ca.is_some()), ("prefix", prefix.is_some()), ("timeout", timeout.is_some())];
         let others = others.into_iter().chain([("replicas", replicas.is_some())]);

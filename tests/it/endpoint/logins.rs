@@ -417,6 +417,72 @@ async fn a_client_that_is_removed_leaves_no_login() {
 }
 
 #[test]
+fn stored_logins_are_encrypted_and_each_is_good_for_its_own_file() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    let fence = Fence::new();
+    let clients = "[clients.ann]\ntoken = \"0123456789abcdef-ann\"\n";
+    let configure = |state: &str| {
+        fence.write("forge.toml", &format!("{}{clients}{state}", provider.config("login = \"client\"")));
+    };
+    for (file, key) in [("one.key", "1".repeat(44)), ("two.key", "2".repeat(44)), ("short.key", "3".repeat(31))] {
+        private(&fence.write(file, &key));
+    }
+    let folder = fence.work().join("../home/.local/share/forgefs/auth");
+    let files = || -> Vec<PathBuf> {
+        let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
+    };
+    let issues = || fence.run(["call", "web", "issues", "{}"]);
+    let one = "[state]\nencrypt = { file = \"one.key\" }\n";
+    let two = "[state]\nencrypt = { file = \"two.key\" }\n";
+    configure("");
+    log_in(&fence, &[]).success();
+    assert!(fs::read_to_string(&files()[0]).expect("text").contains("access_token"));
+    // Kept from before there was a key: refused, then encrypted.
+    configure(one);
+    let refused = issues();
+    assert!(refused.code == Some(3) && refused.stderr.contains("`forgefs auth encrypt`"), "{refused:?}");
+    assert!(fence.run(["auth", "encrypt"]).success().stderr.contains("1 logins are encrypted"));
+    issues().success();
+    log_in(&fence, &["--client", "ann"]).success();
+    for file in files() {
+        let text = fs::read_to_string(&file).expect("text");
+        assert!(text.starts_with("forgefs-login-1 ") && !text.contains("token"), "{text}");
+    }
+    assert!(fence.run(["auth", "status", "web"]).success().stdout.contains("web as ann: logged in"));
+    // The keys of others, and none.
+    for (state, says) in [
+        (two, "no key of [state] decrypts it"),
+        ("", "`encrypt` of [state] names no key"),
+        ("[state]\nencrypt = { file = \"short.key\" }\n", "fewer than 32 characters"),
+        ("[state]\nencrypt = { file = \"none.key\" }\n", "none.key"),
+    ] {
+        configure(state);
+        let refused = issues();
+        assert!(refused.code == Some(3) && refused.stderr.contains(says), "{state}: {refused:?}");
+    }
+    // A login in the file of another, as of the client whose calls it would then serve.
+    configure(one);
+    let (of_ann, own): (Vec<_>, Vec<_>) =
+        files().into_iter().partition(|file| file.file_stem().expect("a name").to_string_lossy().len() > 16);
+    let text = fs::read(&own[0]).expect("a login");
+    fs::write(&own[0], fs::read(&of_ann[0]).expect("a login")).expect("written");
+    let refused = issues();
+    assert!(refused.stderr.contains("of another file"), "{refused:?}");
+    fs::write(&own[0], text).expect("written");
+    issues().success();
+    // Rotation.
+    configure("[state]\nencrypt = { file = \"two.key\" }\ndecrypt = [{ file = \"one.key\" }]\n");
+    issues().success();
+    assert!(fence.run(["auth", "encrypt"]).success().stderr.contains("2 logins are encrypted"));
+    configure(two);
+    issues().success();
+    configure("[state]\ndecrypt = [{ file = \"one.key\" }]\n");
+    let refused = issues();
+    assert!(refused.code == Some(2) && refused.stderr.contains("there is no `encrypt`"), "{refused:?}");
+}
+
+#[test]
 fn settings_that_would_mix_people_are_refused() {
     let fence = Fence::new();
     let server = "[servers.web]\nurl = \"https://web.example.com/mcp\"\n";

@@ -26,7 +26,10 @@ const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// Access tokens with which clients call the endpoint now: the newest of each.
 #[derive(Default)]
-pub struct CallerTokens(Mutex<HashMap<Arc<str>, (Arc<str>, Instant)>>);
+pub struct CallerTokens(Mutex<HashMap<Arc<str>, CallerToken>>);
+
+/// A token, with the end of its time.
+type CallerToken = (Arc<str>, Instant);
 
 /// Exchange of one client's tokens for those of one server.
 pub(super) struct Exchange {
@@ -53,7 +56,7 @@ impl CallerTokens {
         all.insert(client.into(), (token.into(), until));
     }
 
-    fn of(&self, client: &str) -> Option<(Arc<str>, Instant)> {
+    fn of(&self, client: &str) -> Option<CallerToken> {
         self.0.lock().get(client).filter(|(_, until)| *until > Instant::now()).cloned()
     }
 }

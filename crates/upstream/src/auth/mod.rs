@@ -15,6 +15,7 @@ mod login;
 mod pages;
 mod record;
 mod redirect;
+mod seal;
 mod store;
 
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub use login::Login;
 pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
+pub use store::encrypt;
 use store::{Keep, Store};
 
 /// Delay before the retry when the server refused a fresh token: it does not want such tokens.
@@ -141,7 +143,9 @@ impl Account {
             Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
         };
-        let store = |folder: &PathBuf| Arc::new(Store::new(Arc::clone(state), folder, (name, &url), client));
+        let store = |folder: &PathBuf| {
+            Arc::new(Store::new(Arc::clone(state), folder, (name, &url), (client, oauth.sealing.as_ref())))
+        };
         let store = oauth.store.as_ref().map(store);
         Some(Arc::new(Self {
             server: name.to_owned(),
@@ -188,7 +192,9 @@ impl Account {
     /// The logins cannot be read.
     pub async fn clients(&self, state: &Arc<dyn State>) -> Result<Vec<Arc<str>>> {
         match &self.oauth.store {
-            Some(folder) => store::clients(state, folder, &self.server, &self.url).await,
+            Some(folder) => {
+                store::clients(state, folder, (&self.server, &self.url), self.oauth.sealing.as_deref()).await
+            }
             None => Ok(Vec::new()),
         }
     }

@@ -11,8 +11,10 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::record::Record;
+use super::seal;
 use base::error::Error;
 use base::random;
+use config::Sealing;
 use state::{LoginLock, LoginVersion, State};
 
 /// Interval of checks for a changed login.
@@ -25,6 +27,8 @@ pub(super) struct Store {
     url: String,
     /// Client whose login it is; none for that of the gateway.
     client: Option<Arc<str>>,
+    /// Keys that encrypt it.
+    sealing: Option<Arc<Sealing>>,
     /// Last read login, with its version.
     seen: Mutex<Option<(LoginVersion, Record)>>,
 }
@@ -36,11 +40,12 @@ impl Store {
         state: Arc<dyn State>,
         folder: &Path,
         (server, url): (&str, &Url),
-        client: Option<&Arc<str>>,
+        (client, sealing): (Option<&Arc<str>>, Option<&Arc<Sealing>>),
     ) -> Self {
         let whose = client.map_or_else(String::new, |client| format!("-{}", digest(client, OF_CLIENT)));
         let file = folder.join(format!("{}{whose}.json", stem(server, url)));
-        Self { state, file, url: url.to_string(), client: client.cloned(), seen: Mutex::default() }
+        let (client, sealing) = (client.cloned(), sealing.cloned());
+        Self { state, file, url: url.to_string(), client, sealing, seen: Mutex::default() }
     }
 
     /// Loads the login. Reads it only if it changed.
@@ -54,6 +59,7 @@ impl Store {
             return Ok(Some(record.clone()));
         }
         let Some(text) = self.state.login(&self.file).await.map_err(failed)? else { return Ok(None) };
+        let text = seal::open(self.sealing.as_deref(), &name(&self.file), text).await?;
         // serde's error may quote the file.
         let record: Record = serde_json::from_slice(&text).map_err(|_| {
             let file = self.file.display();
@@ -72,6 +78,7 @@ impl Store {
     pub(super) async fn save(&self, record: &Record) -> Result<(), AuthError> {
         record.list_secrets();
         let text = serde_json::to_vec_pretty(record).map_err(|error| AuthError::InternalError(error.to_string()))?;
+        let text = seal::seal(self.sealing.as_deref(), &name(&self.file), text).await?;
         self.state.keep_login(&self.file, Some(text)).await.map_err(failed)
     }
 
@@ -118,17 +125,43 @@ fn digest(text: &str, bytes: usize) -> String {
 pub(super) async fn clients(
     state: &Arc<dyn State>,
     folder: &Path,
-    server: &str,
-    url: &Url,
+    (server, url): (&str, &Url),
+    sealing: Option<&Sealing>,
 ) -> Result<Vec<Arc<str>>, Error> {
     let stem = format!("{}-", stem(server, url));
     let mut clients = Vec::new();
     for file in state.logins(folder).await?.into_iter().filter(|file| file.starts_with(&stem)) {
         let text = state.login(&folder.join(&file)).await?.unwrap_or_default();
+        let Ok(text) = seal::open(sealing, &file, text).await else { continue };
         let record = serde_json::from_slice::<Record>(&text).ok();
         clients.extend(record.filter(|record| record.url == url.as_str()).and_then(|record| record.client));
     }
     Ok(clients)
+}
+
+/// Encrypts the logins of a folder with the key in use, also those that another key encrypted; returns their number.
+///
+/// # Errors
+/// One cannot be read, decrypted or written: those before it are encrypted.
+pub async fn encrypt(state: &Arc<dyn State>, folder: &Path, sealing: &Sealing) -> Result<usize, Error> {
+    let of = |file: &Path, failed: AuthError| super::error(&name(file), &failed);
+    let mut count = 0;
+    for file in state.logins(folder).await? {
+        let file = folder.join(file);
+        let _lock = state.lock_login(&file).await?;
+        let Some(text) = state.login(&file).await? else { continue };
+        let name = name(&file);
+        let text = seal::open_any(sealing, &name, text).await.map_err(|failed| of(&file, failed))?;
+        let text = seal::seal(Some(sealing), &name, text).await.map_err(|failed| of(&file, failed))?;
+        state.keep_login(&file, Some(text)).await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Name of a file, which the store of replicas knows it by.
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn failed(error: Error) -> AuthError {
