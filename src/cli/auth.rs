@@ -12,8 +12,8 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
-use config::{Config, Transport};
-use upstream::auth::{Account, DeviceLogin, Grant, Listener, Login, Record, login_command};
+use config::{Auth, Config, Transport};
+use upstream::auth::{Account, DeviceLogin, Forgotten, Grant, Listener, Login, Person, Record, login_command};
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -174,45 +174,43 @@ async fn logout(
     all: bool,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
-    let Some(name) = server else {
-        forget(config, client.unwrap_or_default(), ui).await?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    logged_out(&account(config, name, client)?, true, ui).await?;
-    if all {
-        for client in clients(config, name).await? {
-            logged_out(&account(config, name, Some(&client))?, true, ui).await?;
+    if let Some(name) = server.filter(|_| client.is_none()) {
+        let account = account(config, name, None)?;
+        match account.logout().await? {
+            None => ui.note(&format!("{name} was not logged into")),
+            Some(revoked) => logged_out(name, revoked, ui),
         }
+    }
+    if all || client.is_some() {
+        server.map_or(Ok(()), |name| known(config, name))?;
+        forget(config, server, client, ui).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Revokes and forgets the logins of a client to all servers.
-pub(super) async fn forget(config: &Config, client: &str, ui: Ui) -> Result<(), Failure> {
-    for name in config.servers.keys() {
-        // Most servers have no logins of clients.
-        if let Ok(account) = account(config, name, Some(client)) {
-            logged_out(&account, false, ui).await?;
+/// Revokes and forgets logins of a client, or of all, to a server or to all.
+pub(super) async fn forget(config: &Config, server: Option<&str>, client: Option<&str>, ui: Ui) -> Result<(), Failure> {
+    let folder = config.servers.values().find_map(|server| server.auth.oauth()?.store.clone());
+    let forgotten = match folder {
+        Some(folder) => {
+            upstream::auth::forget(&state::open(config)?, &folder, &config.servers, (server, client)).await?
         }
+        None => Vec::new(),
+    };
+    if let (Some(client), true) = (client, forgotten.is_empty()) {
+        ui.note(&format!("{client} has no login of its own"));
+    }
+    for Forgotten { server, client, revoked } in forgotten {
+        logged_out(&format!("{server} as {client}"), revoked, ui);
     }
     Ok(())
 }
 
-/// Ends one login, and says so; where there was none, if that is `told`.
-async fn logged_out(account: &Arc<Account>, told: bool, ui: Ui) -> Result<(), Failure> {
-    let name = match account.client() {
-        Some(client) => format!("{} as {client}", account.server()),
-        None => account.server().to_owned(),
-    };
-    match account.logout().await? {
-        None if !told => {}
-        None => ui.note(&format!("{name} was not logged into")),
-        Some(true) => ui.note(&format!("logged out of {name}; the login is revoked")),
-        Some(false) => {
-            ui.note(&format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"));
-        }
-    }
-    Ok(())
+fn logged_out(name: &str, revoked: bool, ui: Ui) {
+    ui.note(&match revoked {
+        true => format!("logged out of {name}; the login is revoked"),
+        false => format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"),
+    });
 }
 
 /// Clients with a login of their own to a server.
@@ -227,7 +225,11 @@ async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)
     if config.servers.get(name).is_some_and(|server| server.auth.login() == config::Login::Gateway) {
         return all;
     }
-    for client in clients(config, name).await.unwrap_or_default() {
+    let known = match clients(config, name).await {
+        Ok(known) => known,
+        Err(failure) => return vec![("?".into(), failure.message, false)],
+    };
+    for client in known {
         let Ok(Some(account)) = of(config, name, &config.servers[name], Some(&client)) else { continue };
         let Ok(Some(record)) = account.record().await else { continue };
         let (text, usable) = describe(&record);
@@ -339,7 +341,11 @@ fn of(
 ) -> base::error::Result<Option<Arc<Account>>> {
     let state = state::open(config)?;
     Ok(match client {
-        Some(client) => Account::for_client(name, server, &state, &client.into(), None),
+        Some(client) => {
+            let (client, credentials) = (client.into(), config.credentials_of(client));
+            let person = Person { client: &client, credentials: credentials.as_ref() };
+            Account::for_client(name, server, &state, person, None)
+        }
         None => Account::of(name, server, &state),
     })
 }
@@ -351,6 +357,9 @@ fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Acco
         return Err(Failure::usage(format!("{name} is disabled")));
     }
     if let Some(client) = client {
+        if matches!(server.auth, Auth::Exchange(_)) {
+            return Err(Failure::usage(format!("nobody logs in to {name}: the caller's access token is exchanged")));
+        }
         if server.auth.login() == config::Login::Gateway {
             let failure = Failure::usage(format!("all clients use one login to {name}"));
             return Err(failure.hint("`auth.login = \"client\"` or \"user\" of the server gives each its own"));

@@ -65,8 +65,11 @@ pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Resu
         Command::Revoke { name, format } => {
             let before = global.load(false);
             revoke(&Target::existing(global)?, name, *format, ui).await?;
-            if let Ok(config) = before {
-                auth::forget(&config, name, ui).await?;
+            match before {
+                Ok(config) => auth::forget(&config, None, Some(name), ui).await?,
+                Err(_) => ui.note(&format!(
+                    "its logins stay, since the configuration is not valid: `forgefs auth logout --client {name}` ends them"
+                )),
             }
         }
         Command::Rotate { name, format } => {

@@ -29,6 +29,7 @@ OPTIONS = {
     "deny": False,
     "grant": None,  # scopes in place of those that are asked for
     "user": "operator",  # who is at the browser
+    "odd": {},  # what an exchange answers beside
     "same": False,  # a token is exchanged for itself
     "down": False,  # the token endpoint fails
     "wants": None,  # scopes that a message without a token is told to bring; a GET is told nothing of them
@@ -146,7 +147,7 @@ def revoke_family(family):
 @app.custom_route("/token", methods=["POST"])
 async def token(request):
     form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
-    LOG.append({"token": {key: form.get(key) for key in ("grant_type", "resource", "scope")}})
+    LOG.append({"token": {key: form.get(key) for key in ("grant_type", "resource", "scope", "audience")}})
 
     def refuse(error, why):
         LOG.append({"refused": why})
@@ -192,7 +193,7 @@ async def token(request):
                 return refuse("invalid_target", "this user has no account there")
             answer, _ = issue(client, ["mcp"], form["resource"], claims["sub"])
             same = {"access_token": form["subject_token"]} if OPTIONS["same"] else {}
-            return JSONResponse(answer | {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"} | same)
+            return JSONResponse(answer | {"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"} | same | OPTIONS["odd"])
     return refuse("unsupported_grant_type", "unknown grant")
 
 

@@ -311,6 +311,13 @@ impl Config {
         is_known && (!is_by_claims || self.http.oauth == next.http.oauth)
     }
 
+    /// Digest of a client's credentials: with others it is another client. `None` for one without an entry of its own.
+    #[must_use]
+    pub fn credentials_of(&self, client: &str) -> Option<std::sync::Arc<str>> {
+        let client = self.clients.get(client).filter(|client| client.has_credentials())?;
+        Some(token_digest(&client.identity()).into())
+    }
+
     /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
         let manifest = [&self.manifest.cache, &self.manifest.pin];

@@ -118,7 +118,7 @@ impl Router {
         if scope == Scope::All && own.is_none() {
             return Ok(None);
         }
-        tenant.instances().find_or_start(name, route.instance, blueprint, scope, own, tenant.principal()).map(Some)
+        tenant.instances().find_or_start(name, route.instance, blueprint, scope, own, tenant).map(Some)
     }
 }
 

@@ -18,7 +18,7 @@ use base::error::{Error, ErrorCode, Result};
 use base::kept;
 use base::memory;
 use base::panics;
-use base::principal::Principal;
+use base::principal::{LOCAL, Principal};
 use base::task::Task;
 use catalog::Catalog;
 use catalog::manifest::{Phase, ServerEntry};
@@ -263,6 +263,7 @@ impl Gateway {
         // With another token it is another client: its runs end.
         let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
+        self.fleet.instances().keep_clients(is_client);
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
             rules,
@@ -637,11 +638,16 @@ impl Gateway {
     /// Opens the only session of this gateway: no other shares its servers, so it needs no instances of its own.
     #[must_use]
     pub fn open_only_session(&self, principal: Principal) -> Arc<Session> {
+        // Another than this machine's user may have logins of its own.
+        if &*principal.client != LOCAL {
+            return self.open(principal, None);
+        }
         Arc::new(Session::new(principal, &self.state))
     }
 
     fn open(&self, principal: Principal, environment: Option<Environment>) -> Arc<Session> {
-        let tenant = Tenant::new(principal.clone(), environment, self.fleet.instances());
+        let credentials = self.config().credentials_of(&principal.client);
+        let tenant = Tenant::new(principal.clone(), credentials, environment, self.fleet.instances());
         self.in_force.load().router.prepare(&tenant);
         Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
     }

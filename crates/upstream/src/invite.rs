@@ -21,8 +21,8 @@ impl<U> Invite<U> {
         Self { inner, logins }
     }
 
-    /// The login that `refused` asks for. Its address is on this machine and valid as long as the gateway lives, so
-    /// only calls of a client that stays get one.
+    /// The login that `refused` asks for. It is valid as long as the gateway lives at most, so only calls of a client that
+    /// stays get one.
     async fn invitation(&self, refused: &Error) -> Option<Arc<Invitation>> {
         let wanted = refused.data.as_ref().and_then(|data| data.get("scope")).and_then(Value::as_str);
         let scopes: Vec<String> = wanted.unwrap_or_default().split_whitespace().map(str::to_owned).collect();

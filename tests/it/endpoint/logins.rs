@@ -134,6 +134,13 @@ async fn run(client: &RunningService<RoleClient, ()>, code: &str) -> Result<Valu
     if value.get("code").is_some() { Err(value.to_string()) } else { Ok(value) }
 }
 
+/// Takes up the configuration as its operator does.
+fn reload(served: &Served) {
+    let file = served.fence.work().join("forge.toml");
+    let told = served.fence.run(["--config", file.to_str().expect("a path"), "reload"]).success();
+    assert!(told.stdout.contains("signalled gateway"), "{told:?}");
+}
+
 /// The page that a refused call names.
 fn page(refused: &str) -> String {
     let refused: Value = serde_json::from_str(refused).expect("JSON");
@@ -386,7 +393,7 @@ fn digest_of_client(record: &str, from: &str, to: &str) -> String {
     use sha2::{Digest as _, Sha256};
     let record: Value = serde_json::from_str(record).expect("JSON");
     let client = record["client"].as_str().expect("a client").replace(&format!(".{from}"), &format!(".{to}"));
-    Sha256::digest(client.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(format!("{client}\n").as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -414,6 +421,119 @@ async fn a_client_that_is_removed_leaves_no_login() {
     let all = served.fence.run(["auth", "logout", "web", "--all"]).success();
     assert!(all.stderr.contains("logged out of web;") && all.stderr.contains("as bob"), "{}", all.stderr);
     assert_eq!(provider.log("revoke").len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_becomes_another_has_nothing_of_the_one_before() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    let fence = Fence::new();
+    let with = |token: &str| {
+        let clients = format!(
+            "[clients.ann]\ntoken = \"0123456789abcdef-{token}\"\n[clients.bob]\ntoken = \"0123456789abcdef-bob\"\n"
+        );
+        format!(
+            "{}[http]\npublic_url = \"http://127.0.0.1:{{port}}\"\n{clients}",
+            provider.config("login = \"client\"")
+        )
+    };
+    let config = with("ann");
+    fence.write("forge.toml", &config.replace("{port}", "1"));
+    for (user, args) in [("operator", vec![]), ("ann", vec!["--client", "ann"])] {
+        provider.control(&json!({"user": user}));
+        log_in(&fence, &args).success();
+    }
+    // On the command line a client is itself, and this machine's user is not.
+    let called = |fence: &Fence, client: &str| fence.run(["call", "web", "issues", "{}", "--as", client]);
+    assert!(called(&fence, "ann").success().stdout.contains("#7 of ann"));
+    let refused = called(&fence, "bob");
+    assert!(refused.code == Some(3) && refused.stderr.contains("web needs a login"), "{refused:?}");
+    let served = Served::start(fence, &config).await;
+    let token = |name: &str| format!("0123456789abcdef-{name}");
+    let ann = served.client(Era::Modern, Some(&token("ann"))).await;
+    assert_eq!(run(&ann, ISSUES).await, Ok(json!(["#7 of ann"])));
+    let bob = served.client(Era::Modern, Some(&token("bob"))).await;
+    let page = page(&run(&bob, ISSUES).await.expect_err("bob has none"));
+    // Another holder of the name, and one who is gone while a page is open.
+    let next = with("eve").replace("{port}", &served.port.to_string());
+    served.fence.write("forge.toml", next.split("[clients.bob]").next().expect("a part"));
+    reload(&served);
+    let started = Instant::now();
+    let asked = || served.message(None, &super::initialize("2025-11-25")).bearer_auth(token("eve")).send();
+    while asked().await.expect("an answer").status() != StatusCode::OK {
+        assert!(started.elapsed() < Duration::from_secs(30), "{}", served.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let eve = served.client(Era::Modern, Some(&token("eve"))).await;
+    let refused = run(&eve, ISSUES).await.expect_err("eve has none");
+    assert!(refused.contains("AUTH_REQUIRED"), "{refused}");
+    assert_eq!(Browser::new().get(&page).await.status(), StatusCode::NOT_FOUND, "a page of a client that is gone");
+    assert!(provider.log("issues").iter().all(|user| user == "ann"), "{:?}", provider.log("issues"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_token_of_a_caller_and_another_caller_of_a_name_are_exchanged_anew() {
+    let provider_auth = |provider: &Provider| {
+        let (token, resource) = (provider.url("/token"), provider.url("/mcp"));
+        format!(
+            "exchange = {{ token_endpoint = \"{token}\", resource = \"{resource}\", audience = \"web\", client_id = \"program\", \
+             client_secret = \"program-secret\" }}\n[clients.dev]\noauth = {{ sub = \"ann\" }}"
+        )
+    };
+    let Some(team) = Team::with(provider_auth).await else { return };
+    let listing = team.provider.log("token");
+    assert_eq!((&listing[0]["grant_type"], &listing[0]["audience"]), (&json!("client_credentials"), &json!("web")));
+    let signed = |changes: Value| {
+        team.key.signed(&json!({"alg": "ES256", "kid": "ec", "typ": "at+jwt"}), &team.issuer.claims(changes))
+    };
+    for (token, wanted) in [
+        (signed(json!({"sub": "ann", "scope": "all"})), 1),
+        (signed(json!({"sub": "ann", "scope": "less"})), 2),
+        (signed(json!({"sub": "bob", "scope": "all"})), 3),
+    ] {
+        let client = team.served.client(Era::Modern, Some(&token)).await;
+        let who = if wanted == 3 { "#8 of bob" } else { "#7 of ann" };
+        assert_eq!(run(&client, ISSUES).await, Ok(json!([who])));
+        assert_eq!(team.provider.log("exchanged").len(), wanted, "each is exchanged itself");
+    }
+    let file = fs::read_to_string(team.served.fence.work().join("forge.toml")).expect("a configuration");
+    team.served.fence.write("forge.toml", &file.replace("sub = \"ann\"", "sub = \"bob\""));
+    reload(&team.served);
+    let runs_of_dev = || {
+        let records = team.served.fence.run(["audit", "list", "--json"]).success().stdout;
+        records.lines().filter(|line| line.contains("\"dev\"")).count()
+    };
+    let (before, started) = (runs_of_dev(), Instant::now());
+    assert!(before > 0, "ann was the client `dev`");
+    while runs_of_dev() == before {
+        let bob = team.served.client(Era::Modern, Some(&signed(json!({"sub": "bob"})))).await;
+        assert_eq!(run(&bob, ISSUES).await, Ok(json!(["#8 of bob"])), "the client `dev` is bob now");
+        assert!(started.elapsed() < Duration::from_secs(30), "{}", team.served.log());
+    }
+    // Odd answers of a provider.
+    for (odd, says) in [
+        (json!({"access_token": "a b\nc"}), "no bearer token"),
+        (json!({"access_token": ""}), "no bearer token"),
+        (json!({"token_type": "DPoP"}), "no bearer token"),
+        (json!({"issued_token_type": "urn:ietf:params:oauth:token-type:id_token"}), "no bearer token"),
+    ] {
+        team.provider.control(&json!({"odd": odd}));
+        let caller =
+            team.served.client(Era::Modern, Some(&signed(json!({"sub": "bob", "jti": odd.to_string()})))).await;
+        let started = Instant::now();
+        while !run(&caller, ISSUES).await.expect_err("it is refused").contains(says) {
+            assert!(started.elapsed() < Duration::from_secs(30), "{odd}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_has_more_people_than_a_server_has_processes() {
+    let Some(team) = Team::start().await else { return };
+    for number in 0..40 {
+        let person = team.served.client(Era::Modern, Some(&team.token(&format!("person-{number}")))).await;
+        page(&run(&person, ISSUES).await.expect_err("no login"));
+    }
 }
 
 #[test]

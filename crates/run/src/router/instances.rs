@@ -8,21 +8,23 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::tenant::Own;
+use super::tenant::{Own, Tenant};
 use super::{Blueprint, replaced};
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::principal::Principal;
 use base::task::Task;
-use config::Scope;
+use config::{Login, Scope, Transport};
 use state::State;
-use upstream::auth::{Account, Browsers};
+use upstream::auth::{Account, Browsers, Person};
 use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotate, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 /// Time that an instance outlives the last session that may use it, unless it belongs to that session alone.
 const LINGER: Duration = Duration::from_secs(60);
+/// The same where each client has its own login, which a person may be making meanwhile.
+const LOGIN_LINGER: Duration = Duration::from_secs(600);
 
 /// The instances of a gateway.
 pub struct Instances {
@@ -50,8 +52,11 @@ pub(super) struct Instance {
     of: u64,
     scope: Scope,
     own: Option<Arc<Own>>,
-    /// Client that it was started for.
+    /// Client that it was started for, and the digest of its credentials.
     client: Arc<str>,
+    credentials: Option<Arc<str>>,
+    /// Time that it outlives the last session that may use it.
+    linger: Duration,
     upstream: Arc<dyn Upstream>,
     rotation: Arc<dyn Rotate>,
     users: Mutex<Users>,
@@ -87,12 +92,13 @@ impl Instance {
     }
 
     /// True if it is the instance for these.
-    fn is(&self, of: u64, scope: &Scope, own: Option<&Arc<Own>>) -> bool {
+    fn is(&self, of: u64, scope: &Scope, own: Option<&Arc<Own>>, credentials: Option<&Arc<str>>) -> bool {
         let is_same = match (&self.own, own) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.server == other.server,
             _ => false,
         };
+        let is_same = is_same && self.credentials.as_ref() == credentials;
         self.of == of && self.scope == *scope && is_same
     }
 
@@ -125,6 +131,13 @@ impl Instances {
         let gone: Vec<_> = held.instances.extract_if(.., |instance| !in_force.contains(&instance.of)).collect();
         held.in_force = in_force;
         drop(held);
+        drop(gone);
+    }
+
+    /// Ends the instances of clients that are none any more, with the logins that they offer.
+    pub fn keep_clients(&self, is_client: impl Fn(&str) -> bool) {
+        let is_over = |instance: &mut Arc<Instance>| !is_client(&instance.client);
+        let gone: Vec<_> = self.held.lock().instances.extract_if(.., is_over).collect();
         drop(gone);
     }
 
@@ -170,33 +183,35 @@ impl Instances {
         let is_own = |instance: &mut Arc<Instance>| matches!(&instance.scope, Scope::Session(own) if own == session);
         let gone: Vec<_> = held.instances.extract_if(.., is_own).collect();
         let Held { sessions, instances, .. } = &*held;
-        let mut is_any_idle = false;
+        let mut longest = None;
         for instance in instances {
             instance.users.lock().sessions.remove(session);
             let is_wanted = instance.is_wanted(sessions);
             let none_since = &mut instance.users.lock().none_since;
             if !is_wanted && none_since.is_none() {
                 *none_since = Some(Instant::now());
-                is_any_idle = true;
+                longest = longest.max(Some(instance.linger));
             }
         }
         drop(held);
         // A process that ends may take a while.
         drop(gone);
         let Ok(runtime) = Handle::try_current() else { return };
-        if is_any_idle {
+        if let Some(longest) = longest {
             let instances = Arc::downgrade(self);
             runtime.spawn(async move {
-                tokio::time::sleep(LINGER).await;
-                instances.upgrade().into_iter().for_each(|instances| instances.end_unwanted());
+                for pause in [LINGER, longest - LINGER] {
+                    tokio::time::sleep(pause).await;
+                    instances.upgrade().into_iter().for_each(|instances| instances.end_unwanted());
+                }
             });
         }
     }
 
-    /// Ends what no session may use for [`LINGER`].
+    /// Ends what no session may use any more, and has lingered.
     fn end_unwanted(&self) {
         let is_over = |instance: &mut Arc<Instance>| {
-            instance.users.lock().none_since.is_some_and(|since| since.elapsed() >= LINGER)
+            instance.users.lock().none_since.is_some_and(|since| since.elapsed() >= instance.linger)
         };
         let gone: Vec<_> = self.held.lock().instances.extract_if(.., is_over).collect();
         drop(gone);
@@ -220,19 +235,21 @@ impl Instances {
         blueprint: &Blueprint,
         scope: Scope,
         own: Option<Arc<Own>>,
-        principal: &Principal,
+        tenant: &Tenant,
     ) -> Result<Arc<Instance>> {
+        let (principal, credentials) = (tenant.principal(), tenant.credentials());
         let mut held = self.held.lock();
         if !held.in_force.contains(&of) {
             return Err(replaced(name));
         }
-        let known = held.instances.iter().find(|instance| instance.is(of, &scope, own.as_ref())).cloned();
+        let known = held.instances.iter().find(|instance| instance.is(of, &scope, own.as_ref(), credentials)).cloned();
         let instance = match known {
             Some(instance) => instance,
             None => {
-                held.check_room(name, &principal.client)?;
+                held.make_room(name, of, blueprint);
+                held.check_room(name, blueprint, &principal.client)?;
                 held.last += 1;
-                let started = Started { number: held.last, name, of, blueprint, scope, own, principal };
+                let started = Started { number: held.last, name, of, blueprint, scope, own, tenant };
                 let instance = Arc::new(self.start(started));
                 held.instances.push(Arc::clone(&instance));
                 instance
@@ -246,18 +263,35 @@ impl Instances {
     }
 
     fn start(self: &Arc<Self>, started: Started<'_>) -> Instance {
-        let Started { number, name, of, blueprint, scope, own, principal } = started;
+        let Started { number, name, of, blueprint, scope, own, tenant } = started;
+        let client = &tenant.principal().client;
         let server = own.as_ref().map_or(&blueprint.server, |own| &own.server);
         // With values of its own its address, and with it the login, may be another.
-        let common = blueprint.account.clone().filter(|common| own.is_none() && common.is_of(&principal.client));
-        let account =
-            common.or_else(|| Account::for_client(name, server, &self.state, &principal.client, Some(&self.browsers)));
+        let common = blueprint.account.clone().filter(|common| own.is_none() && common.is_of(client));
+        let account = common.or_else(|| {
+            let person = Person { client, credentials: tenant.credentials() };
+            Account::for_client(name, server, &self.state, person, Some(&self.browsers))
+        });
         let server = config::Server { idle_stop: server.idle_stop.or(Some(IDLE)), ..server.clone() };
         let Connection { upstream, events, rotation, .. } = upstream::build(name, &server, account, blueprint.refresh);
         let watch = Task::spawn(watch(events, Arc::downgrade(&upstream), Arc::downgrade(self), number));
-        let client = Arc::clone(&principal.client);
+        let (client, credentials) = (Arc::clone(client), tenant.credentials().cloned());
         let (server, users) = (name.to_owned(), Mutex::default());
-        Instance { number, server, of, scope, own, client, upstream, rotation, users, _watch: watch }
+        let linger = if is_personal(blueprint) { LOGIN_LINGER } else { LINGER };
+        Instance {
+            number,
+            server,
+            of,
+            scope,
+            own,
+            client,
+            credentials,
+            linger,
+            upstream,
+            rotation,
+            users,
+            _watch: watch,
+        }
     }
 }
 
@@ -269,24 +303,60 @@ struct Started<'a> {
     blueprint: &'a Blueprint,
     scope: Scope,
     own: Option<Arc<Own>>,
-    principal: &'a Principal,
+    tenant: &'a Tenant,
+}
+
+/// True for a server at which each client has its own login.
+fn is_personal(blueprint: &Blueprint) -> bool {
+    blueprint.server.auth.login() != Login::Gateway
+}
+
+/// True for a server that is started here.
+fn is_process(blueprint: &Blueprint) -> bool {
+    matches!(blueprint.server.transport, Transport::Stdio { .. })
+}
+
+/// Most instances of a server.
+fn most(blueprint: &Blueprint) -> usize {
+    if is_process(blueprint) { limits::SERVER_INSTANCES.max } else { limits::INSTANCES.max }
 }
 
 impl Held {
+    /// Ends the instance of the server that no session has used for longest, if its bound is reached.
+    fn make_room(&mut self, name: &str, of: u64, blueprint: &Blueprint) {
+        let of_server = |instance: &&Arc<Instance>| instance.of == of;
+        if self.instances.iter().filter(of_server).count() < most(blueprint) {
+            return;
+        }
+        let since = |instance: &Arc<Instance>| instance.users.lock().none_since;
+        let unused =
+            self.instances.iter().filter(of_server).filter_map(|instance| Some((since(instance)?, instance.number)));
+        if let Some((_, number)) = unused.min() {
+            tracing::debug!(server = name, "an instance that no session uses makes room");
+            self.instances.retain(|instance| instance.number != number);
+        }
+    }
+
     /// Checks the bounds for one more instance.
-    fn check_room(&self, name: &str, client: &Arc<str>) -> Result<()> {
+    fn check_room(&self, name: &str, blueprint: &Blueprint, client: &Arc<str>) -> Result<()> {
         let count = |is_counted: &dyn Fn(&Instance) -> bool| {
             self.instances.iter().filter(|instance| is_counted(instance)).count() + 1
         };
+        // Of a server that is not started here an instance is a connection, which the total bounds.
+        let of_server = if is_process(blueprint) { count(&|instance| instance.server == name) } else { 0 };
         for (limit, size) in [
-            (&limits::SERVER_INSTANCES, count(&|instance| instance.server == name)),
+            (&limits::SERVER_INSTANCES, of_server),
             (&limits::CLIENT_INSTANCES, count(&|instance| instance.client == *client)),
             (&limits::INSTANCES, count(&|_| true)),
         ] {
             if size > limit.max {
                 let mut error = limit.exceeded(ErrorCode::LimitExceeded, size);
                 error.message = format!("not called: `{name}` needs an instance of its own; {}", error.message);
-                return Err(error.hint("end sessions that are not needed, or let more of them share it: `share`"));
+                let hint = match is_personal(blueprint) {
+                    true => "end sessions that are not needed: each person has a connection of their own",
+                    false => "end sessions that are not needed, or let more of them share it: `share`",
+                };
+                return Err(error.hint(hint).without_effect());
             }
         }
         Ok(())
@@ -313,8 +383,8 @@ async fn watch(mut events: EventReceiver, upstream: Weak<dyn Upstream>, instance
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::{Router, Tenant};
-    use config::{Server, Share, Transport};
+    use crate::router::Router;
+    use config::{Server, Share};
     use state::Embedded;
 
     fn all() -> Arc<Instances> {
@@ -330,7 +400,7 @@ mod tests {
 
     fn tenant(instances: &Arc<Instances>, client: &str) -> Tenant {
         let principal = Principal { client: client.into(), ..Principal::local() };
-        let tenant = Tenant::new(principal, None, instances);
+        let tenant = Tenant::new(principal, None, None, instances);
         Router::default().prepare(&tenant);
         tenant
     }
@@ -340,7 +410,7 @@ mod tests {
         let (blueprint, principal) = (blueprint(share), tenant.principal());
         let scope = share.scope(principal);
         let instances = tenant.instances();
-        let found = instances.find_or_start(&format!("s{of}"), of, &blueprint, scope, None, principal);
+        let found = instances.find_or_start(&format!("s{of}"), of, &blueprint, scope, None, tenant);
         found.map(|instance| instance.number)
     }
 

@@ -16,6 +16,8 @@ use redact::secret::{self, Lease};
 /// instances that only this session uses.
 pub struct Tenant {
     principal: Principal,
+    /// Digest of the client's credentials: with others it is another client, with other logins.
+    credentials: Option<Arc<str>>,
     /// Values of the client; `None` for the gateway's own.
     environment: Option<Environment>,
     instances: Arc<Instances>,
@@ -40,13 +42,22 @@ pub(super) struct Own {
 impl Tenant {
     /// A session that uses `instances`. Without an environment it has the gateway's values of variables.
     #[must_use]
-    pub fn new(principal: Principal, environment: Option<Environment>, instances: &Arc<Instances>) -> Self {
+    pub fn new(
+        principal: Principal,
+        credentials: Option<Arc<str>>,
+        environment: Option<Environment>,
+        instances: &Arc<Instances>,
+    ) -> Self {
         instances.enter(&principal);
-        Self { principal, environment, instances: Arc::clone(instances), resolved: Mutex::default() }
+        Self { principal, credentials, environment, instances: Arc::clone(instances), resolved: Mutex::default() }
     }
 
     pub(super) fn principal(&self) -> &Principal {
         &self.principal
+    }
+
+    pub(super) fn credentials(&self) -> Option<&Arc<str>> {
+        self.credentials.as_ref()
     }
 
     pub(super) fn instances(&self) -> &Arc<Instances> {

@@ -102,6 +102,7 @@ impl DeviceLogin {
         let record = Record {
             server: account.server.clone(),
             client: account.client.clone(),
+            credentials_of_client: account.credentials.clone(),
             url: account.url.to_string(),
             client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: NO_REDIRECT.to_owned(),

@@ -14,14 +14,16 @@ use tokio::time::{Duration, Instant};
 use url::{Url, form_urlencoded};
 
 use super::client::Client;
-use super::{exposed, hide};
+use super::{Person, exposed, hide};
 use base::error::chain;
 use base::limits;
-use base::text;
 use config::OAuth;
 
 /// Time before its end at which a token is renewed.
 const MARGIN: Duration = Duration::from_secs(30);
+/// Lifetime of a token that says none.
+const UNSAID: Duration = Duration::from_secs(300);
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// Access tokens with which clients call the endpoint now: the newest of each.
@@ -31,17 +33,26 @@ pub struct CallerTokens(Mutex<HashMap<Arc<str>, CallerToken>>);
 /// A token, with the end of its time.
 type CallerToken = (Arc<str>, Instant);
 
-/// Exchange of one client's tokens for those of one server.
+/// Exchange of one client's tokens for those of one server; of the gateway's own credentials for lists.
 pub(super) struct Exchange {
-    client: Arc<str>,
+    /// The client: see [`Person::name`](super::Person::name).
+    person: Option<Arc<str>>,
     callers: Arc<CallerTokens>,
-    /// Token of the server, with the time until which it is used.
-    held: tokio::sync::Mutex<Option<(String, Instant)>>,
+    held: tokio::sync::Mutex<Option<Held>>,
+}
+
+/// Token of the server.
+struct Held {
+    token: String,
+    until: Instant,
+    /// The caller's token that it was exchanged for.
+    subject: Option<Arc<str>>,
 }
 
 impl CallerTokens {
     /// Notes the token of a client, which was verified and is valid until then.
-    pub fn note(&self, client: &str, token: &str, until: Instant) {
+    pub fn note(&self, person: Person<'_>, token: &str, until: Instant) {
+        let client = &*person.name();
         let mut all = self.0.lock();
         if all.get(client).is_some_and(|(known, _)| **known == *token) {
             return;
@@ -65,47 +76,55 @@ impl CallerTokens {
 struct Exchanged {
     access_token: String,
     token_type: Option<String>,
+    issued_token_type: Option<String>,
     expires_in: Option<u64>,
 }
 
 impl Exchange {
-    pub(super) fn new(client: &Arc<str>, callers: &Arc<CallerTokens>) -> Self {
-        Self { client: Arc::clone(client), callers: Arc::clone(callers), held: tokio::sync::Mutex::default() }
+    pub(super) fn new(person: Option<Arc<str>>, callers: Arc<CallerTokens>) -> Self {
+        Self { person, callers, held: tokio::sync::Mutex::default() }
     }
 
-    /// The server's token; another one if that in use was `refused`.
+    /// The server's token; another one if that in use was `refused`, or is of another token of the caller.
     ///
     /// # Errors
     /// The client has no valid token now, or the provider gives none for it.
     pub(super) async fn token(&self, url: &Url, oauth: &OAuth, refused: Option<&str>) -> Result<String, AuthError> {
+        let subject = match &self.person {
+            None => None,
+            Some(person) => Some(self.callers.of(person).ok_or_else(|| {
+                let name = person.split('\n').next().unwrap_or_default();
+                AuthError::TokenExchangeFailed(format!(
+                    "`{name}` has no valid access token at this gateway now, and a token of [clients] cannot be exchanged"
+                ))
+            })?),
+        };
+        let (subject, subject_until) = subject.unzip();
         let mut held = self.held.lock().await;
-        if let Some((token, until)) = &*held
+        if let Some(Held { token, until, subject: of }) = &*held
             && Some(token.as_str()) != refused
+            && *of == subject
             && *until > Instant::now()
         {
             hide(token);
             return Ok(token.clone());
         }
         *held = None;
-        let Some((subject, subject_until)) = self.callers.of(&self.client) else {
-            let why = format!("`{}` has no valid access token at this gateway now", self.client);
-            return Err(AuthError::TokenExchangeFailed(why));
-        };
         // A provider may quote it.
-        hide(&subject);
-        let found = exchanged(url, oauth, &subject).await.map_err(AuthError::TokenExchangeFailed)?;
+        subject.iter().for_each(|subject| hide(subject));
+        let found = exchanged(url, oauth, subject.as_deref()).await.map_err(AuthError::TokenExchangeFailed)?;
         hide(&found.access_token);
         let lasts = found.expires_in.map(Duration::from_secs);
         let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts.saturating_sub(MARGIN.min(lasts / 4))));
         // A client that may no longer call has nothing left to use.
-        let until = until.map_or(subject_until, |until| until.min(subject_until));
-        *held = Some((found.access_token.clone(), until));
+        let until = until.into_iter().chain(subject_until).min().unwrap_or_else(|| Instant::now() + UNSAID);
+        *held = Some(Held { token: found.access_token.clone(), until, subject });
         Ok(found.access_token)
     }
 }
 
 /// Asks the token endpoint; the error has the provider's words.
-async fn exchanged(url: &Url, oauth: &OAuth, subject: &str) -> Result<Exchanged, String> {
+async fn exchanged(url: &Url, oauth: &OAuth, subject: Option<&str>) -> Result<Exchanged, String> {
     let endpoint = oauth.token_url.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
     let (Some(endpoint), Some(id), Some(secret)) = (endpoint, &oauth.client_id, &oauth.client_secret) else {
         return Err("`token_endpoint`, `client_id` and `client_secret` are not set".to_owned());
@@ -120,20 +139,23 @@ async fn exchanged(url: &Url, oauth: &OAuth, subject: &str) -> Result<Exchanged,
     }
     let found: Exchanged = serde_json::from_slice(answer.body()).map_err(|_| "its answer has no token".to_owned())?;
     let is_bearer = found.token_type.as_deref().is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
+    let kind = found.issued_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+    let is_access = kind == ACCESS_TOKEN || kind == "urn:ietf:params:oauth:token-type:jwt";
+    let is_usable = !found.access_token.is_empty() && found.access_token.bytes().all(|byte| byte.is_ascii_graphic());
     // A provider that gives the same token back has exchanged nothing.
-    match found.access_token.is_empty() || !is_bearer || found.access_token == subject {
+    match !is_usable || !is_bearer || !is_access || Some(found.access_token.as_str()) == subject {
         true => Err("its answer has no bearer token of the server's own".to_owned()),
         false => Ok(found),
     }
 }
 
-fn request(endpoint: Url, oauth: &OAuth, (id, secret): (&str, &str), subject: &str) -> Request {
+fn request(endpoint: Url, oauth: &OAuth, (id, secret): (&str, &str), subject: Option<&str>) -> Request {
     let scopes = oauth.scopes.join(" ");
     let fields = [
-        ("grant_type", Some("urn:ietf:params:oauth:grant-type:token-exchange")),
-        ("subject_token", Some(subject)),
-        ("subject_token_type", Some(ACCESS_TOKEN)),
-        ("requested_token_type", Some(ACCESS_TOKEN)),
+        ("grant_type", Some(subject.map_or("client_credentials", |_| EXCHANGE))),
+        ("subject_token", subject),
+        ("subject_token_type", subject.map(|_| ACCESS_TOKEN)),
+        ("requested_token_type", subject.map(|_| ACCESS_TOKEN)),
         ("client_id", Some(id)),
         ("client_secret", Some(secret)),
         ("audience", oauth.audience.as_deref()),
@@ -152,6 +174,6 @@ fn request(endpoint: Url, oauth: &OAuth, (id, secret): (&str, &str), subject: &s
 fn said(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let words = ["error", "error_description"].map(|key| body.get(key).and_then(Value::as_str).unwrap_or_default());
-    let words = words.map(|words| text::brief(words).into_owned());
-    words.into_iter().filter(|words| !words.is_empty()).fold(String::new(), |said, words| said + ": " + &words)
+    // Whole: it is redacted before it is cut.
+    words.into_iter().filter(|words| !words.is_empty()).fold(String::new(), |said, words| said + ": " + words)
 }

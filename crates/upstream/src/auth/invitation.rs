@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
 
 use super::pages::Offered;
 use super::{Account, Grant, Listener, Login, Pages};
@@ -23,7 +24,7 @@ pub struct Invitations {
     current: Mutex<Option<Arc<Invitation>>>,
 }
 
-/// A login that a user can complete in a browser on this machine.
+/// A login that a user can complete in a browser: on this machine, or at a page of the endpoint.
 #[derive(Debug)]
 pub struct Invitation {
     id: String,
@@ -32,6 +33,7 @@ pub struct Invitation {
     outcome: watch::Receiver<Option<Result<()>>>,
     /// Held while a user is asked to open it.
     turn: Mutex<()>,
+    begun: Instant,
     /// Number of refusals.
     refusals: AtomicU64,
     _waiting: Task,
@@ -88,6 +90,7 @@ impl Invitations {
         let mut current = self.current.lock().await;
         if let Some(invitation) = &*current
             && invitation.outcome.borrow().is_none()
+            && invitation.begun.elapsed() < PATIENCE / 2
             && scopes.iter().all(|scope| invitation.scopes.contains(scope))
         {
             return Ok(Arc::clone(invitation));
@@ -100,6 +103,10 @@ impl Invitations {
                 let login = Login::begin(&self.account, &redirect_uri, scopes).await?;
                 let (url, offered) = pages.offer(&server, client, &login).ok_or_else(|| expired(&server))?;
                 (login, url, Browser::Elsewhere(offered))
+            }
+            None if self.account.client().is_some() => {
+                let hint = "its operator sets `http.public_url`, the address at which browsers reach the endpoint";
+                return Err(Error::new(ErrorCode::AuthRequired, "the gateway has no page for this login").hint(hint));
             }
             None => {
                 let listener = Listener::bind(self.account.redirect_port()).await?;
@@ -127,6 +134,7 @@ impl Invitations {
             scopes,
             outcome,
             turn: Mutex::default(),
+            begun: Instant::now(),
             refusals: AtomicU64::new(0),
             _waiting: waiting,
         });

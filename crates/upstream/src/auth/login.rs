@@ -61,6 +61,7 @@ impl Login {
         let record = Record {
             server: account.server.clone(),
             client: account.client.clone(),
+            credentials_of_client: account.credentials.clone(),
             url: account.url.to_string(),
             client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: redirect_uri.to_owned(),
@@ -78,6 +79,11 @@ impl Login {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Mark of its requests.
+    pub(super) fn state(&self) -> &str {
+        &self.state
     }
 
     /// Recognises the addresses of a browser's requests that belong to this login.

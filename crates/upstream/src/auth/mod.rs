@@ -46,7 +46,7 @@ pub use login::Login;
 pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
-pub use store::encrypt;
+pub use store::{Forgotten, encrypt, forget};
 use store::{Keep, Store};
 
 /// Delay before the retry when the server refused a fresh token: it does not want such tokens.
@@ -57,6 +57,8 @@ pub struct Account {
     server: String,
     /// Client whose login it is; none for that of the gateway.
     client: Option<Arc<str>>,
+    /// Digest of that client's credentials.
+    credentials: Option<Arc<str>>,
     /// Pages for its browser; without, the browser is on this machine.
     pages: Option<Arc<Pages>>,
     /// Exchange of the client's tokens, in place of a login.
@@ -71,6 +73,23 @@ pub struct Account {
     renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
     /// A fresh token that the server has not accepted yet, and its time.
     renewed: Mutex<Option<(String, Instant)>>,
+}
+
+/// A client, as its logins are kept: with other credentials it is another one.
+#[derive(Debug, Clone, Copy)]
+pub struct Person<'a> {
+    /// Its name.
+    pub client: &'a Arc<str>,
+    /// Digest of its credentials, if it has an entry of its own.
+    pub credentials: Option<&'a Arc<str>>,
+}
+
+impl Person<'_> {
+    /// Text that no other has.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        format!("{}\n{}", self.client, self.credentials.map_or("", |digest| digest)).into()
+    }
 }
 
 /// Parts of the endpoint that logins of its clients need.
@@ -120,18 +139,18 @@ impl Account {
         name: &str,
         server: &config::Server,
         state: &Arc<dyn State>,
-        client: &Arc<str>,
+        person: Person<'_>,
         browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
-        let is_own = server.auth.login() != config::Login::Gateway && &**client != LOCAL;
-        Self::new(name, server, state, is_own.then_some(client), browsers.filter(|_| is_own))
+        let is_own = server.auth.login() != config::Login::Gateway && &**person.client != LOCAL;
+        Self::new(name, server, state, is_own.then_some(person), browsers.filter(|_| is_own))
     }
 
     fn new(
         name: &str,
         server: &config::Server,
         state: &Arc<dyn State>,
-        client: Option<&Arc<str>>,
+        person: Option<Person<'_>>,
         browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
         let (grant, oauth) = match &server.auth {
@@ -144,17 +163,18 @@ impl Account {
             Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
         };
         let store = |folder: &PathBuf| {
-            Arc::new(Store::new(Arc::clone(state), folder, (name, &url), (client, oauth.sealing.as_ref())))
+            Arc::new(Store::new(Arc::clone(state), folder, (name, &url), (person, oauth.sealing.as_ref())))
         };
         let store = oauth.store.as_ref().map(store);
         Some(Arc::new(Self {
             server: name.to_owned(),
-            client: client.cloned(),
+            client: person.map(|person| Arc::clone(person.client)),
+            credentials: person.and_then(|person| person.credentials.cloned()),
             pages: browsers.map(|browsers| Arc::clone(&browsers.pages)),
-            exchange: match (&server.auth, client) {
-                (Auth::Exchange(_), Some(client)) => Some(Exchange::new(client, &browsers?.tokens)),
-                _ => None,
-            },
+            exchange: matches!(server.auth, Auth::Exchange(_)).then(|| {
+                let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
+                Exchange::new(person.map(|person| person.name()), tokens)
+            }),
             url,
             is_personal: server.auth.login() != config::Login::Gateway,
             grant,
@@ -305,8 +325,7 @@ impl Account {
         let Some(store) = &self.store else { return Ok(None) };
         let _lock = store.lock().await.map_err(failed)?;
         let Some(record) = store.load().await.map_err(failed)? else { return Ok(None) };
-        let secret = self.client_secret(&record).await.ok().flatten();
-        let revoked = discovery::revoke(&self.url, &self.oauth, &record, secret).await;
+        let revoked = revoke(&self.url, &self.oauth, &record).await;
         store.clear().await.map_err(failed)?;
         Ok(Some(revoked))
     }
@@ -324,11 +343,7 @@ impl Account {
 
     /// Client secret of a login: the configured one, if it is the same client.
     async fn client_secret(&self, record: &Record) -> Result<Option<String>, AuthError> {
-        let is_ours = self.oauth.client_id.as_deref() == Some(&record.credentials.client_id);
-        match self.oauth.client_secret.as_ref().filter(|_| is_ours) {
-            Some(configured) => Ok(Some(exposed(configured).await?)),
-            None => Ok(record.client_secret.clone()),
-        }
+        client_secret(&self.oauth, record).await
     }
 
     /// Exchanges the refresh token, unless another process has done so since `refused` was current.
@@ -389,6 +404,20 @@ impl Account {
         *held = Some(credentials);
         token.ok_or(AuthError::AuthorizationRequired)
     }
+}
+
+async fn client_secret(oauth: &OAuth, record: &Record) -> Result<Option<String>, AuthError> {
+    let is_ours = oauth.client_id.as_deref() == Some(&record.credentials.client_id);
+    match oauth.client_secret.as_ref().filter(|_| is_ours) {
+        Some(configured) => Ok(Some(exposed(configured).await?)),
+        None => Ok(record.client_secret.clone()),
+    }
+}
+
+/// Revokes a login at its authorization server; false if that fails.
+async fn revoke(url: &Url, oauth: &OAuth, record: &Record) -> bool {
+    let secret = client_secret(oauth, record).await.ok().flatten();
+    discovery::revoke(url, oauth, record, secret).await
 }
 
 /// The value of a configured client secret.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::Login;
 use base::random;
@@ -23,7 +23,7 @@ pub struct Pages {
 struct Offer {
     shown: Shown,
     url: String,
-    is_mine: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    state: String,
     /// Browser that confirmed it.
     browser: Option<String>,
     redirected: Option<oneshot::Sender<String>>,
@@ -92,8 +92,8 @@ impl Pages {
         let host = Url::parse(login.url()).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
         let shown = Shown { server: server.to_owned(), client: client.to_owned(), host };
         let (tell, redirected) = oneshot::channel();
-        let is_mine = Box::new(login.is_mine());
-        let offer = Offer { shown, url: login.url().to_owned(), is_mine, browser: None, redirected: Some(tell) };
+        let (url, state) = (login.url().to_owned(), login.state().to_owned());
+        let offer = Offer { shown, url, state, browser: None, redirected: Some(tell) };
         self.offers.lock().insert(id.clone(), offer);
         Some((address, Offered { pages: Arc::clone(self), id, redirected }))
     }
@@ -126,8 +126,9 @@ impl Pages {
     /// It belongs to no login, or to one of another browser.
     pub fn redirect(&self, query: &str, browser: Option<&str>) -> Result<Shown, NoPage> {
         let address = format!("{}?{query}", self.redirect_uri().ok_or(NoPage::Over)?);
+        let state = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "state").ok_or(NoPage::Over)?.1;
         let mut offers = self.offers.lock();
-        let offer = offers.values_mut().find(|offer| (offer.is_mine)(&address)).ok_or(NoPage::Over)?;
+        let offer = offers.values_mut().find(|offer| offer.state == state).ok_or(NoPage::Over)?;
         if offer.browser.is_none() || offer.browser.as_deref() != browser {
             return Err(NoPage::Taken);
         }

@@ -4,6 +4,7 @@ use base::time::now_secs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Person;
 use oauth2::TokenResponse as _;
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct Record {
     /// Client whose login it is; none for that of the gateway.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) client: Option<Arc<str>>,
+    /// Digest of the client's credentials.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) credentials_of_client: Option<Arc<str>>,
     /// The server's URL, for which alone the tokens are.
     pub(super) url: String,
     /// Secret from dynamic registration.
@@ -37,6 +41,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// The client, with its credentials: see [`Person::name`].
+    pub(super) fn person(&self) -> Option<Arc<str>> {
+        let (client, credentials) = (self.client.as_ref()?, self.credentials_of_client.as_ref());
+        Some(Person { client, credentials }.name())
+    }
+
     /// Granted scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {

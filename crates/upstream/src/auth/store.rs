@@ -1,5 +1,6 @@
 //! The login of one server, in the state.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::record::Record;
-use super::seal;
+use super::{Person, seal};
 use base::error::Error;
 use base::random;
 use config::Sealing;
@@ -25,8 +26,8 @@ pub(super) struct Store {
     state: Arc<dyn State>,
     file: PathBuf,
     url: String,
-    /// Client whose login it is; none for that of the gateway.
-    client: Option<Arc<str>>,
+    /// Client whose login it is, with its credentials; none for that of the gateway.
+    person: Option<Arc<str>>,
     /// Keys that encrypt it.
     sealing: Option<Arc<Sealing>>,
     /// Last read login, with its version.
@@ -35,17 +36,18 @@ pub(super) struct Store {
 
 impl Store {
     /// Store for the server of this name at this URL: a login does not survive a change of the URL. Of a client, if one
-    /// is given: its name is in the file, since names that differ in case can be one on disk.
+    /// is given: the file names it too, since what is copied to another's name is not the other's.
     pub(super) fn new(
         state: Arc<dyn State>,
         folder: &Path,
         (server, url): (&str, &Url),
-        (client, sealing): (Option<&Arc<str>>, Option<&Arc<Sealing>>),
+        (person, sealing): (Option<Person<'_>>, Option<&Arc<Sealing>>),
     ) -> Self {
-        let whose = client.map_or_else(String::new, |client| format!("-{}", digest(client, OF_CLIENT)));
+        let person = person.map(|person| person.name());
+        let whose = person.as_ref().map_or_else(String::new, |person| format!("-{}", digest(person, OF_CLIENT)));
         let file = folder.join(format!("{}{whose}.json", stem(server, url)));
-        let (client, sealing) = (client.cloned(), sealing.cloned());
-        Self { state, file, url: url.to_string(), client, sealing, seen: Mutex::default() }
+        let sealing = sealing.cloned();
+        Self { state, file, url: url.to_string(), person, sealing, seen: Mutex::default() }
     }
 
     /// Loads the login. Reads it only if it changed.
@@ -65,7 +67,7 @@ impl Store {
             let file = self.file.display();
             AuthError::CredentialStoreError(format!("{file}: it does not hold a login; log in again"))
         })?;
-        if record.url != self.url || record.client.as_deref() != self.client.as_deref() {
+        if record.url != self.url || record.person().as_deref() != self.person.as_deref() {
             return Ok(None);
         }
         record.list_secrets();
@@ -137,6 +139,57 @@ pub(super) async fn clients(
         clients.extend(record.filter(|record| record.url == url.as_str()).and_then(|record| record.client));
     }
     Ok(clients)
+}
+
+/// A login of a client that is forgotten, and whether it was revoked at its authorization server.
+pub struct Forgotten {
+    /// Server.
+    pub server: String,
+    /// Client.
+    pub client: Arc<str>,
+    /// True if it was revoked.
+    pub revoked: bool,
+}
+
+/// Revokes and forgets logins of clients: of one, or of all, to one server or to all. `servers` are those of the
+/// configuration; a login to another one is forgotten without being revoked.
+///
+/// # Errors
+/// One cannot be read or removed; the others are forgotten all the same.
+pub async fn forget(
+    state: &Arc<dyn State>,
+    folder: &Path,
+    servers: &BTreeMap<String, config::Server>,
+    (server, client): (Option<&str>, Option<&str>),
+) -> Result<Vec<Forgotten>, Error> {
+    let sealing = servers.values().find_map(|server| server.auth.oauth()?.sealing.clone());
+    let (mut forgotten, mut failure) = (Vec::new(), None);
+    for file in state.logins(folder).await? {
+        let forgets = async {
+            let path = folder.join(&file);
+            let Some(text) = state.login(&path).await.map_err(failed)? else { return Ok(None) };
+            let text = seal::open(sealing.as_deref(), &file, text).await?;
+            let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
+            let Some(of) = record.client.clone() else { return Ok(None) };
+            if client.is_some_and(|client| client != &*of) || server.is_some_and(|server| server != record.server) {
+                return Ok(None);
+            }
+            let _lock = state.lock_login(&path).await.map_err(failed)?;
+            record.list_secrets();
+            let url = Url::parse(&record.url).ok();
+            let revoked = match (servers.get(&record.server).and_then(|server| server.auth.oauth()), url) {
+                (Some(oauth), Some(url)) => super::revoke(&url, oauth, &record).await,
+                _ => false,
+            };
+            state.keep_login(&path, None).await.map_err(failed)?;
+            Ok::<_, AuthError>(Some(Forgotten { server: record.server.clone(), client: of, revoked }))
+        };
+        match forgets.await {
+            Ok(one) => forgotten.extend(one),
+            Err(error) => failure = failure.or(Some(super::error(&file, &error))),
+        }
+    }
+    failure.map_or(Ok(forgotten), Err)
 }
 
 /// Encrypts the logins of a folder with the key in use, also those that another key encrypted; returns their number.

@@ -38,6 +38,7 @@ use base::random;
 use base::task;
 use catalog::manifest::Phase;
 use config::{Auth, Config, Expose};
+use upstream::auth::Person;
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(60);
@@ -122,7 +123,9 @@ impl Edge {
         if let Some(until) = who.until.filter(|_| exchanges())
             && let Some(token) = who::single_token(headers, query)?
         {
-            self.gateway.browsers().tokens.note(&who.client, token, until);
+            let (client, credentials) = (who.client.as_str().into(), config.credentials_of(&who.client));
+            let person = Person { client: &client, credentials: credentials.as_ref() };
+            self.gateway.browsers().tokens.note(person, token, until);
         }
         let most = most_connections(config, from.connections(|name| name != who.client));
         if !from.enter(&who.client, most) {

@@ -13,8 +13,7 @@ use upstream::auth::{NoPage, Pages, Shown};
 pub(super) const PATH: &str = "/login/";
 /// Digits of a browser's name.
 const BROWSER: usize = 32;
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self' https: http://127.0.0.1:* \
-                      http://localhost:*; frame-ancestors 'none'; base-uri 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self' https: http:; frame-ancestors 'none'; base-uri 'none'";
 
 /// Answers a request of a browser.
 pub(super) fn answered(pages: &Pages, request: &Request<Incoming>) -> Reply {
@@ -64,13 +63,12 @@ fn asking(pages: &Pages, Shown { server, client, host }: &Shown, browser: Option
          <form method=\"post\"><button>I am {client}: log in at {host}</button></form>"
     );
     let mut reply = page(StatusCode::OK, &format!("Log in to {server}?"), &body);
-    if browser.is_none() {
-        let secure = if pages.is_secure() { "; Secure" } else { "" };
-        let token: String = random::token();
-        let value = format!("{}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600{secure}", cookie(pages));
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            reply.headers_mut().insert(header::SET_COOKIE, value);
-        }
+    let secure = if pages.is_secure() { "; Secure" } else { "" };
+    // Each time anew, so that it lasts longer than the page.
+    let token = browser.map_or_else(random::token, str::to_owned);
+    let value = format!("{}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600{secure}", cookie(pages));
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        reply.headers_mut().insert(header::SET_COOKIE, value);
     }
     reply
 }
@@ -96,7 +94,7 @@ fn refused(why: NoPage) -> Reply {
         NoPage::Over => page(
             StatusCode::NOT_FOUND,
             "This login is over",
-            "<p>It was done, given up, or older than ten minutes. The next call that needs it offers another.</p>",
+            "<p>It was done, given up, or is too old. The next call that needs it offers another.</p>",
         ),
         NoPage::Taken => page(
             StatusCode::FORBIDDEN,

@@ -178,7 +178,8 @@ pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&
         (_, Some(_)) => return Some(reply::refused(StatusCode::BAD_REQUEST, None, "two Host headers", "send one")),
     };
     let name = host_name(&host).to_ascii_lowercase();
-    if !(is_own_name(&name) || config.http.allowed_hosts.contains(&name)) {
+    let public = config.http.public_url.as_ref().filter(|url| url.host_str() == Some(&*name));
+    if !(is_own_name(&name) || public.is_some() || config.http.allowed_hosts.contains(&name)) {
         return forbidden("the name", "allowed_hosts", &name);
     }
     let mut origins = headers.get_all(header::ORIGIN).iter().map(|origin| String::from_utf8_lossy(origin.as_bytes()));
@@ -186,7 +187,6 @@ pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&
     let own = format!("{}://{host}", if is_tls { "https" } else { "http" });
     let is_same = |origin: &str| origin.eq_ignore_ascii_case(&own);
     // A proxy in front encrypts, and the page is of the address by which it was reached.
-    let public = config.http.public_url.as_ref().filter(|url| url.host_str() == Some(&*name));
     let is_public = |origin: &str| public.is_some_and(|url| url.origin().ascii_serialization() == origin);
     let is_allowed = |origin: &str| {
         is_same(origin)
