@@ -16,7 +16,7 @@ use super::sandbox::{self, RawLimits, RawMemory};
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
-    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, auth,
+    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, Tasks, auth,
     daemon, schema, transport,
 };
 
@@ -97,6 +97,7 @@ tables! {
         approval: Option<Word<Approval>>,
         elicitation: Option<Word<Relay>>,
         sampling: Option<Word<Relay>>,
+        tasks: Option<Word<Tasks>>,
         tools: BTreeMap<String, RawTool>,
         sandbox: Option<RawConfinement>,
     }

@@ -90,6 +90,7 @@ impl Client {
         if tools || !declares {
             let tools = self.all_tools(declares, progress, &for_tools).await?;
             (listing.tools, listing.ttl_ms, refusal) = (tools.entries, tools.ttl_ms, tools.refusal);
+            self.tasks.listed(&listing.tools);
         }
         if listing.tools.is_empty() {
             let why = match (refusal, tools) {

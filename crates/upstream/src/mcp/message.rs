@@ -185,14 +185,25 @@ fn answer(id: RequestId, text: &str, is_small: bool) -> ServerJsonRpcMessage {
         let why = Unfit::TooMuch { measure, limit: most };
         return ServerJsonRpcMessage::error(too_much(format_args!("{why} (half of `memory.answers`)")), Some(id));
     }
-    let typed = if is_small && !has_content(text) { serde_json::from_str::<ServerResult>(text).ok() } else { None };
+    let typed = if is_small && !is_kept(text) { serde_json::from_str::<ServerResult>(text).ok() } else { None };
     let result = typed.filter(|result| !matches!(result, ServerResult::CallToolResult(_)));
     let result = result.unwrap_or_else(|| ServerResult::CustomResult(CustomResult(Value::String(text.to_owned()))));
     ServerJsonRpcMessage::response(result, id)
 }
 
-fn has_content(result: &str) -> bool {
-    serde_json::from_str::<Envelope<'_>>(result).is_ok_and(|fields| fields.content.is_some())
+/// True for a result that rmcp's types would lose parts of: of a tool, of a task, or of a handshake.
+fn is_kept(result: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields {
+        content: Option<IgnoredAny>,
+        task: Option<IgnoredAny>,
+        task_id: Option<IgnoredAny>,
+        capabilities: Option<IgnoredAny>,
+    }
+    serde_json::from_str::<Fields>(result).is_ok_and(|Fields { content, task, task_id, capabilities }| {
+        [content, task, task_id, capabilities].iter().any(Option::is_some)
+    })
 }
 
 /// Parses a request or notification that is not small, or says why not.
