@@ -16,7 +16,8 @@ use super::transport::transport;
 use super::units::{DAY, HOUR, MILLI, MINUTE, SECOND};
 use super::words::words;
 use super::{
-    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides, spending,
+    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides,
+    spending,
 };
 
 /// One `[servers.<name>]` entry.

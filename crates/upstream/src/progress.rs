@@ -148,8 +148,8 @@ impl Progress {
 
     /// Notes the task that the server has made for the call.
     pub fn made_task(&self, id: &str) {
-        *self.task.lock() = Some(id.to_owned());
-        if let Some(note) = &self.note {
+        let known = self.task.lock().replace(id.to_owned());
+        if let Some(note) = self.note.as_ref().filter(|_| known.as_deref() != Some(id)) {
             note(id);
         }
     }

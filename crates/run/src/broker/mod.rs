@@ -577,9 +577,8 @@ impl Broker {
         if let (Some(task), Some(note)) = (task, &note) {
             note(task);
         }
-        let whole = |progress: Progress| {
-            progress.traced(told).in_room(room.clone()).of_task(task.map(str::to_owned), note)
-        };
+        let whole =
+            |progress: Progress| progress.traced(told).in_room(room.clone()).of_task(task.map(str::to_owned), note);
         let Some(caller) = &self.context.caller else {
             return self.context.router.call(entry, tenant, operation, &whole(Progress::default())).await;
         };

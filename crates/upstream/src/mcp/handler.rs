@@ -2,10 +2,10 @@
 #![expect(deprecated, reason = "servers go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomNotification, ElicitRequestParams,
-    ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability, Implementation,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, RootsCapabilities,
-    SamplingCapability, TaskStatusNotificationParams, UrlElicitationCapability,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomNotification,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+    RootsCapabilities, SamplingCapability, TaskStatusNotificationParams, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::http_client::is_same;
-use super::tasks::CAPABILITY;
+use super::tasks;
 use base::{json, memory, task};
 
 /// Revisions with a handshake, newest first.
@@ -185,10 +185,10 @@ impl Handshake {
 
 /// Capabilities that a server declares, by the names that it gives in any form.
 fn capabilities(declared: Value) -> ServerCapabilities {
-    let tasks = declared.get("tasks").and_then(Value::as_object).cloned();
+    let declared_tasks = declared.get("tasks").and_then(Value::as_object).cloned();
     let mut capabilities = read(&declared).unwrap_or_else(|| plain(declared));
-    if let Some(tasks) = tasks {
-        capabilities.experimental.get_or_insert_default().insert(CAPABILITY.to_owned(), tasks);
+    if let Some(declared_tasks) = declared_tasks {
+        capabilities.experimental.get_or_insert_default().insert(tasks::KEY.to_owned(), declared_tasks);
     }
     capabilities
 }

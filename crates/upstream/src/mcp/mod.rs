@@ -34,9 +34,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, CustomResult,
-    DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest,
-    ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, DiscoverRequest,
+    DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest, ProtocolVersion,
+    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
@@ -239,7 +239,19 @@ impl Connector {
         let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
         let (revision, others) = (self.revision.get(), Mutex::default());
         let tasks = TaskTools::new(self.tasks.0, self.tasks.1);
-        Client { name, service, stderr, revision, ended, in_session, patience, others, tasks, _subscription, _env: None }
+        Client {
+            name,
+            service,
+            stderr,
+            revision,
+            ended,
+            in_session,
+            patience,
+            others,
+            tasks,
+            _subscription,
+            _env: None,
+        }
     }
 
     async fn describe(&self, failed: Failed) -> Error {
@@ -393,13 +405,12 @@ impl Client {
         })?;
         let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
         let result = match (operation, answer) {
-            (_, ServerResult::CustomResult(CustomResult(result))) => result,
             (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
             | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
             | (Operation::Complete { .. }, whole @ ServerResult::CompleteResult(_)) => {
                 return Ok(Answer::Raw(strip_protocol(serde_json::to_value(&whole).unwrap_or_default())));
             }
-            (_, other) => serde_json::to_value(&other).unwrap_or_default(),
+            (_, other) => results::value_of(other),
         };
         if let Operation::Tool { .. } = operation {
             return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use parking_lot::Mutex;
+use rmcp::ClientHandler as _;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, CustomResult, InputRequest,
-    InputRequests, InputResponses, JsonObject, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
-    SetLevelRequest, SetLevelRequestParams, TASKS_EXTENSION_ID,
+    InputRequests, InputResponses, JsonObject, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId,
+    RequestMetaObject, ServerResult, SetLevelRequest, SetLevelRequestParams, TASKS_EXTENSION_ID,
 };
-use rmcp::ClientHandler as _;
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -69,7 +69,8 @@ impl Client {
         // Before sending: a quick server may ask back before this task runs again.
         let mut listening = self.service.service().reports.listen(progress);
         if let Some(task) = progress.task() {
-            match self.rejoin(&task, progress, &mut listening).await {
+            let known = json!({ "taskId": task, "status": "working", "pollInterval": 1 });
+            match self.follow(known, progress, &mut listening).await {
                 Err(error) if error.code == ErrorCode::MaybeDone && operation.is_repeatable() => progress.forget_task(),
                 answer => return answer,
             }

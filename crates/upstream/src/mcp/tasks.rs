@@ -8,18 +8,18 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use rmcp::model::{ClientRequest, CustomRequest, CustomResult, InputRequests, ServerResult};
+use rmcp::model::{ClientRequest, CustomRequest, CustomResult, InputRequests, ServerResult, TaskStatus};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::Client;
 use super::request::{CANCEL, Listening, Unanswerable};
+use super::results::value_of;
 use crate::Progress;
 use base::error::{Effect, Error, ErrorCode, Result};
-use base::json::words as words_of;
-use base::limits;
 use base::text::head;
+use base::{json, limits};
 use config::Tasks;
 
 /// Least time between two polls, also of a server that announces changes all the time.
@@ -33,8 +33,12 @@ const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes of a server's words about a task.
 const MAX_WORDS: usize = 4000;
 
-/// Key among the experimental capabilities for `tasks` of 2025-11-25, which rmcp has no field for.
-pub(super) const CAPABILITY: &str = "forgefs/tasks";
+/// `isError` of a task that failed.
+const FAILED: &str = "of its task";
+
+/// Key for what rmcp has no field for: among the experimental capabilities for `tasks` of 2025-11-25, and in the metadata
+/// of a list for its tools that require a task.
+pub(super) const KEY: &str = "forgefs/tasks";
 /// Key in the metadata of messages that belong to a task.
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -53,12 +57,22 @@ impl TaskTools {
         Self { setting, longest: LONGEST.min(timeout / 3).max(LEAST), required: Mutex::default() }
     }
 
-    /// Takes a new list of tools.
-    pub(super) fn listed(&self, tools: &[Value]) {
-        let is_required = |tool: &&Value| tool.pointer("/execution/taskSupport") == Some(&"required".into());
-        let names = tools.iter().filter(is_required).filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned));
-        *self.required.lock() = names.collect();
+    /// Takes the names of a new list.
+    pub(super) fn listed(&self, required: Vec<String>) {
+        *self.required.lock() = required.into_iter().collect();
     }
+}
+
+/// Names of the tools of a list that require a task.
+pub(super) fn required(list: &Value) -> Vec<String> {
+    fn all(list: Option<&Value>) -> impl Iterator<Item = &Value> {
+        list.and_then(Value::as_array).into_iter().flatten()
+    }
+    let noted = all(list.get("_meta").and_then(|meta| meta.get(KEY)));
+    let is_required =
+        |tool: &&Value| tool.pointer("/execution/taskSupport").is_some_and(|support| support == "required");
+    let names = noted.chain(all(list.get("tools")).filter(is_required).filter_map(|tool| tool.get("name")));
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 /// The answer to a request about a task.
@@ -67,22 +81,13 @@ type Exchanged = Result<ServerResult, Unanswerable>;
 /// A task at a server.
 struct Task {
     id: String,
-    status: Status,
+    status: TaskStatus,
     /// Time until the next poll.
     interval: Duration,
     /// The server's words about its state.
     words: Option<String>,
     /// Questions, the result or the error of a task of 2026-07-28.
     more: Map<String, Value>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Working,
-    InputRequired,
-    Completed,
-    Failed,
-    Cancelled,
 }
 
 /// A request of 2025-11-25, which rmcp has no type for, or of both revisions.
@@ -100,11 +105,13 @@ fn get(id: &str) -> ClientRequest {
     request("tasks/get", json!({ "taskId": id }))
 }
 
-fn value_of(answer: ServerResult) -> Value {
-    match answer {
-        ServerResult::CustomResult(CustomResult(value)) => value,
-        other => serde_json::to_value(&other).unwrap_or_default(),
-    }
+fn custom(result: Value) -> ServerResult {
+    ServerResult::CustomResult(CustomResult(result))
+}
+
+/// True for an error in the words of the server, which is there.
+fn is_said(error: &Error) -> bool {
+    !error.is_transient && matches!(error.code, ErrorCode::InvalidArgs | ErrorCode::UpstreamError)
 }
 
 impl Client {
@@ -127,7 +134,7 @@ impl Client {
     fn declares_task(&self, part: &str) -> bool {
         let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
         let declared = self.service.peer_info().and_then(|info| {
-            let tasks = info.capabilities.experimental.as_ref()?.get(CAPABILITY)?;
+            let tasks = info.capabilities.experimental.as_ref()?.get(KEY)?;
             Value::Object(tasks.clone()).pointer(part).map(is_set)
         });
         declared == Some(true)
@@ -135,7 +142,9 @@ impl Client {
 
     /// The task in the answer to a call; else the answer. `is_wanted` if the call asked for one.
     pub(super) fn task_in(&self, answer: ServerResult, is_wanted: bool) -> Result<Result<Value, ServerResult>> {
-        let ServerResult::CustomResult(CustomResult(Value::Object(mut fields))) = answer else { return Ok(Err(answer)) };
+        let ServerResult::CustomResult(CustomResult(Value::Object(mut fields))) = answer else {
+            return Ok(Err(answer));
+        };
         let is_task = fields.get("resultType").is_some_and(|kind| kind == "task");
         if is_task && self.tasks.setting == Tasks::Never {
             let what = "it answered with a task, which was not asked for since `tasks = \"never\"`";
@@ -145,58 +154,31 @@ impl Client {
         Ok(match (inner, is_task) {
             (Some(task), _) => Ok(task),
             (None, true) => Ok(Value::Object(fields)),
-            (None, false) => Err(ServerResult::CustomResult(CustomResult(Value::Object(fields)))),
+            (None, false) => Err(custom(Value::Object(fields))),
         })
     }
 
-    /// Follows the task that the server has `made` for the call of `listening` to its result. Dropping the future cancels it.
+    /// Follows a task of the call of `listening` to its result. Dropping the future cancels it.
+    ///
+    /// # Errors
+    /// `MAYBE_DONE` if the server does not know it.
     pub(super) async fn follow(
         &self,
         made: Value,
         progress: &Progress,
         listening: &mut Listening<'_>,
     ) -> Result<ServerResult> {
-        let task = self.read(made).map_err(|error| error.with_effect(Effect::Unknown))?;
+        let in_doubt = |error: Error| error.with_effect(Effect::Unknown);
+        let task = self.read(made).map_err(in_doubt)?;
         progress.made_task(&task.id);
-        self.guarded(&task.id.clone(), Some(task), progress, listening).await
-    }
-
-    /// Goes on with a task that was made before.
-    ///
-    /// # Errors
-    /// `MAYBE_DONE` if the server does not know it.
-    pub(super) async fn rejoin(
-        &self,
-        id: &str,
-        progress: &Progress,
-        listening: &mut Listening<'_>,
-    ) -> Result<ServerResult> {
-        self.guarded(id, None, progress, listening).await
-    }
-
-    async fn guarded(
-        &self,
-        id: &str,
-        known: Option<Task>,
-        progress: &Progress,
-        listening: &mut Listening<'_>,
-    ) -> Result<ServerResult> {
-        let changed = listening.is_task(id);
+        let changed = listening.is_task(&task.id);
         let can_cancel = !self.is_old() || self.declares_task("/cancel");
         let (peer, options) = (self.service.peer().clone(), self.options(progress).await);
-        let mut unfinished = Unfinished { peer, task: can_cancel.then(|| (id.to_owned(), options)) };
-        let result = async {
-            let task = match known {
-                Some(task) => task,
-                None => self.state(id, self.exchange_on(listening, get(id), progress).await)?,
-            };
-            self.result(task, progress, &changed).await
-        };
-        let result = result.await.map_err(|error| error.with_effect(Effect::Unknown));
+        let mut unfinished = Unfinished { peer, task: can_cancel.then(|| (task.id.clone(), options)) };
+        let result = self.result(task, progress, &changed).await.map_err(in_doubt);
         // After these errors it may still be asked; after any other, nothing waits for it.
-        let is_left = |error: &Error| {
-            error.is_transient || matches!(error.code, ErrorCode::TransportDead | ErrorCode::MaybeDone)
-        };
+        let is_left =
+            |error: &Error| error.is_transient || matches!(error.code, ErrorCode::TransportDead | ErrorCode::MaybeDone);
         if result.as_ref().map_or_else(is_left, |_| true) {
             unfinished.task = None;
         }
@@ -216,8 +198,8 @@ impl Client {
         loop {
             progress.is_alive(task.words.as_deref());
             match task.status {
-                Status::Working => {}
-                Status::InputRequired if !is_old => self.give(&task, &mut asked, progress).await?,
+                TaskStatus::Working => {}
+                TaskStatus::InputRequired if !is_old => self.give(&task, &mut asked, progress).await?,
                 _ if !is_old => return self.ended(task),
                 _ => {
                     let of = json!({ "taskId": task.id });
@@ -238,7 +220,7 @@ impl Client {
             tokio::select! {
                 biased;
                 answer = fetched => return self.fetched(&task, answer),
-                answer = poll, if !task.status.is_final() => task = self.state(&task.id, answer)?,
+                answer = poll, if !task.status.is_terminal() => task = self.state(&task.id, answer)?,
             }
         }
     }
@@ -259,50 +241,40 @@ impl Client {
 
     /// The result of a task of 2026-07-28 that has ended.
     fn ended(&self, mut task: Task) -> Result<ServerResult> {
-        let result = match task.status {
-            Status::Completed => task.more.shift_remove("result").filter(Value::is_object),
-            status => {
-                let error = task.more.get("error").and_then(words_of).map(str::to_owned);
-                Some(status.failed(task.words.or(error)))
-            }
-        };
-        let result = result.ok_or_else(|| self.upstream("its task is completed and has no result"))?;
-        Ok(ServerResult::CustomResult(CustomResult(result)))
+        if is_failed(task.status) {
+            let error = task.more.get("error").and_then(json::words).map(str::to_owned);
+            return Ok(failed(task.words.or(error)));
+        }
+        let result = task.more.shift_remove("result").filter(Value::is_object);
+        result.map(custom).ok_or_else(|| self.upstream("its task is completed and has no result"))
     }
 
     /// The result of a task of 2025-11-25, in answer to `tasks/result`.
     fn fetched(&self, task: &Task, answer: Exchanged) -> Result<ServerResult> {
-        let status = if task.status.is_final() { task.status } else { Status::Failed };
-        match answer {
-            Ok(result) => {
-                let mut result = value_of(result);
+        match answer.map(value_of) {
+            Ok(mut result) => {
                 let is_result = result.is_object() && result.get("task").is_none() && result.get("taskId").is_none();
                 if !is_result || result.get("resultType").is_some_and(|kind| kind != "complete") {
                     return Err(self.upstream("the result of its task is not that of a tool"));
                 }
-                if task.status.is_failed() && result.get("isError").is_none_or(|is| *is == Value::Bool(false)) {
-                    result["isError"] = status.word().into();
+                if is_failed(task.status) && result.get("isError").is_none_or(|is| *is == Value::Bool(false)) {
+                    result["isError"] = FAILED.into();
                 }
-                Ok(ServerResult::CustomResult(CustomResult(result)))
+                Ok(custom(result))
             }
-            Err(failed) => {
-                let error = self.fault(failed.error);
-                let is_said = matches!(error.code, ErrorCode::InvalidArgs | ErrorCode::UpstreamError);
-                if !is_said || error.is_transient {
-                    return Err(error);
+            Err(refused) => match self.fault(refused.error) {
+                error if is_said(&error) => {
+                    Ok(failed(task.words.clone().filter(|_| is_failed(task.status)).or(Some(error.message))))
                 }
-                let words = task.words.clone().filter(|_| task.status.is_failed());
-                Ok(ServerResult::CustomResult(CustomResult(status.failed(Some(words.unwrap_or(error.message))))))
-            }
+                error => Err(error),
+            },
         }
     }
 
     /// The state of the task `id`, in answer to `tasks/get`.
     fn state(&self, id: &str, answer: Exchanged) -> Result<Task> {
-        let answer = answer.map_err(|failed| match self.fault(failed.error) {
-            error
-                if !error.is_transient && matches!(error.code, ErrorCode::InvalidArgs | ErrorCode::UpstreamError) =>
-            {
+        let answer = answer.map_err(|refused| match self.fault(refused.error) {
+            error if is_said(&error) => {
                 let what = "the task that it made for the call is not to be asked for its result";
                 Error::new(ErrorCode::MaybeDone, format!("{what}: {}", error.message))
             }
@@ -325,7 +297,7 @@ impl Client {
             return Err(error.context(self.name()));
         }
         let status = text("status").unwrap_or_default();
-        let Some(status) = Status::named(status) else {
+        let Ok(status) = serde_json::from_value::<TaskStatus>(status.into()) else {
             return Err(self.upstream(format!("its task has the unknown status `{}`", head(status, 100))));
         };
         let interval = ["pollInterval", "pollIntervalMs"].iter().find_map(|key| task.get(key)?.as_f64());
@@ -338,36 +310,15 @@ impl Client {
     }
 }
 
-impl Status {
-    const NAMES: [(&'static str, Self); 5] = [
-        ("working", Self::Working),
-        ("input_required", Self::InputRequired),
-        ("completed", Self::Completed),
-        ("failed", Self::Failed),
-        ("cancelled", Self::Cancelled),
-    ];
+fn is_failed(status: TaskStatus) -> bool {
+    matches!(status, TaskStatus::Failed | TaskStatus::Cancelled)
+}
 
-    fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, status)| *status)
-    }
-
-    fn word(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, status)| *status == self).map_or("", |(word, _)| word)
-    }
-
-    fn is_final(self) -> bool {
-        !matches!(self, Self::Working | Self::InputRequired)
-    }
-
-    fn is_failed(self) -> bool {
-        matches!(self, Self::Failed | Self::Cancelled)
-    }
-
-    /// The answer of a tool that failed. `isError` is no word of the protocol, and so proves nothing of what was done before.
-    fn failed(self, words: Option<String>) -> Value {
-        let words = words.unwrap_or_else(|| format!("the task is {}", self.word()));
-        json!({ "content": [{ "type": "text", "text": words }], "isError": self.word() })
-    }
+/// Of a task that failed: the answer of such a tool. Its `isError` is no word of the protocol, and so proves nothing of what was
+/// done before.
+fn failed(words: Option<String>) -> ServerResult {
+    let words = words.unwrap_or_else(|| "the task failed, or was cancelled".to_owned());
+    custom(json!({ "content": [{ "type": "text", "text": words }], "isError": FAILED }))
 }
 
 /// Cancels a task when the call is dropped before its end.
