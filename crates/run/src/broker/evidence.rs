@@ -378,8 +378,9 @@ impl Broker {
 
     /// Writes the ids of tasks that a server makes of a call into the journal; `None` without one.
     pub(super) fn task_note(&self, op: u64) -> Option<Arc<dyn Fn(&str) + Send + Sync>> {
-        let writer = Arc::clone(self.evidence()?.writer.as_ref()?);
-        Some(Arc::new(move |id: &str| writer.has_task(op, id)))
+        // The journal of a run that has ended is closed, while the connection may remember the call.
+        let writer = Arc::downgrade(self.evidence()?.writer.as_ref()?);
+        Some(Arc::new(move |id: &str| _ = writer.upgrade().map(|writer| writer.has_task(op, id))))
     }
 
     /// The task of an earlier call was asked in vain: the error of a call that may be done, or the call to be made again.

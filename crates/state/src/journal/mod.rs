@@ -1,7 +1,8 @@
 //! Journals of runs: evidence that is written before the run hears of it, and read again to resume and replay it.
 //!
-//! A journal has a first line with the script, one line for each call before it goes out, one for each answer before
-//! the script gets it, and one for the end. A call without an answer is unknown: it may have been made or not.
+//! A journal has a first line with the script, one line for each call before it goes out, one for each task that a server
+//! makes of a call, one for each answer before the script gets it, and one for the end. A call without an answer is
+//! unknown: it may have been made or not.
 
 mod chain;
 mod line;

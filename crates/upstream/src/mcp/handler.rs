@@ -111,7 +111,7 @@ impl ClientHandler for Handler {
 
     async fn on_custom_notification(&self, notice: CustomNotification, _: NotificationContext<RoleClient>) {
         let task = notice.params.as_ref().and_then(|params| params.get("taskId")?.as_str());
-        if let (Some(task), "notifications/tasks/status") = (task, &*notice.method) {
+        if let (Some(task), "notifications/tasks/status" | "notifications/tasks") = (task, &*notice.method) {
             self.reports.has_changed(task);
         }
     }

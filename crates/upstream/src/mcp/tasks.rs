@@ -28,8 +28,8 @@ const LEAST: Duration = Duration::from_millis(100);
 const USUAL: Duration = Duration::from_secs(1);
 /// Longest interval.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Time that a server is asked to keep a task of 2025-11-25: a resumed run may come late.
-const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// Milliseconds that a server is asked to keep a task of 2025-11-25: a resumed run may come late.
+const KEEP_MS: u64 = 24 * 60 * 60 * 1000;
 /// Most bytes of a server's words about a task.
 const MAX_WORDS: usize = 4000;
 
@@ -90,15 +90,14 @@ struct Task {
     more: Map<String, Value>,
 }
 
-/// A request of 2025-11-25, which rmcp has no type for, or of both revisions.
+/// A request of either revision: rmcp has types for the newer alone.
 fn request(method: &str, params: Value) -> ClientRequest {
     ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)))
 }
 
 /// A call that asks for a task.
 pub(super) fn call(name: &str, arguments: &Map<String, Value>) -> ClientRequest {
-    let task = json!({ "ttl": u64::try_from(KEEP.as_millis()).unwrap_or(u64::MAX) });
-    request("tools/call", json!({ "name": name, "arguments": arguments, "task": task }))
+    request("tools/call", json!({ "name": name, "arguments": arguments, "task": { "ttl": KEEP_MS } }))
 }
 
 fn get(id: &str) -> ClientRequest {
