@@ -39,10 +39,11 @@ pub struct Progress {
     /// The task that the server made for the call.
     task: Arc<Mutex<Option<String>>>,
     /// Writes down the id of such a task.
-    note: Option<Note>,
+    note: Option<TaskNote>,
 }
 
-type Note = Arc<dyn Fn(&str) + Send + Sync>;
+/// Writes down the id of a task that a server has made of a call.
+pub type TaskNote = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A digest that is made when a question needs it: few calls have one.
 type Digest = Arc<dyn Fn() -> String + Send + Sync>;
@@ -136,7 +137,7 @@ impl Progress {
     /// Has the id of a task that the server makes for the call written down by `note`; `known` is the one that it has made
     /// before, and is asked for the result.
     #[must_use]
-    pub fn of_task(self, known: Option<String>, note: Option<Note>) -> Self {
+    pub fn of_task(self, known: Option<String>, note: Option<TaskNote>) -> Self {
         Self { task: Arc::new(Mutex::new(known)), note, ..self }
     }
 

@@ -22,7 +22,7 @@ use base::task;
 use redact::Surface;
 use state::audit::Verdict;
 use state::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer};
-use upstream::Operation;
+use upstream::{Operation, TaskNote};
 
 /// Key of the run, in the data of the error of a call that does not belong to it.
 pub const PARTED: &str = "resumes";
@@ -377,7 +377,7 @@ impl Broker {
     }
 
     /// Writes the ids of tasks that a server makes of a call into the journal; `None` without one.
-    pub(super) fn task_note(&self, op: u64) -> Option<Arc<dyn Fn(&str) + Send + Sync>> {
+    pub(super) fn task_note(&self, op: u64) -> Option<TaskNote> {
         // The journal of a run that has ended is closed, while the connection may remember the call.
         let writer = Arc::downgrade(self.evidence()?.writer.as_ref()?);
         Some(Arc::new(move |id: &str| _ = writer.upgrade().map(|writer| writer.has_task(op, id))))
