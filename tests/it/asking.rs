@@ -117,10 +117,10 @@ impl ClientHandler for Client {
     }
 }
 
-type Service = RunningService<RoleClient, Client>;
+pub(crate) type Service = RunningService<RoleClient, Client>;
 
 /// A gateway with this configuration and a client of an era, once the server is up.
-async fn connected(fence: &Fence, era: Era, config: &str, server: &str, client: &Client) -> Service {
+pub(crate) async fn connected(fence: &Fence, era: Era, config: &str, server: &str, client: &Client) -> Service {
     let config = fence.write("forge.toml", config);
     let command = fence.forgefs([Path::new("--config"), &config, Path::new("serve")]);
     let (service, _) = fence.attach(era, command, client.clone()).await;
@@ -142,7 +142,7 @@ fn text(content: &[rmcp::model::ContentBlock]) -> String {
     texts.join("\n")
 }
 
-fn script(code: &str) -> CallToolRequestParams {
+pub(crate) fn script(code: &str) -> CallToolRequestParams {
     let arguments = json!({"language": "javascript", "code": code});
     CallToolRequestParams::new("execute").with_arguments(arguments.as_object().cloned().expect("an object"))
 }

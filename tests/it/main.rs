@@ -101,6 +101,7 @@ mod spending;
 mod static_layer;
 mod suggest;
 mod surface;
+mod tasks;
 mod telemetry;
 mod terminal;
 mod typed;

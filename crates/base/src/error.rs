@@ -227,7 +227,7 @@ behaviours! {
     UpstreamError: false, false, 3, "the server answered with a protocol error",
         "the server refused the request; read what it said";
     ToolError: false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said";
-    MaybeDone: false, false, 1, "an earlier run sent this call, and it is not known whether it was done",
+    MaybeDone: false, false, 1, "an earlier run sent this call, or its task is lost, and it is not known whether it was done",
         "find out with a call that only reads; calling again makes the call";
     Cancelled: true, false, 1, "the run was cancelled", "run it again";
     SyntaxError: false, false, 1, "the script is not valid in its language",

@@ -86,7 +86,7 @@ pub use manifest::Manifest;
 pub use oauth::{ClaimRow, Claims, ResourceServer};
 pub use overrides::Override;
 pub use patterns::{Matcher, Patterns, PerTool};
-pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
+pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays, Tasks};
 pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
 use raw::{Raw, RawRedaction, RawSkills};
 pub use reference::reference;

@@ -96,6 +96,16 @@ pub struct Relays {
     pub sampling: Relay,
 }
 
+/// Calls that a server makes tasks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tasks {
+    /// Of tools that require it, and those that a server of 2026-07-28 answers with a task.
+    #[default]
+    Auto,
+    /// None: a tool that requires it is refused.
+    Never,
+}
+
 /// Handling of a server's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Relay {
@@ -107,6 +117,7 @@ pub enum Relay {
 }
 
 words!(Relay: "ask" = Ask, "never" = Never);
+words!(Tasks: "auto" = Auto, "never" = Never);
 words!(Isolation: "strict" = Strict, "open" = Open);
 words!(FlowAction: "deny" = Deny, "approve" = Approve);
 words!(Approval: "never" = Never, "plan" = Plan, "writes" = Writes, "always" = Always);

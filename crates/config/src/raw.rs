@@ -16,8 +16,8 @@ use super::sandbox::{self, RawLimits, RawMemory};
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
-    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, auth,
-    daemon, schema, transport,
+    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, Tasks,
+    auth, daemon, schema, transport,
 };
 
 /// Tables of the file, each with the words for a value that is none: no key has to be there, and an unknown one is a
@@ -97,6 +97,7 @@ tables! {
         approval: Option<Word<Approval>>,
         elicitation: Option<Word<Relay>>,
         sampling: Option<Word<Relay>>,
+        tasks: Option<Word<Tasks>>,
         tools: BTreeMap<String, RawTool>,
         sandbox: Option<RawConfinement>,
     }

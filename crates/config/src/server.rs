@@ -16,7 +16,8 @@ use super::transport::transport;
 use super::units::{DAY, HOUR, MILLI, MINUTE, SECOND};
 use super::words::words;
 use super::{
-    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, ToolRule, Transport, overrides, spending,
+    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides,
+    spending,
 };
 
 /// One `[servers.<name>]` entry.
@@ -63,6 +64,8 @@ pub struct Server {
     pub approval: Approval,
     /// Its questions that reach the client.
     pub relays: Relays,
+    /// Calls that it makes tasks of.
+    pub tasks: Tasks,
     /// Rules for some of its tools.
     pub tools: Vec<ToolRule>,
     /// How tools are shown and called in place of its own definitions, by its name.
@@ -170,6 +173,7 @@ impl Server {
             cost: Amount::ONE,
             approval: Approval::default(),
             relays: Relays::default(),
+            tasks: Tasks::default(),
             tools: Vec::new(),
             overrides: BTreeMap::new(),
             allow_unmatched: false,
@@ -216,6 +220,7 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         elicitation: key.key("elicitation").word(raw.elicitation.take())?.unwrap_or_default(),
         sampling: key.key("sampling").word(raw.sampling.take())?.unwrap_or_default(),
     };
+    let tasks = key.key("tasks").word(raw.tasks.take())?.unwrap_or_default();
     let (login, sandbox) = (raw.auth.take(), raw.sandbox.take());
     let (reconnect, allow_unmatched) = (raw.reconnect.unwrap_or(true), raw.allow_unmatched.unwrap_or_default());
     let transport = transport(key, raw)?;
@@ -243,6 +248,7 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         cost,
         approval,
         relays,
+        tasks,
         tools,
         overrides,
         allow_unmatched,

@@ -39,7 +39,7 @@ pub use breaker::CallHealth;
 pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
 pub use mcp::{Revision, count_messages, end_all};
-pub use progress::{Progress, Report, ReservedMemory};
+pub use progress::{Progress, Report, ReservedMemory, TaskNote};
 pub use reading::{offer_bare, offer_digest};
 pub use reconnect::Rotate;
 pub use stderr::Stderr;

@@ -36,7 +36,14 @@ pub struct Progress {
     room: ReservedMemory,
     /// Number of the call in its run, and its digest.
     call: Option<(u64, Digest)>,
+    /// The task that the server made for the call.
+    task: Arc<Mutex<Option<String>>>,
+    /// Writes down the id of such a task.
+    note: Option<TaskNote>,
 }
+
+/// Writes down the id of a task that a server has made of a call.
+pub type TaskNote = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A digest that is made when a question needs it: few calls have one.
 type Digest = Arc<dyn Fn() -> String + Send + Sync>;
@@ -71,7 +78,13 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.progress)?;
+        // A task has words and no number.
+        match &self.message {
+            Some(message) if self.progress == 0.0 && self.total.is_none() => {
+                return f.write_str(head(&one_line(message), MAX_MESSAGE));
+            }
+            _ => write!(f, "{}", self.progress)?,
+        }
         if let Some(total) = self.total {
             write!(f, "/{total}")?;
         }
@@ -121,6 +134,32 @@ impl Progress {
         self.call.as_ref().map_or_else(String::new, |(_, digest)| digest())
     }
 
+    /// Has the id of a task that the server makes for the call written down by `note`; `known` is the one that it has made
+    /// before, and is asked for the result.
+    #[must_use]
+    pub fn of_task(self, known: Option<String>, note: Option<TaskNote>) -> Self {
+        Self { task: Arc::new(Mutex::new(known)), note, ..self }
+    }
+
+    /// Id of the task that the server has made for the call.
+    #[must_use]
+    pub fn task(&self) -> Option<String> {
+        self.task.lock().clone()
+    }
+
+    /// Notes the task that the server has made for the call.
+    pub fn made_task(&self, id: &str) {
+        let known = self.task.lock().replace(id.to_owned());
+        if let Some(note) = self.note.as_ref().filter(|_| known.as_deref() != Some(id)) {
+            note(id);
+        }
+    }
+
+    /// Forgets a task that is gone: the call is made again.
+    pub fn forget_task(&self) {
+        *self.task.lock() = None;
+    }
+
     /// Takes the memory of the answer from `room`.
     #[must_use]
     pub fn in_room(self, room: ReservedMemory) -> Self {
@@ -142,6 +181,11 @@ impl Progress {
     /// Reports to all watchers.
     pub fn report(&self, report: Report) {
         self.reports.send_replace(report);
+    }
+
+    /// Reports that the server is at work, with its words for what it does.
+    pub fn is_alive(&self, words: Option<&str>) {
+        self.reports.send_modify(|last| last.message = words.map(str::to_owned).or(last.message.take()));
     }
 
     /// Watches further reports; one that is replaced before it is read is lost.

@@ -453,7 +453,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let shared = &self.shared;
         let is_list = matches!(operation, Operation::List);
-        let mut repeated = false;
+        let mut repeated = None;
         let _using = shared.enter();
         loop {
             if is_list && let Some(listing) = shared.take() {
@@ -487,13 +487,16 @@ impl<C: Connect> Upstream for Reconnect<C> {
             };
             match error.code {
                 ErrorCode::TransportDead => shared.discard(&link, shared.ended(&error)),
+                // The task did not outlive the connection: its error says more.
+                ErrorCode::MaybeDone => return Err(repeated.unwrap_or(error)),
                 _ if error.is_transient => {}
                 _ => return Err(error),
             }
-            if repeated || error.is_doubtful {
+            // The task of a call is asked, which does nothing again.
+            if repeated.is_some() || (error.is_doubtful && progress.task().is_none()) {
                 return Err(error);
             }
-            repeated = true;
+            repeated = Some(error);
         }
     }
 }

@@ -30,6 +30,8 @@ limits! {
     QUESTIONS: "questions", 16, Items, "elicitation, sampling and roots of servers";
     /// Questions of a server during one call.
     CALL_QUESTIONS: "questions during one call", 20, Items, "servers that ask the client";
+    /// The id of a task of a server.
+    TASK_ID: "id of a task", 1 << 10, Bytes, "servers that make tasks of calls";
     /// Messages of a server in one batch.
     BATCH: "batch", 1000, Items, "JSON-RPC batches of servers";
     /// The cursor to the next page of a list.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Widened;
-use crate::{Access, Approval, Breaker, Override, Patterns, Rate, Relay, Relays, Server, ToolRule, Transport};
+use crate::{Access, Approval, Breaker, Override, Patterns, Rate, Relay, Relays, Server, Tasks, ToolRule, Transport};
 
 /// Compares an entry in force with its successor.
 pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Widened) {
@@ -11,8 +11,8 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     let Server {
         transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
         max_reconnect_backoff, breaker, categories: _, access,
-        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools, overrides, sandbox,
-        allow_unmatched,
+        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tasks, tools, overrides,
+        sandbox, allow_unmatched,
     } = now;
     if !next.enabled {
         return;
@@ -40,6 +40,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("allow_unmatched", "turned on", next.allow_unmatched && !allow_unmatched),
         ("elicitation", "passed on", is_opened(*elicitation, next.relays.elicitation)),
         ("sampling", "passed on", is_opened(*sampling, next.relays.sampling)),
+        ("tasks", "turned on", *tasks == Tasks::Never && next.tasks == Tasks::Auto),
     ] {
         widened.add(format!("{key}.{name}"), why, is_widened);
     }

@@ -22,7 +22,7 @@ use base::task;
 use redact::Surface;
 use state::audit::Verdict;
 use state::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer};
-use upstream::Operation;
+use upstream::{Operation, TaskNote};
 
 /// Key of the run, in the data of the error of a call that does not belong to it.
 pub const PARTED: &str = "resumes";
@@ -54,8 +54,19 @@ pub struct Evidence {
 pub(super) enum Inherited {
     /// It was done, with this answer.
     Answer(Value),
+    /// The server has made a task of it, which may have the answer.
+    Task(EarlierTask),
     /// It has to be made, in place of that earlier call if there is one.
     Nothing(Option<RunOp>),
+}
+
+/// A task that a server has made of a call of an earlier run.
+pub(super) struct EarlierTask {
+    /// The earlier call.
+    pub(super) origin: RunOp,
+    at_ms: u64,
+    /// The server's id of the task.
+    pub(super) id: String,
 }
 
 impl Evidence {
@@ -336,6 +347,10 @@ impl Broker {
         let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
         match past.take(&asked.entry.name, name, &args_hash, &subject) {
             Found::Nothing => Ok(Inherited::Nothing(None)),
+            Found::Task { origin, at_ms, id } if !self.run.is_dry => {
+                Ok(Inherited::Task(EarlierTask { origin, at_ms, id }))
+            }
+            Found::Task { origin, at_ms, .. } => Err(maybe_done(asked, &origin, at_ms, Doubt::Unanswered)),
             Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
                 Ok(Inherited::Nothing(Some(origin)))
             }
@@ -359,6 +374,31 @@ impl Broker {
                 Ok(Inherited::Answer(value))
             }
         }
+    }
+
+    /// Writes the ids of tasks that a server makes of a call into the journal; `None` without one.
+    pub(super) fn task_note(&self, op: u64) -> Option<TaskNote> {
+        // The journal of a run that has ended is closed, while the connection may remember the call.
+        let writer = Arc::downgrade(self.evidence()?.writer.as_ref()?);
+        Some(Arc::new(move |id: &str| _ = writer.upgrade().map(|writer| writer.has_task(op, id))))
+    }
+
+    /// The task of an earlier call was asked in vain: the error of a call that may be done, or the call to be made again.
+    pub(super) fn asked_in_vain(
+        &self,
+        call: &Call<'_>,
+        asked: &PendingCall<'_>,
+        task: &EarlierTask,
+    ) -> Result<Option<RunOp>> {
+        let (op, args_hash) = call.key();
+        let again = RunOp { run: self.id().to_owned(), op };
+        if asked.stub.is_some_and(is_repeatable) {
+            return Ok(Some(again));
+        }
+        if let Some(past) = self.evidence().and_then(|evidence| evidence.past.as_ref()) {
+            past.doubt(&asked.entry.name, &asked.operation.name(), &args_hash, again);
+        }
+        Err(maybe_done(asked, &task.origin, task.at_ms, Doubt::Unanswered))
     }
 }
 

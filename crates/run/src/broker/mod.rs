@@ -78,7 +78,7 @@ pub use policy::{Rules, RulesNow};
 use audit::Subject;
 use base::labels::Held;
 use consent::Consents;
-use evidence::Inherited;
+use evidence::{EarlierTask, Inherited};
 use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
@@ -111,6 +111,8 @@ struct Admitted {
     again: Option<RunOp>,
     /// Approval that it uses up.
     approval: Option<Arc<str>>,
+    /// The server's id of the task that it has made of the call in an earlier run, which is asked for the answer.
+    task: Option<String>,
 }
 
 /// Enforcement point of one script: that of the run, or one that it calls, which shares the run.
@@ -328,19 +330,12 @@ impl Broker {
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
-            Ok(Inherited::Nothing(again)) => match self.admit(&mut call, asked, taint).await {
-                Err(error) => Err(call.refused(error)),
-                Ok(admitted) if asked.entry.is_scripts() => {
-                    is_run = true;
-                    Box::pin(self.call_script(&mut call, asked, &admitted)).await
-                }
-                Ok(admitted) if admitted.is_planned => {
-                    call.planned();
-                    self.taint.receive(&asked.entry.name);
-                    Ok(self.sample(asked))
-                }
-                Ok(admitted) => self.pay_and_send(&mut call, asked, &Admitted { again, ..admitted }).await,
+            Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, &task)).await {
+                Ok(Err(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
+                Ok(Ok(value)) => Ok(value),
+                Err(error) => Err(error),
             },
+            Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
         };
         let is_made = !self.run.is_dry && (call.is_sent() || is_run);
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
@@ -352,6 +347,59 @@ impl Broker {
             caller.progress(Step { done: self.run.ledger.closed(), message: format!("{}: {said}", asked.label()) });
         }
         answer
+    }
+
+    /// Decides about a call, and makes it in place of the earlier call `again`. `is_run` becomes true for a script.
+    async fn make(
+        &self,
+        call: &mut Call<'_>,
+        asked: &PendingCall<'_>,
+        taint: Held,
+        again: Option<RunOp>,
+        is_run: &mut bool,
+    ) -> Result<Value> {
+        match self.admit(call, asked, taint).await {
+            Err(error) => Err(call.refused(error)),
+            Ok(admitted) if asked.entry.is_scripts() => {
+                *is_run = true;
+                Box::pin(self.call_script(call, asked, &admitted)).await
+            }
+            Ok(admitted) if admitted.is_planned => {
+                call.planned();
+                self.taint.receive(&asked.entry.name);
+                Ok(self.sample(asked))
+            }
+            Ok(admitted) => self.pay_and_send(call, asked, &Admitted { again, ..admitted }).await,
+        }
+    }
+
+    /// Asks the task that a server has made of a call of an earlier run for its answer. It was admitted and paid then.
+    /// `Err` within has the call that is to be made again, since the task is gone.
+    async fn ask_task(
+        &self,
+        call: &mut Call<'_>,
+        asked: &PendingCall<'_>,
+        taint: &Held,
+        task: &EarlierTask,
+    ) -> Result<Result<Value, Option<RunOp>>> {
+        call.admitted(Verdict::Inherited(task.origin.run.clone()));
+        let mut operation = asked.operation.clone();
+        if let Operation::Tool { repeatable, .. } = &mut operation {
+            // A call that was not admitted now is not made in place of the task.
+            *repeatable = false;
+        }
+        let asked = &PendingCall { operation: &operation, ..*asked };
+        let (rules, again, id) = (self.context.rules_now(), Some(task.origin.clone()), Some(task.id.clone()));
+        let (taint, reasons) = (taint.clone(), Vec::new());
+        let admitted =
+            Admitted { is_planned: false, is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
+        let slot = self.run.slots.acquire().await;
+        let answer = self.send(call, asked, &admitted).await;
+        drop(slot);
+        match answer {
+            Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
+            answer => answer.map(Ok),
+        }
     }
 
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
@@ -377,7 +425,7 @@ impl Broker {
         call.charge()?;
         let is_planned = self.run.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval })
+        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval, task: None })
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
@@ -448,7 +496,8 @@ impl Broker {
         if let Err(error) = ready.await {
             return Err(call.refused(error));
         }
-        let answer = self.perform(call, asked).await.map_err(|error| asked.operation.warned(error));
+        let task = admitted.task.as_deref();
+        let answer = self.perform(call, asked, task).await.map_err(|error| asked.operation.warned(error));
         if let Err(error) = &answer {
             self.ended_with(call.key().0, error.effect);
         }
@@ -461,11 +510,12 @@ impl Broker {
         }
     }
 
-    async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>) -> Result<Value> {
+    /// Makes a call, or asks `task` of an earlier one for the answer.
+    async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, task: Option<&str>) -> Result<Value> {
         let (id, told) = self.run.trace.call();
         call.sent(id);
         let room = upstream::ReservedMemory::default();
-        let answer = self.reported(call, asked, told, &room).await;
+        let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
         let answer = answer.map_err(|error| self.redacted(error))?;
@@ -519,20 +569,24 @@ impl Broker {
         call: &Call<'_>,
         asked: &PendingCall<'_>,
         told: Option<TraceContext>,
-        room: &upstream::ReservedMemory,
+        (room, task): (&upstream::ReservedMemory, Option<&str>),
     ) -> Result<Answer> {
         let &PendingCall { entry, operation, .. } = asked;
-        let tenant = self.context.session.tenant();
+        let (tenant, (op, args_hash)) = (self.context.session.tenant(), call.key());
+        let note = self.task_note(op);
+        if let (Some(task), Some(note)) = (task, &note) {
+            note(task);
+        }
+        let whole =
+            |progress: Progress| progress.traced(told).in_room(room.clone()).of_task(task.map(str::to_owned), note);
         let Some(caller) = &self.context.caller else {
-            let progress = Progress::default().traced(told).in_room(room.clone());
-            return self.context.router.call(entry, tenant, operation, &progress).await;
+            return self.context.router.call(entry, tenant, operation, &whole(Progress::default())).await;
         };
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
             .relaying(self.context.policy.rules.relays(&entry.name))
-            .traced(told)
-            .of_call(call.key().0, Arc::new(self.about(asked, &[], &[call.key().1])))
-            .in_room(room.clone());
-        let mut reports = progress.watch();
+            .of_call(op, Arc::new(self.about(asked, &[], &[args_hash])));
+        let progress = whole(progress);
+        let (mut reports, mut last) = (progress.watch(), String::new());
         let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));
         loop {
             tokio::select! {
@@ -540,7 +594,12 @@ impl Broker {
                 // Words of a server that a script reads stay with it: `/runs` has the labels of its caller.
                 Ok(()) = reports.changed(), if self.scope.is_none() => {
                     let said = reports.borrow_and_update().to_string();
+                    // Signs of life have no news.
+                    if said == last {
+                        continue;
+                    }
                     let message = format!("{}: {said}", asked.label());
+                    last = said;
                     let writer = self.placeholder_writer();
                     let surface = Surface::Error.with_placeholders(writer.as_ref());
                     let message = redact::text(surface, &message).into_owned();

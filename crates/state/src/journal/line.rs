@@ -21,6 +21,8 @@ pub enum Line<A = wire::Outcome> {
     Begun(Box<Head>),
     /// A call goes out; written before it does.
     Sent(Sent),
+    /// The server has made a task of a call.
+    Task(CallTask),
     /// A call waits for a person's approval; its answer to the script is an error.
     Waits(Waits),
     /// Questions go to the client; written before they do.
@@ -109,6 +111,15 @@ pub struct Sent {
     /// The request as the script wrote it, unless an earlier line has it or it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Json>,
+}
+
+/// A task that a server has made of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallTask {
+    /// Number of the operation, from 1.
+    pub op: u64,
+    /// The server's id of the task.
+    pub id: String,
 }
 
 /// A call that waits for a person's approval.

@@ -1,7 +1,8 @@
 //! Journals of runs: evidence that is written before the run hears of it, and read again to resume and replay it.
 //!
-//! A journal has a first line with the script, one line for each call before it goes out, one for each answer before
-//! the script gets it, and one for the end. A call without an answer is unknown: it may have been made or not.
+//! A journal has a first line with the script, one line for each call before it goes out, one for each task that a server
+//! makes of a call, one for each answer before the script gets it, and one for the end. A call without an answer is
+//! unknown: it may have been made or not.
 
 mod chain;
 mod line;
@@ -26,7 +27,7 @@ use base::{limits, memory, task, text};
 use config::Config;
 
 pub use chain::Which;
-pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
+pub use line::{Answered, Asks, CallTask, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject, Taken};
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round, run_of};
@@ -301,6 +302,12 @@ impl Writer {
             let what = format!("the call is not made: it cannot be put into the journal of the run ({error})");
             Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then resume the run")
         })
+    }
+
+    /// Writes that the server has made a task of a call.
+    pub fn has_task(&self, op: u64, id: &str) {
+        self.write(&Line::<wire::Outcome>::Task(CallTask { op, id: id.to_owned() }))
+            .unwrap_or_else(|error| tracing::error!(%error, "a task is missing in the journal of its run"));
     }
 
     /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use wire::{Json, Outcome};
 
 use super::Reader;
-use super::line::{Answered, Asks, Head, Line, RunOp, Sent};
+use super::line::{Answered, Asks, CallTask, Head, Line, RunOp, Sent};
 use base::error::Result;
 use base::memory;
 
@@ -46,6 +46,8 @@ struct Call {
     at_ms: u64,
     subject: Subject,
     ended: Ended,
+    /// The server's id of the task that it made of the call.
+    task: Option<String>,
 }
 
 /// A call that was taken from the past.
@@ -82,6 +84,15 @@ pub enum Found {
         answer: Json,
         /// The script's clock then, in Unix milliseconds.
         now_ms: u64,
+    },
+    /// It was sent, and the server has made a task of it, which may have the answer.
+    Task {
+        /// The earlier call.
+        origin: RunOp,
+        /// Time it was sent, in Unix milliseconds.
+        at_ms: u64,
+        /// The server's id of the task.
+        id: String,
     },
     /// It was sent, and its answer is not to be had.
     Doubtful {
@@ -174,9 +185,12 @@ impl Past {
             &Subject { origin: super::keyed(&self.key, &subject.origin), definition: subject.definition.clone() };
         let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
-        let Call { origin, at_ms, subject: known, ended } = call;
+        let Call { origin, at_ms, subject: known, ended, task } = call;
         let doubt = match ended {
-            Ended::Unknown => Doubt::Unanswered,
+            Ended::Unknown => match task.filter(|_| known == *subject) {
+                Some(id) => return Found::Task { origin, at_ms, id },
+                None => Doubt::Unanswered,
+            },
             Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
             Ended::Done(..) if known != *subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
@@ -186,6 +200,12 @@ impl Past {
             self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
         }
         Found::Doubtful { origin, at_ms, doubt }
+    }
+
+    /// Notes a call whose task was asked in vain: it may be done.
+    pub fn doubt(&self, server: &str, tool: &str, args_hash: &str, origin: RunOp) {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        self.doubtful.lock().entry(key).or_default().push_back(origin);
     }
 
     /// A call that was taken, to be given back.
@@ -205,6 +225,7 @@ impl Past {
             at_ms: now_ms,
             subject: Subject { origin: origin_now, definition },
             ended: Ended::Done(now_ms, Some(answer)),
+            task: None,
         };
         Taken(key, call)
     }
@@ -275,8 +296,13 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 let Sent { op, at_ms, server, tool, origin, definition, args_hash, again, .. } = sent;
                 open.insert(op, calls.len());
                 let (subject, origin) = (Subject { origin, definition }, RunOp { run: run.to_string(), op });
-                let call = Call { origin, at_ms, subject, ended: Ended::Unknown };
+                let call = Call { origin, at_ms, subject, ended: Ended::Unknown, task: None };
                 calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
+            }
+            Line::Task(CallTask { op, id }) => {
+                if let Some(Some(made)) = open.get(&op).and_then(|position| calls.get_mut(*position)) {
+                    made.call.task = Some(id);
+                }
             }
             Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, done, from: None, .. }) => {
                 let no_effect = no_effect || put_off.remove(&op);

@@ -84,7 +84,7 @@ impl Recorded {
                     let number = sent.op;
                     recorded.of(number).insert(number, Operation { op, sent: Some(sent), given: None });
                 }
-                Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
+                Line::Task(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                 Line::Answered(answered) => recorded.answered(answered)?,
                 Line::Ended(end) => recorded.end = Some(*end),
             }

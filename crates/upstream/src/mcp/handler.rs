@@ -2,10 +2,10 @@
 #![expect(deprecated, reason = "servers go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability, Implementation,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, RootsCapabilities,
-    SamplingCapability, UrlElicitationCapability,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomNotification,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+    RootsCapabilities, SamplingCapability, TaskStatusNotificationParams, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::caller::{Ask, LogEntry, Question};
 use crate::events::EventSender;
 use crate::mcp::request::Reports;
+use crate::mcp::tasks::RELATED;
 use base::limits;
 use config::{Relay, Relays};
 
@@ -54,7 +55,8 @@ impl Handler {
             Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
             _ => None,
         };
-        let calls = self.reports.in_flight(request).map_err(refused)?;
+        let related = context.meta.0.get(RELATED).and_then(|related| related.get("taskId")?.as_str());
+        let calls = self.reports.in_flight(related, request).map_err(refused)?;
         let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
         let question = Question { ask, params, name: None, about: latest.about(), put_off: None };
         // The server may wait with any of these calls.
@@ -105,6 +107,17 @@ impl ClientHandler for Handler {
 
     async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.reports.pass_on(report);
+    }
+
+    async fn on_custom_notification(&self, notice: CustomNotification, _: NotificationContext<RoleClient>) {
+        let task = notice.params.as_ref().and_then(|params| params.get("taskId")?.as_str());
+        if let (Some(task), "notifications/tasks/status" | "notifications/tasks") = (task, &*notice.method) {
+            self.reports.has_changed(task);
+        }
+    }
+
+    async fn on_task_status(&self, status: TaskStatusNotificationParams, _: NotificationContext<RoleClient>) {
+        self.reports.has_changed(&status.task.task.task_id);
     }
 
     async fn on_logging_message(&self, entry: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {

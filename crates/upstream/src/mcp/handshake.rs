@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::http_client::is_same;
+use super::tasks;
 use base::{json, memory, task};
 
 /// Revisions with a handshake, newest first.
@@ -184,10 +185,16 @@ impl Handshake {
 
 /// Capabilities that a server declares, by the names that it gives in any form.
 fn capabilities(declared: Value) -> ServerCapabilities {
-    const KNOWN: [&str; 5] = ["tools", "resources", "prompts", "logging", "completions"];
-    if let Some(read) = read(&declared) {
-        return read;
+    let declared_tasks = declared.get("tasks").and_then(Value::as_object).cloned();
+    let mut capabilities = read(&declared).unwrap_or_else(|| plain(declared));
+    if let Some(declared_tasks) = declared_tasks {
+        capabilities.experimental.get_or_insert_default().insert(tasks::KEY.to_owned(), declared_tasks);
     }
+    capabilities
+}
+
+fn plain(declared: Value) -> ServerCapabilities {
+    const KNOWN: [&str; 5] = ["tools", "resources", "prompts", "logging", "completions"];
     let declared: Map<String, Value> = match declared {
         Value::Object(declared) => declared,
         Value::Array(names) => names.iter().filter_map(|name| Some((name.as_str()?.to_owned(), json!({})))).collect(),

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, CustomResult, ErrorCode as RpcCode, PaginatedRequestParams, RequestOptionalParam,
-    ServerCapabilities, ServerResult,
+    ClientRequest, ErrorCode as RpcCode, PaginatedRequestParams, RequestOptionalParam, ServerCapabilities,
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -14,7 +13,8 @@ use tokio::time::Instant;
 
 use super::failure::{excerpt, is_about_session};
 use super::others::Found;
-use super::{Client, Listing, Progress};
+use super::results::value_of;
+use super::{Client, Listing, Progress, tasks};
 use crate::NO_TOOLS;
 use crate::mcp::request::Unanswerable;
 use base::error::{Error, ErrorCode, Result};
@@ -90,6 +90,7 @@ impl Client {
         if tools || !declares {
             let tools = self.all_tools(declares, progress, &for_tools).await?;
             (listing.tools, listing.ttl_ms, refusal) = (tools.entries, tools.ttl_ms, tools.refusal);
+            self.tasks.listed(tools.tasks);
         }
         if listing.tools.is_empty() {
             let why = match (refusal, tools) {
@@ -166,6 +167,7 @@ impl Client {
             task::work_on(usize::MAX, || left.take(&page.entries)).map_err(Failed::Odd)?;
             all.entries.extend(page.entries);
             all.ttl_ms = page.ttl_ms;
+            all.tasks.extend(page.tasks);
             let Some(next) = next.filter(|next| cursors.last() != Some(next)) else { return Ok(all) };
             if next.len() > limits::NEXT_CURSOR.max {
                 return Err(Failed::Odd(limits::NEXT_CURSOR.exceeded(ErrorCode::UpstreamError, next.len()).message));
@@ -198,14 +200,12 @@ impl Client {
             }
             Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
         };
-        let mut answer = match answer {
-            ServerResult::CustomResult(CustomResult(answer)) => answer,
-            answer => serde_json::to_value(&answer).unwrap_or_default(),
-        };
+        let mut answer = value_of(answer);
         let next = answer.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty()).map(str::to_owned);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
+        let tasks = tasks::required(&answer);
         match answer.get_mut(key).map(Value::take) {
-            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None }, next)),
+            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None, tasks }, next)),
             // An empty list in Go.
             Some(Value::Null) => Ok((Entries::default(), next)),
             _ => {
@@ -254,6 +254,8 @@ struct Entries {
     ttl_ms: Option<u64>,
     /// Why a server that declares nothing has no list.
     refusal: Option<String>,
+    /// Names of tools that require a task.
+    tasks: Vec<String>,
 }
 
 impl Entries {

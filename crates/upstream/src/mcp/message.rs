@@ -8,12 +8,13 @@ use rmcp::model::{
     CustomResult, ErrorCode as RpcCode, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::failure::{excerpt, told, too_much, unreadable};
 use super::lines::id_at_head;
 use super::pending::Pending;
+use super::tasks;
 use base::json::{self, Unfit};
 use base::limits;
 use base::lines::trim;
@@ -185,14 +186,38 @@ fn answer(id: RequestId, text: &str, is_small: bool) -> ServerJsonRpcMessage {
         let why = Unfit::TooMuch { measure, limit: most };
         return ServerJsonRpcMessage::error(too_much(format_args!("{why} (half of `memory.answers`)")), Some(id));
     }
-    let typed = if is_small && !has_content(text) { serde_json::from_str::<ServerResult>(text).ok() } else { None };
+    let typed = if is_small && !is_kept(text) { typed(text) } else { None };
     let result = typed.filter(|result| !matches!(result, ServerResult::CallToolResult(_)));
     let result = result.unwrap_or_else(|| ServerResult::CustomResult(CustomResult(Value::String(text.to_owned()))));
     ServerJsonRpcMessage::response(result, id)
 }
 
-fn has_content(result: &str) -> bool {
-    serde_json::from_str::<Envelope<'_>>(result).is_ok_and(|fields| fields.content.is_some())
+/// A result as rmcp has it. Tools that require a task are noted in the metadata of their list, since rmcp has no field for it.
+fn typed(text: &str) -> Option<ServerResult> {
+    if !text.contains("\"taskSupport\"") {
+        return serde_json::from_str(text).ok();
+    }
+    let mut result: Value = serde_json::from_str(text).ok()?;
+    let required = tasks::required(&result);
+    if let Value::Object(meta) = result.as_object_mut()?.entry("_meta").or_insert_with(|| Value::Object(Map::new())) {
+        meta.insert(tasks::KEY.to_owned(), required.into());
+    }
+    serde_json::from_value(result).ok()
+}
+
+/// True for a result that rmcp's types would lose parts of: of a tool, of a task, or of a handshake.
+fn is_kept(result: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields {
+        content: Option<IgnoredAny>,
+        task: Option<IgnoredAny>,
+        task_id: Option<IgnoredAny>,
+        capabilities: Option<IgnoredAny>,
+    }
+    serde_json::from_str::<Fields>(result).is_ok_and(|Fields { content, task, task_id, capabilities }| {
+        [content, task, task_id, capabilities].iter().any(Option::is_some)
+    })
 }
 
 /// Parses a request or notification that is not small, or says why not.

@@ -22,6 +22,7 @@ pub(super) mod sent_headers;
 mod sse;
 mod stdio;
 mod subscription;
+mod tasks;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,9 +34,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, CustomResult,
-    DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest,
-    ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, DiscoverRequest,
+    DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest, ProtocolVersion,
+    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
@@ -49,6 +50,7 @@ use self::inbox::PassedOver;
 use self::request::Round;
 use self::sent_headers::SentHeaders;
 use self::subscription::subscribe;
+use self::tasks::TaskTools;
 use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Link, Rounds};
 use super::stderr::Stderr;
@@ -61,7 +63,7 @@ use base::json;
 use base::task::{self, Task};
 use base::text::head;
 use config::secrets::{self, Resolved};
-use config::{Confinement, HttpKind, Transport};
+use config::{Confinement, HttpKind, Tasks, Transport};
 use state::LoginVersion;
 
 use handler::Handler;
@@ -94,6 +96,8 @@ pub(super) struct Connector {
     account: Option<Arc<Account>>,
     relays: config::Relays,
     patience: Duration,
+    /// Calls that are tasks, and the timeout of those without progress.
+    tasks: (Tasks, Duration),
     stderr: Stderr,
     revision: Revision,
     events: EventSender,
@@ -114,7 +118,8 @@ impl Connector {
         let (transport, sandbox, relays) = (server.transport.clone(), server.sandbox.clone(), server.relays);
         // They count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(server.connect_timeout / 2);
-        Self { name, transport, sandbox, account, relays, patience, stderr, revision, events }
+        let tasks = (server.tasks, server.timeout);
+        Self { name, transport, sandbox, account, relays, patience, tasks, stderr, revision, events }
     }
 }
 
@@ -233,7 +238,20 @@ impl Connector {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
         let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
         let (revision, others) = (self.revision.get(), Mutex::default());
-        Client { name, service, stderr, revision, ended, in_session, patience, others, _subscription, _env: None }
+        let tasks = TaskTools::new(self.tasks.0, self.tasks.1);
+        Client {
+            name,
+            service,
+            stderr,
+            revision,
+            ended,
+            in_session,
+            patience,
+            others,
+            tasks,
+            _subscription,
+            _env: None,
+        }
     }
 
     async fn describe(&self, failed: Failed) -> Error {
@@ -303,6 +321,7 @@ pub(super) struct Client {
     /// How long the lists besides the tools may take.
     patience: Duration,
     others: Mutex<others::Asked>,
+    tasks: TaskTools,
     _subscription: Option<Task>,
     /// Keeps the secrets of a process redacted.
     _env: Option<Arc<Resolved>>,
@@ -335,7 +354,13 @@ impl Client {
             Operation::Complete { subject, params, .. } => Some(complete_params(subject, params)?),
             _ => None,
         };
-        self.request(progress, rounds, |Round { responses, state }| match operation {
+        let is_task = match operation {
+            Operation::Tool { name, .. } => self.wants_task(name)?,
+            _ => false,
+        };
+        self.request((operation, is_task), progress, rounds, |Round { responses, state }| match operation {
+            // A revision without rounds.
+            Operation::Tool { name, arguments, .. } if is_task => tasks::call(name, arguments),
             Operation::Tool { name, arguments, .. } => {
                 let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
                 params.arguments = Some(arguments.clone());
@@ -380,13 +405,12 @@ impl Client {
         })?;
         let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
         let result = match (operation, answer) {
-            (_, ServerResult::CustomResult(CustomResult(result))) => result,
             (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
             | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
             | (Operation::Complete { .. }, whole @ ServerResult::CompleteResult(_)) => {
                 return Ok(Answer::Raw(strip_protocol(serde_json::to_value(&whole).unwrap_or_default())));
             }
-            (_, other) => serde_json::to_value(&other).unwrap_or_default(),
+            (_, other) => results::value_of(other),
         };
         if let Operation::Tool { .. } = operation {
             return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));

@@ -8,25 +8,28 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use parking_lot::Mutex;
+use rmcp::ClientHandler as _;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, CustomResult, InputRequest,
-    InputResponses, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
-    SetLevelRequest, SetLevelRequestParams,
+    InputRequests, InputResponses, JsonObject, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId,
+    RequestMetaObject, ServerResult, SetLevelRequest, SetLevelRequestParams, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Client;
 use super::failure::{too_much, unreadable};
 use crate::reconnect::Rounds;
-use crate::{Ask, Level, Progress, Question, Report, TraceContext};
-use base::error::{Effect, Error, Result};
+use crate::{Ask, Level, Operation, Progress, Question, Report, TraceContext};
+use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
 use base::memory;
 use base::principal::Principal;
 use base::task;
+use config::Tasks;
 
 /// Most rounds of questions that a server may ask within one request.
 const MAX_ROUNDS: usize = limits::ROUNDS.max;
@@ -37,7 +40,7 @@ const RECENT: Duration = Duration::from_millis(200);
 /// Time that a request which was given up is remembered: the server may go on with it, and ask or tell something.
 const GIVEN_UP: Duration = Duration::from_secs(60);
 /// Timeout for sending a cancellation.
-const CANCEL: Duration = Duration::from_secs(5);
+pub(super) const CANCEL: Duration = Duration::from_secs(5);
 
 /// A server's questions, the answers, and its own state.
 #[derive(Default)]
@@ -54,43 +57,58 @@ pub(super) struct Unanswerable {
 
 impl Client {
     /// Sends the request that `make` makes. While the server asks questions and `rounds` allows it, sends it again with
-    /// the answers.
+    /// the answers. Follows a task that the server makes, or has made for the call before; `is_task` asks for one.
     pub(super) async fn request(
         &self,
+        (operation, is_task): (&Operation, bool),
         progress: &Progress,
         rounds: &dyn Rounds,
         make: impl Fn(Round) -> ClientRequest,
     ) -> Result<ServerResult> {
         let in_doubt = |error: Error| error.with_effect(Effect::Unknown);
+        // Before sending: a quick server may ask back before this task runs again.
+        let mut listening = self.service.service().reports.listen(progress);
+        if let Some(task) = progress.task() {
+            let known = json!({ "taskId": task, "status": "working", "pollInterval": 1 });
+            match self.follow(known, progress, &mut listening).await {
+                Err(error) if error.code == ErrorCode::MaybeDone && operation.is_repeatable() => progress.forget_task(),
+                answer => return answer,
+            }
+        }
         let mut round = Round::default();
         for number in 0..MAX_ROUNDS {
             if number > 0 {
                 rounds.go_on().await.map_err(in_doubt)?;
             }
             // With its first questions a server has done nothing yet; what it did between later ones is unknown.
-            let sent = self.send(make(round), progress).await;
+            let sent = self.send(&mut listening, make(round), progress).await;
             let asked = match if number > 1 { sent.map_err(in_doubt) } else { sent }? {
                 ServerResult::InputRequiredResult(asked) => asked,
-                answer => return Ok(answer),
+                answer if !matches!(operation, Operation::Tool { .. }) => return Ok(answer),
+                answer => match self.task_in(answer, is_task).map_err(in_doubt)? {
+                    Ok(task) => return self.follow(task, progress, &mut listening).await,
+                    Err(answer) => return Ok(answer),
+                },
             };
             let questions = asked.input_requests.unwrap_or_default();
             if questions.is_empty() {
                 // The server is not ready: it wants the request again, with its own state.
                 tokio::time::sleep(NOT_READY).await;
             }
-            let responses = join_all(questions.into_iter().map(|(key, request)| async move {
-                let response = self.answer(&key, request, progress, number == 0).await;
-                response.map(|response| (key, response))
-            }));
-            let responses: InputResponses = responses.await.into_iter().collect::<Result<_, _>>()?;
+            let responses = self.answers(questions, progress, number == 0).await?;
             let responses = (!responses.is_empty()).then_some(responses);
             round = Round { responses, state: asked.request_state };
         }
         Err(self.upstream(format!("it asked back more than {MAX_ROUNDS} times")))
     }
 
-    async fn send(&self, request: ClientRequest, progress: &Progress) -> Result<ServerResult> {
-        self.exchange(request, progress).await.map_err(|failed| match failed {
+    async fn send(
+        &self,
+        listening: &mut Listening<'_>,
+        request: ClientRequest,
+        progress: &Progress,
+    ) -> Result<ServerResult> {
+        self.exchange_on(listening, request, progress).await.map_err(|failed| match failed {
             Unanswerable { error, sent: true } => self.fault(error),
             Unanswerable { error, sent: false } => self.fault(error).without_effect(),
         })
@@ -102,9 +120,19 @@ impl Client {
         request: ClientRequest,
         progress: &Progress,
     ) -> Result<ServerResult, Unanswerable> {
-        let options = self.options(progress).await;
-        // Before sending: a quick server may ask back before this task runs again.
         let mut listening = self.service.service().reports.listen(progress);
+        self.exchange_on(&mut listening, request, progress).await
+    }
+
+    /// The same for a call that is listened to until `listening` is dropped.
+    pub(super) async fn exchange_on(
+        &self,
+        listening: &mut Listening<'_>,
+        request: ClientRequest,
+        progress: &Progress,
+    ) -> Result<ServerResult, Unanswerable> {
+        let options = self.options(progress).await;
+        listening.is_answered = false;
         let sent = self.service.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
         listening.is_called(&handle.progress_token, &handle.id);
@@ -119,6 +147,20 @@ impl Client {
             answer => answer,
         };
         answer.map_err(|error| Unanswerable { error, sent: true })
+    }
+
+    /// Asks the client behind the call several questions of the server.
+    pub(super) async fn answers(
+        &self,
+        questions: InputRequests,
+        progress: &Progress,
+        is_first: bool,
+    ) -> Result<InputResponses> {
+        let answers = join_all(questions.into_iter().map(|(key, request)| async move {
+            let answer = self.answer(&key, request, progress, is_first).await;
+            answer.map(|answer| (key, answer))
+        }));
+        answers.await.into_iter().collect()
     }
 
     /// Asks the client behind the call a question of the server. With its first questions it has done nothing yet.
@@ -137,27 +179,31 @@ impl Client {
     }
 
     /// Metadata of a request: the caller's capabilities and log level, if the server's revision takes them.
-    async fn options(&self, progress: &Progress) -> PeerRequestOptions {
+    pub(super) async fn options(&self, progress: &Progress) -> PeerRequestOptions {
         let options = PeerRequestOptions::no_options();
         let mut meta = RequestMetaObject::new();
         if let Some(TraceContext { parent, state }) = progress.trace() {
             meta.set_traceparent(parent);
             state.iter().for_each(|state| meta.set_tracestate(state));
         }
-        let (Some(caller), Some(info)) = (progress.caller(), self.service.peer_info()) else {
+        let Some(info) = self.service.peer_info() else {
             return if progress.trace().is_some() { options.with_meta(meta) } else { options };
         };
-        let level = caller.log_level();
+        let level = progress.caller().and_then(|caller| caller.log_level());
         if info.protocol_version.has_initialize() {
             if let (Some(level), Some(_)) = (level, &info.capabilities.logging) {
                 self.lower_log_level(level).await;
             }
             return if progress.trace().is_some() { options.with_meta(meta) } else { options };
         }
-        let abilities = progress.abilities().unwrap_or_default();
-        if let Ok(abilities) = serde_json::from_value::<ClientCapabilities>(abilities) {
-            meta.set_client_capabilities(abilities);
+        let of_caller = progress.abilities().and_then(|abilities| serde_json::from_value(abilities).ok());
+        let mut abilities: ClientCapabilities =
+            of_caller.unwrap_or_else(|| self.service.service().get_info().capabilities);
+        if info.capabilities.supports_tasks() && self.tasks.setting == Tasks::Auto {
+            let extensions = abilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         }
+        meta.set_client_capabilities(abilities);
         if let Some(level) = level.and_then(rpc_level) {
             meta.set_log_level(level);
         }
@@ -261,6 +307,8 @@ struct Entry {
     /// Progress token and id of the request; `None` until it is sent.
     names: Option<(ProgressToken, RequestId)>,
     progress: Progress,
+    /// The task that the server made for it, and a bell for its changes.
+    task: Option<(String, Arc<Notify>)>,
     /// Time of the end; notifications sent before it may still be on their way.
     ended: Option<Instant>,
 }
@@ -331,7 +379,7 @@ impl Reports {
         let mut in_flight = self.0.lock();
         in_flight.count += 1;
         let number = in_flight.count;
-        in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), ended: None });
+        in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), task: None, ended: None });
         Listening { reports: self, number, is_answered: false }
     }
 
@@ -355,12 +403,27 @@ impl Reports {
         }
     }
 
-    /// Calls that a message of the server can belong to, oldest first: the call of `request` if given, else the calls
-    /// of the only session that has any. The error gives the reason for none.
-    pub(super) fn in_flight(&self, request: Option<&RequestId>) -> Result<Vec<Progress>, &'static str> {
+    /// Polls the task of this id now, since it has changed.
+    pub(super) fn has_changed(&self, task: &str) {
+        let in_flight = self.0.lock();
+        let bells = in_flight.requests.iter().filter_map(|entry| entry.task.as_ref());
+        bells.filter(|(id, _)| id == task).for_each(|(_, bell)| bell.notify_one());
+    }
+
+    /// Calls that a message of the server can belong to, oldest first: the call of `task` or `request` if given, else the
+    /// calls of the only session that has any. The error gives the reason for none.
+    pub(super) fn in_flight(
+        &self,
+        task: Option<&str>,
+        request: Option<&RequestId>,
+    ) -> Result<Vec<Progress>, &'static str> {
         let mut in_flight = self.0.lock();
         in_flight.forget();
         let going = || in_flight.requests.iter().filter(|entry| entry.ended.is_none());
+        let is_of = |entry: &&Entry| entry.task.as_ref().is_some_and(|(id, _)| Some(&**id) == task);
+        if let Some(entry) = going().find(is_of) {
+            return Ok(vec![entry.progress.clone()]);
+        }
         let Some(request) = request else { return in_flight.of_one_session(going()) };
         let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(_, own)| own == request);
         match going().find(is_named) {
@@ -387,13 +450,23 @@ impl Reports {
     }
 }
 
-struct Listening<'a> {
+/// A call that is listened to until this is dropped.
+pub(super) struct Listening<'a> {
     reports: &'a Reports,
     number: u64,
     is_answered: bool,
 }
 
 impl Listening<'_> {
+    /// Notes the task of the call, and returns the bell for its changes.
+    pub(super) fn is_task(&mut self, id: &str) -> Arc<Notify> {
+        let bell = Arc::new(Notify::new());
+        if let Some(entry) = self.reports.0.lock().entry(self.number) {
+            entry.task = Some((id.to_owned(), Arc::clone(&bell)));
+        }
+        bell
+    }
+
     fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {
         let mut in_flight = self.reports.0.lock();
         if let Some(entry) = in_flight.entry(self.number) {

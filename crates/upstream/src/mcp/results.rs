@@ -1,10 +1,19 @@
 //! Reads results in every form that has one meaning: servers write one block for a list, a number for a text, or their
 //! data without an envelope.
 
+use rmcp::model::{CustomResult, ServerResult};
 use serde_json::{Map, Value, json};
 
 use crate::{Block, ToolAnswer};
 use base::effect::Effect;
+
+/// A result as JSON.
+pub(super) fn value_of(answer: ServerResult) -> Value {
+    match answer {
+        ServerResult::CustomResult(CustomResult(result)) => result,
+        other => serde_json::to_value(&other).unwrap_or_default(),
+    }
+}
 
 /// A tool's answer. `null` as its structured content is a value only where the revision `has_null`.
 pub(super) fn tool(result: Value, has_null: bool) -> ToolAnswer {

@@ -12,6 +12,8 @@ enum Call {
     Answered,
     NotSent,
     Lost,
+    /// The server does not know the task of the call.
+    Gone,
     Hangs,
     /// It takes another round, before which the server announces a changed list.
     Asks,
@@ -65,6 +67,7 @@ impl Link for Arc<Plan> {
             Call::Answered => Ok(Answer::Tool(ToolAnswer::default())),
             Call::NotSent => Err(lost.without_effect()),
             Call::Lost => Err(lost),
+            Call::Gone => Err(Error::new(ErrorCode::MaybeDone, "gone")),
             Call::Hangs => std::future::pending().await,
             Call::Asks => {
                 self.changes.fetch_add(1, Ordering::Relaxed);
@@ -157,6 +160,24 @@ async fn only_what_cannot_do_harm_twice_is_repeated_and_only_once() {
         let warns = result.is_err_and(|error| error.hint.is_some_and(|hint| hint.contains("carried out")));
         let unknown = !succeeds && !repeatable && calls.contains_lost();
         assert_eq!(warns, unknown, "case {number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_task_is_known_is_asked_again_when_the_connection_ended() {
+    use Call::{Answered, Gone, Lost};
+    let cases: [(&[Call], Option<ErrorCode>, u32); 4] = [
+        (&[Lost, Answered], None, 2),
+        (&[Lost, Lost, Answered], Some(ErrorCode::TransportDead), 2),
+        // The first error says more.
+        (&[Lost, Gone], Some(ErrorCode::TransportDead), 2),
+        (&[Gone], Some(ErrorCode::MaybeDone), 1),
+    ];
+    for (number, (calls, code, called)) in cases.into_iter().enumerate() {
+        let (plan, upstream) = plan(&[], calls);
+        let progress = Progress::default().of_task(Some("a task".to_owned()), None);
+        let result = upstream.call(&tool(false), &progress).await;
+        assert_eq!((result.err().map(|error| error.code), counts(&plan).1), (code, called), "case {number}");
     }
 }
 
