@@ -38,6 +38,8 @@ enum AuthCommand {
     Logout {
         /// Server
         server: String,
+        #[command(flatten)]
+        format: Format,
     },
 }
 
@@ -54,6 +56,8 @@ struct LoginArgs {
     /// A scope to ask for besides those that are configured; may be repeated
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
+    #[command(flatten)]
+    format: Format,
 }
 
 pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -67,13 +71,11 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
         AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
             let (text, usable) = standing(&config, &server).await;
-            match format.json {
-                true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
-                false => ui.out(&format!("{server}: {text}")),
-            }
+            let object = json!({ "servers": [shape(&config, &server).await] });
+            format.out(object, &format!("{server}: {text}"), ui);
             Ok(ExitCode::from(u8::from(!usable)))
         }
-        AuthCommand::Logout { server } => logout(&config, &server, ui).await,
+        AuthCommand::Logout { server, format } => logout(&config, &server, format, ui).await,
     }
 }
 
@@ -98,8 +100,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         }
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
-    let record = login.finish(&address).await?;
-    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    logged_in(server, &login.finish(&address).await?, args.format, ui);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,8 +115,14 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<E
         record = login.finish() => record?,
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
-    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    logged_in(server, &record, args.format, ui);
     Ok(ExitCode::SUCCESS)
+}
+
+fn logged_in(server: &str, record: &Record, format: Format, ui: Ui) {
+    let (detail, usable) = describe(record);
+    let note = format!("Logged in to {server}: {detail}");
+    format.tell(json!({ "name": server, "usable": usable, "detail": detail }), &note, ui);
 }
 
 /// First line of input. Without a terminal or a pipe it waits forever.
@@ -129,13 +136,15 @@ async fn pasted() -> String {
     std::future::pending().await
 }
 
-async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failure> {
+async fn logout(config: &Config, server: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     let account = account(config, server)?;
-    ui.note(&match account.logout().await? {
+    let revoked = account.logout().await?;
+    let note = match revoked {
         None => format!("{server} was not logged into"),
         Some(true) => format!("logged out of {server}; the login is revoked"),
         Some(false) => format!("logged out of {server}; the tokens are forgotten here, but were not revoked there"),
-    });
+    };
+    format.tell(json!({ "name": server, "logged_out": revoked.is_some(), "revoked": revoked }), &note, ui);
     Ok(ExitCode::SUCCESS)
 }
 
