@@ -98,7 +98,9 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     for server in catalog.servers() {
         for (tool, held) in server.quarantine.iter() {
             let object = json!({ "server": server.name, "tool": tool, "reason": held.reason, "review": held.review });
-            report.fault("tool", "review what changed: `forgefs stubs accept`");
+            let said = held.to_string();
+            let then = said.rsplit("; ").next().unwrap_or_default();
+            report.fault("tool", &format!("{}.{tool}: {then}", server.ident));
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
             exit = if exit == 0 { 1 } else { exit };
         }

@@ -121,14 +121,16 @@ impl<const N: usize> Table<N> {
         let mut widths = std::array::from_fn(of);
         let Some(most) = most else { return widths };
         let most = most.saturating_sub(GAP * N.saturating_sub(1));
-        for is_cut in [|wide: bool| wide, |_| true] {
-            while widths.iter().sum::<usize>() > most {
-                let cut = widths.iter_mut().enumerate().filter(|(column, _)| is_cut(self.wide.contains(column)));
-                match cut.map(|(_, width)| width).max() {
-                    Some(widest) if *widest > NARROWEST => *widest -= 1,
-                    _ => break,
-                }
+        while widths.iter().sum::<usize>() > most {
+            match self.wide.iter().max_by_key(|column| widths[**column]) {
+                Some(widest) if widths[*widest] > NARROWEST => widths[*widest] -= 1,
+                _ => break,
             }
+        }
+        // Columns at the end go, before ids are cut.
+        for column in (1..N).rev() {
+            let over = widths.iter().sum::<usize>().saturating_sub(most);
+            widths[column] -= over.min(widths[column]);
         }
         widths
     }
@@ -156,8 +158,8 @@ impl<const N: usize> Table<N> {
 
 /// Beginning of a text that is too wide, with a mark.
 pub(super) fn cut(text: &str, width: usize) -> Cow<'_, str> {
-    if text.width() <= width {
-        return Cow::Borrowed(text);
+    if text.width() <= width || width == 0 {
+        return Cow::Borrowed(if width == 0 { "" } else { text });
     }
     let (mut cut, mut used) = (String::new(), 1);
     for c in text.chars() {
@@ -187,7 +189,7 @@ mod tests {
         let lines = |most| table().lines(most, &plain, &plain).map(|(_, rows)| rows).unwrap_or_default();
         assert_eq!(lines(None), ["票券     7  a \\u{1b}[31mred\\u{1b}[0m text", "b     1200"]);
         assert_eq!(lines(Some(30)), ["票券     7  a \\u{1b}[31mred\\u…", "b     1200"]);
-        assert_eq!(lines(Some(5))[1], "b     1200");
+        assert_eq!(lines(Some(12)), ["票券     7", "b     1200"]);
     }
 
     #[test]
