@@ -118,7 +118,7 @@ fn find<'a>(records: &'a [Record], id: &str) -> Result<&'a Record, Failure> {
 
 /// Records in a table: id, time, script or request, outcome, duration, calls.
 fn list(records: &[&Record], times: Times, ui: Ui) {
-    let mut table = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "TOOK", "CALLS"], &[4], &[3, 5]);
+    let mut table = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CALLS"], &[4], &[3, 5]);
     for record in records {
         let Record { id, run, outcome, .. } = record;
         let calls = record.calls.iter();

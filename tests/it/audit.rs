@@ -318,7 +318,7 @@ async fn a_call_is_on_record_before_it_is_sent() {
         assert!(sent.iter().all(|line| line["event"] == "sent") && sent.len() >= got, "{got}: {sent:?}");
         let listed = fence.run(["audit", "list"]).success().stdout;
         assert!(
-            listed.lines().count() == 1 && listed.contains("starlark  unfinished     -  vault.slow unknown"),
+            listed.lines().count() == 1 && listed.contains("starlark  unfinished         -  vault.slow unknown"),
             "{listed}"
         );
         let id = listed.split(' ').next().expect("an id");
