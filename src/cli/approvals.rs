@@ -1,16 +1,18 @@
 //! `forgefs approvals`: calls that wait for approval, and decisions about them.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::records::{self, LAST};
 use super::shapes::{self, Format};
+use super::style::{Cell, Role, Table};
+use super::times::Times;
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
-use base::time::{now_ms, rfc3339};
+use base::time::now_ms;
 use catalog::people;
 use run::approvals::{Approval, Approvals, Choice, Scope, Standing};
 
@@ -29,6 +31,8 @@ enum Command {
         all: bool,
         #[command(flatten)]
         format: Format,
+        #[command(flatten)]
+        times: Times,
     },
     /// Show a call whole: who asks, why, and every argument
     Show(Which),
@@ -52,10 +56,32 @@ enum Command {
 
 #[derive(Args)]
 struct Which {
-    /// Approval
+    /// Its id, or the beginning of it; `last` is the newest, and to decide the only one that waits
     id: String,
     #[command(flatten)]
     format: Format,
+    #[command(flatten)]
+    times: Times,
+}
+
+impl Which {
+    /// Its whole id. `is_decided` where the answer counts: another call may have come since a person saw the last one.
+    async fn whole(&self, approvals: &Approvals, is_decided: bool) -> Result<String, Failure> {
+        let mut all = approvals.list().await?;
+        if is_decided && self.id == LAST {
+            let now = now_ms();
+            all.retain(|approval| approval.standing(now) == Standing::Waits);
+            if all.len() > 1 {
+                return Err(Failure::usage(format!("{} calls wait for approval", all.len()))
+                    .hint("name one: `forgefs approvals list` shows them"));
+            }
+        }
+        // One that no id begins with is told of by the list itself.
+        if self.id != LAST && all.iter().all(|approval| !approval.id.starts_with(&self.id) || approval.id == self.id) {
+            return Ok(self.id.clone());
+        }
+        Ok(records::one(all, |approval| &approval.id, &self.id, ["approval", "approvals"])?.id)
+    }
 }
 
 pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -68,46 +94,45 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
     };
     let now = now_ms();
     let (which, approval) = match args.command {
-        Command::List { all, format } => {
+        Command::List { all, format, times } => {
             let mut listed = approvals.list().await?;
             listed.retain(|approval| all || approval.standing(now) == Standing::Waits);
-            list(&listed, &approvals, format, ui);
+            list(&listed, &approvals, (format, times), ui);
             return Ok(ExitCode::SUCCESS);
         }
         Command::Show(which) => {
-            let approval = approvals.get(&which.id).await?;
+            let approval = approvals.get(&which.whole(&approvals, false).await?).await?;
             (which, approval)
         }
         Command::Allow { which, run } => {
-            let by = people::user();
+            let (id, by) = (which.whole(&approvals, true).await?, people::user());
             let approval = match run {
-                true => approvals.allow_run(&which.id, &by).await?,
-                false => approvals.decide(&which.id, Choice { is_allowed: true, by: &by, reason: None }).await?,
+                true => approvals.allow_run(&id, &by).await?,
+                false => approvals.decide(&id, Choice { is_allowed: true, by: &by, reason: None }).await?,
             };
             (which, approval)
         }
         Command::Deny { which, reason } => {
-            let by = people::user();
+            let (id, by) = (which.whole(&approvals, true).await?, people::user());
             let choice = Choice { is_allowed: false, by: &by, reason: reason.as_deref() };
-            let approval = approvals.decide(&which.id, choice).await?;
+            let approval = approvals.decide(&id, choice).await?;
             (which, approval)
         }
     };
     let now = now_ms();
-    match which.format.json {
-        true => shapes::print(json!({ "approval": approval.shape(now) }), ui),
-        false => ui.out(&show(&approval, now)),
-    }
+    which.format.out(json!({ "approval": approval.shape(now) }), &show(&approval, now, which.times), ui);
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(listed: &[Approval], approvals: &Approvals, format: Format, ui: Ui) {
+fn list(listed: &[Approval], approvals: &Approvals, (format, times): (Format, Times), ui: Ui) {
     let now = now_ms();
     if format.json {
         let listed: Vec<Value> = listed.iter().map(|approval| approval.shape(now)).collect();
         return shapes::print(json!({ "approvals": listed }), ui);
     }
-    listed.iter().for_each(|approval| ui.out(&line(approval, now)));
+    let mut table = Table::new(["ID", "STATE", "CALL", "CLIENT", "TIME", "NOTE"], &[], &[2, 5]);
+    listed.iter().for_each(|approval| table.push(row(approval, now, times)));
+    ui.table(&table);
     if listed.is_empty() {
         ui.note(match approvals.wait() {
             Some(_) => "no call waits for approval",
@@ -116,51 +141,58 @@ fn list(listed: &[Approval], approvals: &Approvals, format: Format, ui: Ui) {
     }
 }
 
-/// An approval in one line: id, state, call, client, time.
-fn line(approval: &Approval, now: u64) -> String {
+/// An approval in a table.
+fn row(approval: &Approval, now: u64, times: Times) -> [Cell; 6] {
     let Approval { id, call, label, told, .. } = approval;
-    let mut line = format!(
-        "{id}  {}  {}  client {}  {}",
-        approval.standing(now).word(),
-        people::line(label),
-        people::line(&call.client),
-        ends(approval, now)
-    );
-    if let Some(error) = told.as_ref().and_then(|told| told.error.as_ref()) {
-        line += &format!("  notification failed: {}", people::line(error));
-    }
-    line
+    let standing = approval.standing(now);
+    let role = match standing {
+        Standing::Waits => Role::Waiting,
+        Standing::Allowed | Standing::Used => Role::Good,
+        Standing::Denied | Standing::Expired => Role::Failed,
+    };
+    let failed =
+        told.as_ref().and_then(|told| told.error.as_ref()).map(|error| format!("notification failed: {error}"));
+    [
+        Cell::plain(id),
+        Cell::new(role, standing.word()),
+        Cell::new(Role::Destructive, label),
+        Cell::plain(&call.client),
+        Cell::plain(&ends(approval, now, times)),
+        Cell::new(Role::Failed, &failed.unwrap_or_default()),
+    ]
 }
 
 /// Time at which it ends or ended.
-fn ends(approval: &Approval, now: u64) -> String {
-    let at = rfc3339(approval.ends_ms());
-    let left = Duration::from_secs(approval.ends_ms().saturating_sub(now).div_ceil(60_000).max(1) * 60);
+fn ends(approval: &Approval, now: u64, times: Times) -> String {
+    let at = times.ago(approval.ends_ms());
+    let left = approval.ends_ms().saturating_sub(now).div_ceil(60_000).max(1);
+    let left = if left < 60 { format!("{left} min left") } else { format!("{} h left", left / 60) };
     match approval.standing(now) {
-        Standing::Waits | Standing::Allowed => format!("until {at} ({} left)", humantime::format_duration(left)),
-        Standing::Expired => format!("since {at}"),
+        Standing::Waits | Standing::Allowed if times.is_absolute() => format!("until {at} ({left})"),
+        Standing::Waits | Standing::Allowed => left,
+        Standing::Expired => format!("expired {at}"),
         Standing::Denied | Standing::Used => {
             let used = approval.used.as_ref().map(|used| used.at_ms);
             let decided = approval.decision.as_ref().map(|decision| decision.at_ms);
-            used.or(decided).map(rfc3339).unwrap_or_default()
+            used.or(decided).map(|ms| times.ago(ms)).unwrap_or_default()
         }
     }
 }
 
 /// All that a person decides by: who asks, then the question as a client would show it, then what became of it.
-fn show(approval: &Approval, now: u64) -> String {
+fn show(approval: &Approval, now: u64, times: Times) -> String {
     let Approval { id, asker, call, told, decision, used, .. } = approval;
     let called = asker.client_name.as_ref().map(|name| format!(", which calls itself {}", people::quoted(name)));
     let mut shown = String::new();
     let mut put = |name: &str, value: &str| shown.push_str(&format!("{name:<9}{value}\n"));
     put("approval", id);
-    put("state", &format!("{}, {}", approval.standing(now).word(), ends(approval, now)));
+    put("state", &format!("{}, {}", approval.standing(now).word(), ends(approval, now, times)));
     put("client", &format!("{}{}", people::line(&call.client), called.unwrap_or_default()));
     put("session", &people::line(&asker.session));
-    put("run", &format!("{}, asked at {}", people::line(&asker.run), rfc3339(approval.at_ms)));
+    put("run", &format!("{}, asked at {}", people::line(&asker.run), times.at(approval.at_ms)));
     if let Some(told) = told {
         let error = told.error.as_ref().map(|error| format!("failed: {}", people::line(error)));
-        put("told", &error.unwrap_or_else(|| rfc3339(told.at_ms)));
+        put("told", &error.unwrap_or_else(|| times.at(told.at_ms)));
     }
     if let Some(decision) = decision {
         let word = if decision.is_allowed { "allowed" } else { "denied" };
@@ -169,13 +201,13 @@ fn show(approval: &Approval, now: u64) -> String {
             Scope::Run => ", for the run",
             Scope::Plan => ", for the plan",
         };
-        put(word, &format!("at {} by {}{scope}", rfc3339(decision.at_ms), people::line(&decision.by)));
+        put(word, &format!("at {} by {}{scope}", times.at(decision.at_ms), people::line(&decision.by)));
         if let Some(reason) = &decision.reason {
             put("reason", &people::line(reason));
         }
     }
     if let Some(used) = used {
-        put("used", &format!("at {} by call {} of run {}", rfc3339(used.at_ms), used.op, people::line(&used.run)));
+        put("used", &format!("at {} by call {} of run {}", times.at(used.at_ms), used.op, people::line(&used.run)));
     }
     // The renderer of questions has made its lines safe.
     shown.push_str(&format!("\n{}\n", approval.question));

@@ -6,11 +6,15 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::records::{self, Newest};
+use super::shapes::{self, Format};
+use super::style::{Cell, Role, Table};
+use super::times::{Times, parsed};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
 use base::text::head;
 use catalog::people;
+use config::{AuditTo, Config};
 use state::audit::{self, CallRecord, Record};
 
 /// Arguments of `forgefs audit`.
@@ -35,35 +39,36 @@ enum Command {
         /// One JSON object a line, whole
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        times: Times,
     },
     /// Show one execution
     Show {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; `last` is the newest
         id: String,
         /// The record as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        times: Times,
     },
     /// Print the stubs that had been read before an execution, as they were then
     Stubs {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; `last` is the newest
         id: String,
+        #[command(flatten)]
+        format: Format,
     },
 }
 
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    let Some(path) = config.audit.path.filter(|_| config.audit.to == config::AuditTo::File) else {
+    let Some((path, records)) = records(&config)? else {
         return Err(Failure::usage("audit records do not go to a file".to_owned())
             .hint("set `to = \"file\"` in [audit] of forge.toml"));
     };
-    let records = match audit::records(&path) {
-        Ok(records) => records,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Failure::internal(format!("{}: {error}", path.display()))),
-    };
     match args.command {
-        Command::List { newest, client, profile, json } => {
+        Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
                 let by = record.run.principal.as_deref().unwrap_or(LOCAL);
                 client.as_deref().is_none_or(|client| client == by)
@@ -74,11 +79,13 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
                 let of_whom = if records.is_empty() { "" } else { " of this client or profile" };
                 ui.note(&format!("nothing{of_whom} is on record in {}", path.display()));
             }
-            for record in newest.of(&wanted) {
-                if json { ui.json(audit::line(record).trim_end()) } else { ui.out(&people::line(&line(record))) }
+            let newest = newest.of(&wanted);
+            match json {
+                true => newest.iter().for_each(|record| ui.json(audit::line(record).trim_end())),
+                false => list(newest, times, ui),
             }
         }
-        Command::Show { id, json } => {
+        Command::Show { id, json, times } => {
             let mut record = find(&records, &id)?.clone();
             // All that its session had read, also from earlier records.
             let (read, missing) = audit::had_read(&path, &record);
@@ -86,31 +93,54 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
             if json {
                 ui.json(&serde_json::to_string_pretty(&record).unwrap_or_default());
             } else {
-                ui.out(show(&record).trim_end());
+                ui.out(show(&record, times).trim_end());
             }
             note_missing(missing, ui);
         }
-        Command::Stubs { id } => stubs(&path, find(&records, &id)?, ui)?,
+        Command::Stubs { id, format } => stubs(&path, find(&records, &id)?, format, ui)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file of the audit log, and its records, oldest first; `None` if they do not go to a file.
+pub(super) fn records(config: &Config) -> Result<Option<(PathBuf, Vec<Record>)>, Failure> {
+    let Some(path) = config.audit.path.clone().filter(|_| config.audit.to == AuditTo::File) else { return Ok(None) };
+    match audit::records(&path) {
+        Ok(records) => Ok(Some((path, records))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some((path, Vec::new()))),
+        Err(error) => Err(Failure::internal(format!("{}: {error}", path.display()))),
+    }
 }
 
 fn find<'a>(records: &'a [Record], id: &str) -> Result<&'a Record, Failure> {
     records::one(records, |record| &record.id, id, ["record", "audit"])
 }
 
-/// One record in a line: id, time, script or request, outcome, calls.
-fn line(record: &Record) -> String {
-    let Record { id, time, run, outcome, .. } = record;
-    let what = run.language.as_deref().or(run.request.as_deref()).unwrap_or_default();
-    let calls = record.calls.iter();
-    let called: Vec<String> = calls.map(|call| format!("{}.{} {}", call.server, call.tool, call.outcome)).collect();
-    let ms = record.ms.map(|ms| format!("  {ms:.0} ms")).unwrap_or_default();
-    format!("{id}  {time}  {what}  {outcome}{ms}  {}", called.join(", ")).trim_end().to_owned()
+/// Records in a table: id, time, script or request, outcome, duration, calls.
+fn list(records: &[&Record], times: Times, ui: Ui) {
+    let mut table = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CALLS"], &[4], &[3, 5]);
+    for record in records {
+        let Record { id, run, outcome, .. } = record;
+        let calls = record.calls.iter();
+        let called: Vec<String> = calls.map(|call| format!("{}.{} {}", call.server, call.tool, call.outcome)).collect();
+        table.push([
+            Cell::plain(id),
+            Cell::new(Role::Faint, &time(record, times)),
+            Cell::plain(run.language.as_deref().or(run.request.as_deref()).unwrap_or_default()),
+            Cell::new(Role::of(*outcome), &outcome.name()),
+            Cell::plain(&record.ms.map(|ms| format!("{ms:.0} ms")).unwrap_or_default()),
+            Cell::plain(&called.join(", ")),
+        ]);
+    }
+    ui.table(&table);
+}
+
+fn time(record: &Record, times: Times) -> String {
+    parsed(&record.time).map_or_else(|| record.time.clone(), |ms| times.ago(ms))
 }
 
 /// A record for people: script, outcome, and each call with decision, size and cost.
-fn show(record: &Record) -> String {
+pub(super) fn show(record: &Record, times: Times) -> String {
     let mut shown = String::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -120,7 +150,7 @@ fn show(record: &Record) -> String {
     let run = &record.run;
     let words = |words: &Option<String>| words.clone().unwrap_or_default();
     put("id", &record.id);
-    put("time", &record.time);
+    put("time", &parsed(&record.time).map_or_else(|| record.time.clone(), |ms| times.at(ms)));
     put("session", &run.session);
     put("client", &words(&run.client));
     put("token of", &words(&run.principal));
@@ -174,17 +204,24 @@ fn note_missing(missing: u64, ui: Ui) {
     }
 }
 
-fn stubs(path: &Path, record: &Record, ui: Ui) -> Result<(), Failure> {
+fn stubs(path: &Path, record: &Record, format: Format, ui: Ui) -> Result<(), Failure> {
     let (read, missing) = audit::had_read(path, record);
     note_missing(missing, ui);
     if read.is_empty() && missing == 0 {
         ui.note("nothing had been read before it");
     }
+    let mut stubs = serde_json::Map::new();
     for (stub, seen) in &read {
         let object = PathBuf::from(&seen.object);
         let name = object.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let content = audit::kept(path, &name).map_err(|error| Failure::internal(format!("{stub}: {error}")))?;
-        ui.out(&format!("# {stub}\n{}", content.trim_end()));
+        match format.json {
+            true => _ = stubs.insert(stub.clone(), content.into()),
+            false => ui.out(&format!("# {stub}\n{}", content.trim_end())),
+        }
+    }
+    if format.json {
+        shapes::print(serde_json::json!({ "id": record.id, "stubs": stubs, "missing": missing }), ui);
     }
     Ok(())
 }

@@ -36,7 +36,10 @@ enum AuthCommand {
         format: Format,
     },
     /// Encrypt stored logins with the key of `encrypt` in [state], also those that an earlier key encrypted
-    Encrypt,
+    Encrypt {
+        #[command(flatten)]
+        format: Format,
+    },
     /// Revoke and forget logins: to a server, of a client, or of a client to a server
     Logout {
         /// Server
@@ -48,6 +51,8 @@ enum AuthCommand {
         /// Those of all clients too
         #[arg(long, conflicts_with = "client")]
         all: bool,
+        #[command(flatten)]
+        format: Format,
     },
 }
 
@@ -67,6 +72,8 @@ struct LoginArgs {
     /// Log in for this client of the endpoint, at a server with `auth.login = "client"` or "user"
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
+    #[command(flatten)]
+    format: Format,
 }
 
 pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -80,18 +87,13 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
         AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
             let (text, usable) = standing(&config, &server).await;
-            match format.json {
-                true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
-                false => {
-                    ui.out(&format!("{server}: {text}"));
-                    for (client, text, _) in of_clients(&config, &server).await {
-                        ui.out(&format!("{server} as {client}: {text}"));
-                    }
-                }
-            }
+            let of_clients = of_clients(&config, &server).await.into_iter();
+            let lines = of_clients.map(|(client, text, _)| format!("\n{server} as {client}: {text}"));
+            let text = format!("{server}: {text}{}", lines.collect::<String>());
+            format.out(json!({ "servers": [shape(&config, &server).await] }), &text, ui);
             Ok(ExitCode::from(u8::from(!usable)))
         }
-        AuthCommand::Encrypt => {
+        AuthCommand::Encrypt { format } => {
             let logins = config.servers.values().filter_map(|server| server.auth.oauth());
             let places = logins.filter_map(|oauth| Some((oauth.store.clone()?, oauth.sealing.clone()?))).next();
             let Some((folder, sealing)) = places else {
@@ -99,11 +101,12 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
                 return Err(failure.hint("name the key: `encrypt = { file = \"logins.key\" }` in [state]"));
             };
             let count = upstream::auth::encrypt(&state::open(&config)?, &folder, &sealing).await?;
-            ui.note(&format!("{count} logins are encrypted with the key in use"));
+            let note = format!("{count} logins are encrypted with the key in use");
+            format.tell(json!({ "encrypted": count }), &note, ui);
             Ok(ExitCode::SUCCESS)
         }
-        AuthCommand::Logout { server, client, all } => {
-            logout(&config, server.as_deref(), client.as_deref(), all, ui).await
+        AuthCommand::Logout { server, client, all, format } => {
+            logout(&config, (server.as_deref(), client.as_deref()), all, format, ui).await
         }
     }
 }
@@ -136,8 +139,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         }
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
-    let record = login.finish(&address).await?;
-    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    logged_in(server, &login.finish(&address).await?, args.format, ui);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -152,8 +154,14 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<E
         record = login.finish() => record?,
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
-    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    logged_in(server, &record, args.format, ui);
     Ok(ExitCode::SUCCESS)
+}
+
+fn logged_in(server: &str, record: &Record, format: Format, ui: Ui) {
+    let (detail, usable) = describe(record);
+    let note = format!("Logged in to {server}: {detail}");
+    format.tell(json!({ "name": server, "usable": usable, "detail": detail }), &note, ui);
 }
 
 /// First line of input. Without a terminal or a pipe it waits forever.
@@ -169,48 +177,55 @@ async fn pasted() -> String {
 
 async fn logout(
     config: &Config,
-    server: Option<&str>,
-    client: Option<&str>,
+    (server, client): (Option<&str>, Option<&str>),
     all: bool,
+    format: Format,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
+    let (mut told, mut object) = (Vec::new(), json!({}));
     if let Some(name) = server.filter(|_| client.is_none()) {
-        let account = account(config, name, None)?;
-        match account.logout().await? {
-            None => ui.note(&format!("{name} was not logged into")),
-            Some(revoked) => logged_out(name, revoked, ui),
-        }
+        let revoked = account(config, name, None)?.logout().await?;
+        told.push(revoked.map_or_else(|| format!("{name} was not logged into"), |revoked| ended(name, revoked)));
+        object = json!({ "name": name, "logged_out": revoked.is_some(), "revoked": revoked });
     }
     if all || client.is_some() {
         server.map_or(Ok(()), |name| known(config, name))?;
-        forget(config, server, client, ui).await?;
+        let forgotten = forget(config, server, client).await?;
+        let of_client = |one: &Forgotten| json!({ "name": one.server, "client": one.client, "revoked": one.revoked });
+        object["clients"] = forgotten.iter().map(of_client).collect();
+        told.extend(shown(client, &forgotten));
     }
+    format.tell(object, &told.join("\n"), ui);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Revokes and forgets logins of a client, or of all, to a server or to all.
-pub(super) async fn forget(config: &Config, server: Option<&str>, client: Option<&str>, ui: Ui) -> Result<(), Failure> {
+pub(super) async fn forget(
+    config: &Config,
+    server: Option<&str>,
+    client: Option<&str>,
+) -> Result<Vec<Forgotten>, Failure> {
     let folder = config.servers.values().find_map(|server| server.auth.oauth()?.store.clone());
-    let forgotten = match folder {
-        Some(folder) => {
-            upstream::auth::forget(&state::open(config)?, &folder, &config.servers, (server, client)).await?
-        }
-        None => Vec::new(),
-    };
-    if let (Some(client), true) = (client, forgotten.is_empty()) {
-        ui.note(&format!("{client} has no login of its own"));
-    }
-    for Forgotten { server, client, revoked } in forgotten {
-        logged_out(&format!("{server} as {client}"), revoked, ui);
-    }
-    Ok(())
+    let Some(folder) = folder else { return Ok(Vec::new()) };
+    Ok(upstream::auth::forget(&state::open(config)?, &folder, &config.servers, (server, client)).await?)
 }
 
-fn logged_out(name: &str, revoked: bool, ui: Ui) {
-    ui.note(&match revoked {
+/// Lines about logins of a client, or of all, that were forgotten.
+pub(super) fn shown(client: Option<&str>, forgotten: &[Forgotten]) -> Vec<String> {
+    match client.filter(|_| forgotten.is_empty()) {
+        Some(client) => vec![format!("{client} has no login of its own")],
+        None => {
+            let line = |one: &Forgotten| ended(&format!("{} as {}", one.server, one.client), one.revoked);
+            forgotten.iter().map(line).collect()
+        }
+    }
+}
+
+fn ended(name: &str, revoked: bool) -> String {
+    match revoked {
         true => format!("logged out of {name}; the login is revoked"),
         false => format!("logged out of {name}; the tokens are forgotten here, but were not revoked there"),
-    });
+    }
 }
 
 /// Clients with a login of their own to a server.
@@ -241,10 +256,13 @@ async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)
 /// State of a login as JSON.
 async fn shape(config: &Config, name: &str) -> Value {
     let (detail, usable) = standing(config, name).await;
-    let clients = of_clients(config, name).await.into_iter();
-    let clients =
-        clients.map(|(client, detail, usable)| json!({ "client": client, "usable": usable, "detail": detail }));
-    json!({ "name": name, "usable": usable, "detail": detail, "clients": clients.collect::<Vec<_>>() })
+    let mut shape = json!({ "name": name, "usable": usable, "detail": detail });
+    if config.servers.get(name).is_some_and(|server| server.auth.login() != config::Login::Gateway) {
+        let clients = of_clients(config, name).await.into_iter();
+        let one = |(client, detail, usable)| json!({ "client": client, "usable": usable, "detail": detail });
+        shape["clients"] = clients.map(one).collect();
+    }
+    shape
 }
 
 async fn status(config: &Config, format: Format, ui: Ui) {

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
+use super::style::Role;
 use super::ui::Ui;
 use super::{Failure, Global, reports, shapes};
-use base::error::code_name;
+use base::error::{ErrorCode, code_name};
 use catalog::manifest::ServerEntry;
 use redact::{Outgoing as _, Results, Surface};
 use run::broker::{Judgement as Checked, Mistake};
@@ -88,9 +89,20 @@ fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
 fn text(file: &Path, checked: &Checked, ui: Ui) {
     let file = file.display();
     for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
-        ui.out(&format!("{file}:{line}:{column}: {level}: {}: {message}\n  fix: {suggested_fix}", code_name(*code)));
+        let role = if level == "error" { Role::Failed } else { Role::Waiting };
+        let (place, what) = (format!("{file}:{line}:{column}: "), format!(": {}: {message}", code_name(*code)));
+        ui.parts(&[(Role::Plain, &place), (role, level), (Role::Plain, &what)]);
+        ui.parts(&[(Role::Good, "  fix:"), (Role::Plain, &format!(" {suggested_fix}"))]);
     }
-    ui.out(&format!("{file}:\n  {}", checked.plan.to_string().replace('\n', "\n  ")));
+    // Nothing is known of a text that does not parse.
+    if checked.mistakes.iter().any(|mistake| mistake.code == ErrorCode::SyntaxError) {
+        return;
+    }
+    ui.out(&format!("{file}:"));
+    for line in checked.plan.to_string().lines() {
+        let role = if line.starts_with("may write ") { Role::Destructive } else { Role::Plain };
+        ui.parts(&[(role, &format!("  {line}"))]);
+    }
 }
 
 fn as_json(file: &Path, checked: &Checked) -> Value {

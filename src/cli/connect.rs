@@ -50,7 +50,7 @@ pub(super) struct ConnectArgs {
     /// Write without asking
     #[arg(long)]
     yes: bool,
-    /// Take ForgeFS out again: the file as it was before, or without the entry if it was edited since
+    /// Take ForgeFS out again: the old file, or the file without the entry if it was edited since
     #[arg(long)]
     undo: bool,
     /// Move the client's other servers behind ForgeFS: into forge.toml, credentials into a private file beside it, and out
@@ -65,9 +65,9 @@ pub(super) struct ConnectArgs {
 }
 
 const CLIENTS_HELP: &str = "\
-On a terminal it shows the change and asks. Elsewhere, and with --json, it shows the change, and writes only
-with --yes.
-The old file is kept beside the new one, as FILE.<time>-<digest>.forgefs-backup.";
+On a terminal it shows the change and asks. Elsewhere, and with --json, it shows
+the change, and writes it with --yes only. The old file is kept beside the new
+one, as FILE.<time>-<digest>.forgefs-backup.";
 
 /// Settings of one run of the command.
 struct Connector<'a> {

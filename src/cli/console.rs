@@ -33,6 +33,9 @@ pub(super) struct ConsoleArgs {
     /// A link whose session may look, and change nothing
     #[arg(long)]
     read_only: bool,
+    /// Print the link as a JSON object, errors too
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Subcommand)]
@@ -67,10 +70,8 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
             let target = Target::existing(global)?;
             let backup = target.edit(|edit| edit.without_console(name).map(Some))?;
             let taken_up = tokens::taken_up(&target).await;
-            match format.json {
-                true => shapes::print(json!({ "name": name, "file": target.shown() }), ui),
-                false => ui.note(&format!("removed {name} from {}; the sessions end at once", target.shown())),
-            }
+            let note = format!("removed {name} from {}; the sessions end at once", target.shown());
+            format.tell(json!({ "name": name, "file": target.shown() }), &note, ui);
             tell_backup(backup.as_deref(), ui);
             return taken_up.map(|()| ExitCode::SUCCESS);
         }
@@ -81,21 +82,19 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
     let listen = args.listen.as_ref().map(parsed).transpose()?;
     let opening =
         Opening { listen: listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))), read_only: args.read_only };
-    open(global, &opening, args.no_open, ui).await
+    open(global, &opening, (args.no_open, args.json), ui).await
 }
 
 /// Opens the console of the daemon, which is started if the configuration wants one; without one, of a gateway of this
 /// process.
-async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Result<ExitCode, Failure> {
+async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     if global.client.is_some() {
         return Err(Failure::usage("--as: the console is for the operator, who sees everything".to_owned()));
     }
     let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
     #[cfg(unix)]
-    if let Some(ended) =
-        super::daemon::console(global, &config, opening, &mut end, |url| tell(url, no_open, ui)).await?
-    {
+    if let Some(ended) = super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
         return Ok(ended);
     }
     let gateway = Arc::new(serve::started(global, config)?);
@@ -103,7 +102,7 @@ async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Resu
     ui.note(
         "note: no daemon runs, so this gateway has servers of its own; it lists the runs of all, and what runs here",
     );
-    let _page = tell(&open.url, no_open, ui);
+    let _page = tell(&open.url, how, ui);
     tokio::select! {
         () = open.serve(end.asked()) => {}
         () = serve::kept_current(&gateway) => {}
@@ -114,8 +113,11 @@ async fn open(global: &Global, opening: &Opening, no_open: bool, ui: Ui) -> Resu
 
 /// Tells the link, and opens it in a browser. The browser gets it in a private file, which goes with the command: the
 /// command lines of programs are for every user of the machine.
-fn tell(url: &str, no_open: bool, ui: Ui) -> Option<NamedTempFile> {
-    ui.out(url);
+fn tell(url: &str, (no_open, json): (bool, bool), ui: Ui) -> Option<NamedTempFile> {
+    match json {
+        true => shapes::print(json!({ "url": url }), ui),
+        false => ui.out(url),
+    }
     ui.note("the link signs in once, within ten minutes; Ctrl-C ends the console");
     if no_open {
         return None;

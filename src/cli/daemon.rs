@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nix::sys::signal::{Signal, kill};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::shapes::{self, Format};
 use super::ui::Ui;
@@ -41,21 +41,15 @@ pub(super) struct DaemonArgs {
 #[derive(Subcommand)]
 enum DaemonCommand {
     /// Start it in the background, and wait until it answers
-    Start,
+    Start(Format),
     /// End it: clients get their last answers first
-    Stop,
+    Stop(Format),
     /// Show it with its clients and servers; exit code 1 if none runs
-    Status(StatusArgs),
+    Status(Format),
     /// Print the end of its log
     Logs(LogsArgs),
     /// Run it in the foreground, for a service manager
     Run(DaemonRunArgs),
-}
-
-#[derive(Args)]
-struct StatusArgs {
-    #[command(flatten)]
-    format: Format,
 }
 
 #[derive(Args)]
@@ -64,8 +58,10 @@ struct LogsArgs {
     #[arg(long, short = 'n', default_value_t = 100)]
     lines: usize,
     /// Go on with lines that are logged later
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "json")]
     follow: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 #[derive(Args)]
@@ -90,9 +86,9 @@ pub(super) async fn daemon(global: &Global, args: DaemonArgs, ui: Ui) -> Result<
     let path = Config::find(global.config.as_deref(), &process_env, &cwd)?.ok_or_else(Failure::unconfigured)?;
     let place = place(&path)?;
     match args.command {
-        DaemonCommand::Start => start(global, &place, ui).await,
-        DaemonCommand::Stop => stop(&place, ui).await,
-        DaemonCommand::Status(args) => status(&place, args.format, ui).await,
+        DaemonCommand::Start(format) => start(global, &place, format, ui).await,
+        DaemonCommand::Stop(format) => stop(&place, format, ui).await,
+        DaemonCommand::Status(format) => status(&place, format, ui).await,
         DaemonCommand::Logs(args) => logs(&place, &args, ui).await,
         DaemonCommand::Run(args) => run(global, place, args.detached, ui).await,
     }
@@ -115,7 +111,7 @@ fn again(global: &Global, place: &Place, words: &[&str]) -> Vec<OsString> {
     args
 }
 
-async fn start(global: &Global, place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
+async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     // Its errors are told here, not in a log.
     Config::load(&place.config, &process_env)?;
     let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
@@ -125,6 +121,12 @@ async fn start(global: &Global, place: &Place, ui: Ui) -> Result<ExitCode, Failu
         Ok(Started::Ran(state)) => ("runs already", state),
         Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
     };
+    if format.json {
+        let mut shape = shapes::daemon(place, Some(&state));
+        shape["started"] = (word == "started").into();
+        shapes::print(shape, ui);
+        return Ok(ExitCode::SUCCESS);
+    }
     let version = state["version"].as_str().unwrap_or_default();
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
@@ -140,10 +142,10 @@ fn none(place: &Place) -> String {
     format!("no daemon runs for {}", place.config.display())
 }
 
-async fn stop(place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
+async fn stop(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot be stopped: {error}"));
     let Some(pid) = place.holder().map_err(failed)? else {
-        ui.note(&none(place));
+        format.tell(json!({ "ok": false, "stopped": false, "pid": null }), &none(place), ui);
         return Ok(ExitCode::from(1));
     };
     let ending = async {
@@ -171,6 +173,7 @@ async fn stop(place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
         Ok(false)
     };
     match ui.waiting(|| format!("waiting for process {pid}"), ending).await.map_err(failed)? {
+        true if format.json => shapes::print(json!({ "stopped": true, "pid": pid.as_raw() }), ui),
         true => ui.out(&format!("stopped: process {pid}")),
         false => return Err(Failure::internal(format!("process {pid} does not end"))),
     }
@@ -180,14 +183,8 @@ async fn stop(place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
 async fn status(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
     let exit = ExitCode::from(u8::from(state.is_none()));
-    if format.json {
-        shapes::print(shapes::daemon(place, state.as_ref()), ui);
-        return Ok(exit);
-    }
-    match state {
-        None => ui.out(&none(place)),
-        Some(state) => ui.out(&described(place, &state)),
-    }
+    let text = state.as_ref().map_or_else(|| none(place), |state| described(place, state));
+    format.out(shapes::daemon(place, state.as_ref()), &text, ui);
     Ok(exit)
 }
 
@@ -233,7 +230,8 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
     let mut at = match std::fs::symlink_metadata(&path) {
         Ok(metadata) => metadata.len().saturating_sub(LOG),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            ui.note(&format!("there is no log yet: {}", path.display()));
+            let note = format!("there is no log yet: {}", path.display());
+            args.format.tell(json!({ "ok": false, "log": path, "lines": [] }), &note, ui);
             return Ok(ExitCode::from(1));
         }
         Err(error) => return Err(failed(error)),
@@ -241,7 +239,9 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
     let text = read_from(&path, &mut at).map_err(failed)?;
     let lines: Vec<&str> = text.lines().collect();
     let end = &lines[lines.len().saturating_sub(args.lines)..];
-    if !end.is_empty() {
+    if args.format.json {
+        shapes::print(json!({ "log": path, "lines": end }), ui);
+    } else if !end.is_empty() {
         ui.out(&end.join("\n"));
     }
     if !args.follow {

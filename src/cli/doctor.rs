@@ -1,7 +1,9 @@
 //! `forgefs doctor`: checks configuration, servers and sandbox.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -9,8 +11,10 @@ use serde_json::{Map, Value, json};
 use super::findings;
 use super::newest::{self, Newest};
 use super::shapes::{self, Format};
+use super::style::Role;
 use super::ui::Ui;
 use super::{Failure, Global, about, reports};
+use base::text::counted;
 use catalog::Catalog;
 use catalog::findings::Severity;
 use catalog::manifest::{ServerEntry, ServerState};
@@ -37,7 +41,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let mut report = Report { ui, found: args.format.json.then(Map::new) };
+    let mut report = Report { ui, found: args.format.json.then(Map::new), faults: BTreeMap::new() };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
@@ -47,6 +51,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     report.many("warnings");
     for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
+        report.fault("warning", "see the line `warning`");
         report.push("warnings", &format!("warning  {exposure}"), exposure.into());
     }
     if let Err(error) = audit::Log::open(&config.audit).probe() {
@@ -56,11 +61,13 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             Required::Nothing => "",
         };
         let text = format!("records cannot be written: {error}{then}");
+        report.fault("warning", "make the folder of the audit log writable");
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
     let is_pinned = config.manifest.pin_first_use || config.manifest.pin.is_some();
     if !is_pinned && config.servers.values().any(|server| server.enabled) {
         let text = "off: a changed or new tool is offered unseen; `pin_first_use = true` in [manifest] holds it";
+        report.fault("warning", "see the line `pins`");
         report.push("warnings", &format!("pins     {text}"), format!("pins: {text}").into());
     }
     let servers = config.servers.clone();
@@ -70,6 +77,14 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     report.many("servers");
     let catalog = gateway.catalog();
     for server in catalog.servers() {
+        match &server.state {
+            ServerState::Failed { .. } => {
+                let name = people::line(&server.name);
+                report.fault("server", &format!("mend server {name}, or `forgefs disable {name}`"));
+            }
+            ServerState::NeedsLogin { command } => report.fault("server", &format!("`{command}`")),
+            _ => {}
+        }
         report.push(
             "servers",
             &format!("server   {}: {}", server.name, state(server)),
@@ -83,12 +98,16 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     for server in catalog.servers() {
         for (tool, held) in server.quarantine.iter() {
             let object = json!({ "server": server.name, "tool": tool, "reason": held.reason, "review": held.review });
+            let said = held.to_string();
+            let then = said.rsplit("; ").next().unwrap_or_default();
+            report.fault("tool", &format!("{}.{tool}: {then}", server.ident));
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
             exit = if exit == 0 { 1 } else { exit };
         }
     }
     report.many("unmatched");
     for rule in gateway.config().unmatched(&catalog.listed_names()) {
+        report.fault("rule", "correct the rule in forge.toml");
         report.push("unmatched", &format!("rule     {}", people::line(&rule.to_string())), json!(rule));
         exit = if exit == 0 && rule.is_known { 1 } else { exit };
     }
@@ -113,6 +132,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
         exit = 3;
     }
+    report.summary(&catalog);
     if let Some(mut found) = report.found {
         found.insert("healthy".to_owned(), (exit == 0).into());
         ui.json(&shapes::foreign(&gateway, found.into()));
@@ -128,6 +148,9 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
         let problems = findings::problems(&found, |found| format!("{}.json", found.server.ident));
         reports::Report { command: "doctor", problems, passed: true }.write_sarif(path, report.ui)?;
     }
+    let worse =
+        found.iter().map(|found| found.finding).chain(of_skills()).filter(|finding| finding.severity > Severity::Note);
+    worse.for_each(|finding| report.fault("finding", &format!("{} [{}]", finding.rule.advice, finding.digest)));
     match &mut report.found {
         Some(object) => {
             let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
@@ -138,7 +161,7 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
             let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
             let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
             let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
-            lines.for_each(|line| report.ui.out(&format!("finding  {line}")));
+            lines.for_each(|line| report.line(&format!("finding  {line}")));
         }
     }
     Ok(())
@@ -221,17 +244,26 @@ fn state(server: &ServerEntry) -> String {
     }
 }
 
+/// What there may be to mend, the most urgent first, and the words behind a number of it.
+const FAULTS: [(&str, &str); 5] =
+    [("server", " not ready"), ("tool", " held"), ("rule", " without effect"), ("finding", ""), ("warning", "")];
+
+/// Words of a line about something that does not work.
+const BAD: [&str; 4] = [": failed", "needs login", "NOT ACTIVE", "NOT STARTED"];
+
 /// Findings: lines that are printed as they come, or an object that is printed at the end.
 struct Report {
     ui: Ui,
     found: Option<Map<String, Value>>,
+    /// How many, and what to do about the first.
+    faults: BTreeMap<usize, (usize, String)>,
 }
 
 impl Report {
     fn one(&mut self, key: &str, line: &str, value: Value) {
         match &mut self.found {
             Some(found) => drop(found.insert(key.to_owned(), value)),
-            None => self.ui.out(line),
+            None => self.line(line),
         }
     }
 
@@ -246,7 +278,42 @@ impl Report {
         match self.found.as_mut().map(|found| found.get_mut(key)) {
             Some(Some(Value::Array(list))) => list.push(value),
             Some(_) => {}
-            None => self.ui.out(line),
+            None => self.line(line),
         }
+    }
+
+    /// Prints a line whose first word has the colour of what the line says.
+    fn line(&self, line: &str) {
+        let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
+        let role = match word {
+            "tool" | "rule" => Role::Failed,
+            "warning" | "audit" | "pins" | "finding" | "note" => Role::Waiting,
+            "server" | "sandbox" | "confined" if BAD.iter().any(|bad| rest.contains(bad)) => Role::Failed,
+            "server" | "sandbox" | "confined" => Role::Good,
+            _ => Role::Head,
+        };
+        self.ui.parts(&[(role, word), (Role::Plain, rest)]);
+    }
+
+    fn fault(&mut self, fault: &str, then: &str) {
+        let fault = FAULTS.iter().position(|(name, _)| *name == fault).unwrap_or_default();
+        self.faults.entry(fault).or_insert_with(|| (0, then.to_owned())).0 += 1;
+    }
+
+    /// The last line for people: counts, and the first thing to do.
+    fn summary(&self, catalog: &Catalog) {
+        if self.found.is_some() {
+            return;
+        }
+        let is_up =
+            |server: &&Arc<ServerEntry>| matches!(server.state, ServerState::Ready { .. } | ServerState::Resting);
+        let ready = counted(catalog.servers().iter().filter(is_up).count(), "server") + " ready";
+        let faults = self.faults.iter().map(|(fault, (count, _))| counted(*count, FAULTS[*fault].0) + FAULTS[*fault].1);
+        let counts = [ready].into_iter().chain(faults).collect::<Vec<_>>().join(", ");
+        let (role, then) = match self.faults.values().next() {
+            Some((_, first)) => (Role::Waiting, format!("; first: {first}")),
+            None => (Role::Good, "; nothing to do".to_owned()),
+        };
+        self.ui.parts(&[(role, &counts), (Role::Plain, &then)]);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reports::{Level, Problem};
+use base::text::counted;
 use catalog::Catalog;
 use catalog::findings::{Finding, Item, Severity};
 use catalog::manifest::ServerEntry;
@@ -98,7 +99,7 @@ pub(super) fn lines(catalog: &Catalog, found: &[Found<'_>]) -> Vec<String> {
         lines.push(format!("{more} more are not listed"));
     }
     if notes > 0 {
-        lines.push(format!("{notes} notes; --json lists them"));
+        lines.push(format!("{}; --json lists them", counted(notes, "note")));
     }
     lines
 }

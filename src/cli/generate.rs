@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 
 use super::ui::Ui;
-use super::{Cli, Failure};
+use super::{Failure, help};
 
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
@@ -24,7 +24,7 @@ pub(super) struct ManArgs {
 /// Prints a completion script.
 pub(super) fn completions(args: &CompletionsArgs, ui: Ui) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "forgefs", &mut script);
+    clap_complete::generate(args.shell, &mut help::command(), "forgefs", &mut script);
     ui.out(&String::from_utf8_lossy(&script));
     ExitCode::SUCCESS
 }
@@ -32,7 +32,7 @@ pub(super) fn completions(args: &CompletionsArgs, ui: Ui) -> ExitCode {
 /// Writes a man page for each command.
 pub(super) fn man(args: &ManArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let folder = &args.folder;
-    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(help::command(), folder));
     match written {
         Ok(()) => {
             ui.note(&format!("man pages are in {}", folder.display()));

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::cli::servers::tell_backup;
@@ -53,6 +55,8 @@ pub(super) struct InitArgs {
     /// With --import: write credentials into forge.toml itself, not as references to a private file of variables
     #[arg(long, requires = "import")]
     inline_secrets: bool,
+    #[command(flatten)]
+    format: Format,
     /// File to write [default: the file of --config or $FORGEFS_CONFIG, else ./forge.toml]
     path: Option<PathBuf>,
 }
@@ -65,13 +69,15 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         ui.note(&reading(path));
         tell_backup(backup.as_deref(), ui);
+        written(args, path, &[], backup.as_deref(), ui);
         return Ok(ExitCode::SUCCESS);
     };
     let unreadable = |source| refused(InitError::Unreadable { path: path.clone(), source });
     let file = Edited::read(path, LONGEST).map_err(unreadable)?;
     // First, so that there is no report of a file that is not written.
     if file.content().is_some() && !args.force && !args.append {
-        return Err(refused(InitError::Exists { path: path.clone() }).hint("--append adds to it"));
+        return Err(refused(InitError::Exists { path: path.clone() })
+            .hint("--append adds to it, --force replaces it and keeps the old file beside it"));
     }
     let content = file.content().filter(|_| args.append).unwrap_or_default();
     let layout = Layout::of(content).map_err(unreadable)?;
@@ -96,7 +102,15 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let backup = replace(&file, &layout.render(&text), path).map_err(refused)?;
     report(&imported, path, ui);
     tell_backup(backup.as_deref(), ui);
+    written(args, path, &imported.written, backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
+}
+
+/// With `--json`, prints what was written.
+fn written(args: &InitArgs, path: &Path, servers: &[String], backup: Option<&Path>, ui: Ui) {
+    if args.format.json {
+        shapes::print(json!({ "config": path, "servers": servers, "backup": backup }), ui);
+    }
 }
 
 /// Imports servers into the configuration `existing`; returns the whole new one too, and the file of its credentials if
@@ -330,7 +344,8 @@ const HERE: &str = "forge.toml";
 const IMPORTED: &str = concat!(
     "\
 #:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
-# ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
+# ForgeFS configuration, made from those of other MCP hosts. Every key:
+# https://github.com/forgefs/forgefs/blob/main/docs/configuration.md
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
 
 ",
@@ -340,7 +355,7 @@ const IMPORTED: &str = concat!(
 /// A first `forge.toml`: valid as it is, with one commented server of each transport.
 pub const STARTER: &str = concat!(
     r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
-# ForgeFS configuration. Every key is explained in forge.toml.example.
+# ForgeFS configuration. Every key: https://github.com/forgefs/forgefs/blob/main/docs/configuration.md
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.
 
 # A server that is started here and spoken to on stdin and stdout.

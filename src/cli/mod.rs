@@ -26,6 +26,7 @@ mod demo;
 mod doctor;
 mod findings;
 mod generate;
+mod help;
 pub mod init;
 mod junit;
 mod newest;
@@ -44,16 +45,19 @@ mod servers;
 mod shapes;
 mod signals;
 mod stubs;
+mod style;
 mod test;
+mod times;
 mod tokens;
 mod ui;
 mod workflow;
+mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 use ::run::broker::Approver;
@@ -69,7 +73,7 @@ use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
 use config::{Config, ConfigError, Start, process_env};
 use server::gateway::{Gateway, Options};
-use ui::Ui;
+use ui::{Color, Ui};
 
 /// Bound on waiting for servers that a command needs: longer than any of them may take to start.
 const SETTLE: Duration = Duration::from_secs(3_700);
@@ -90,7 +94,7 @@ const STEPS: u32 = 16;
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
-#[command(name = "forgefs", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "forgefs", version, about, disable_help_subcommand = true, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -98,25 +102,31 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// Head of the options of [`Global`].
+const EVERY: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Args)]
 struct Global {
     /// Configuration file [default: $FORGEFS_CONFIG, ./forge.toml, then ~/.config/forgefs/forge.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = EVERY, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Tool list from a file instead of a live server; may be repeated
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = EVERY, value_name = "FILE")]
     catalog: Vec<PathBuf>,
     /// JavaScript engine: quickjs, or v8 where it is built in [default: v8 where it is built in]
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY)]
     engine: Option<String>,
     /// What is logged to stderr, such as `info` or `forgefs=debug` [default: $RUST_LOG, else errors, and warnings while
     /// it serves]
-    #[arg(long, global = true, value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = EVERY, value_name = "FILTER")]
     log: Option<String>,
     /// See and act as a client of the configuration, or as one of this profile [default: local]
-    #[arg(long = "as", global = true, value_name = "CLIENT")]
+    #[arg(long = "as", global = true, help_heading = EVERY, value_name = "CLIENT")]
     client: Option<String>,
+    /// Colours: auto (on a terminal without NO_COLOR), always or never
+    #[arg(long, global = true, help_heading = EVERY, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    color: Color,
 }
 
 #[derive(Subcommand)]
@@ -125,9 +135,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Try a server, and write it into the configuration
     Add(servers::AddArgs),
-    /// Find servers in the official registry of MCP servers, and add them
+    /// Find servers in the official registry, and add them
     Registry(registry::RegistryArgs),
-    /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
+    /// Connect MCP clients: Claude, Codex, Cursor, VS Code and others
     Connect(connect::ConnectArgs),
     /// List the servers of the configuration
     List(servers::ListArgs),
@@ -139,7 +149,7 @@ enum Command {
     Remove(servers::NameArgs),
     /// Check configuration, servers and sandbox
     Doctor(doctor::DoctorArgs),
-    /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
+    /// Walk through ForgeFS with sample servers, without network
     Demo(demo::DemoArgs),
     /// List servers, categories or tools
     Ls(browse::LsArgs),
@@ -151,41 +161,43 @@ enum Command {
     Call(call::CallArgs),
     /// Run a script: its value on stdout, captured output on stderr
     Run(run::RunArgs),
-    /// Find what is wrong with scripts, and what they may do, without running them
+    /// Find mistakes of scripts, and what they may do; runs nothing
     Check(check::CheckArgs),
-    /// List and lock the scripts that are tools, and check them against their lock
+    /// Scripts that are tools: list, lock, check, save, accept
     Scripts(scripts::ScriptsArgs),
-    /// Write or check the stub tree
+    /// Write the stubs for review, and find what changed since
     Stubs(stubs::StubsArgs),
-    /// Show executions, their calls, and the stubs read before
+    /// The audit log: every request, its calls, and the stubs read
     Audit(audit::AuditArgs),
-    /// List, show and delete the journals of runs
+    /// Runs of scripts: list them, show one, delete its journal
     Runs(runs::RunsArgs),
-    /// Run a recorded script again on its journal alone, and say where it parts
+    /// Run a recorded script again offline, and say where it diverges
     Replay(replay::ReplayArgs),
-    /// Make a cassette of a journal, which `forgefs test` plays
+    /// Make a cassette of a run, which `forgefs test` plays
     Journal(replay::JournalArgs),
-    /// Test scripts on the cassettes beside them; needs no server and no configuration
+    /// Test scripts on the cassettes beside them, without servers
     Test(test::TestArgs),
     /// Decide about calls that wait for approval
     Approvals(approvals::ApprovalsArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
-    /// Open the console, a web page: what agents do and did, approvals, tools and costs
+    /// Open a web page: what agents do, approvals, tools and costs
     Console(console::ConsoleArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
-    /// Secrets that forge.toml only names: rotate them, keep them in the desktop's keyring
+    /// Rotate secrets, and keep them in the desktop's keyring
     Secrets(secrets::SecretsArgs),
-    /// Have running gateways apply an edited forge.toml
-    Reload,
-    /// Run one gateway for all clients of a configuration, in the background
+    /// Apply an edited forge.toml to running gateways
+    Reload(shapes::Format),
+    /// One gateway for all clients, in the background
     #[cfg(unix)]
     Daemon(daemon::DaemonArgs),
-    /// Write a first forge.toml, with the servers of other MCP hosts if asked to
+    /// Write a first forge.toml, with the servers of your clients
     Init(init::InitArgs),
-    /// Print a script with which a shell completes the command line
+    /// Print the completion script of a shell
     Completions(generate::CompletionsArgs),
+    /// Print this help, or that of a command
+    Help(help::HelpArgs),
     /// Write man pages
     #[command(hide = true)]
     Man(generate::ManArgs),
@@ -194,37 +206,20 @@ enum Command {
     DemoServer(demo::ServerArgs),
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  forgefs add files -- npx -y @modelcontextprotocol/server-filesystem .
-                                        try a server, and write it into forge.toml
-  forgefs init                          write a starter forge.toml
-  forgefs init --import                 write one with the servers of Claude, Cursor, VS Code …
-  forgefs doctor                        check configuration, servers and sandbox
-  forgefs connect                       connect Claude, Codex, Cursor, VS Code …
-  forgefs ls /github                    list the tools of a server
-  forgefs search 'create issue'         find a tool
-  forgefs run triage.star --json        run a script
-  forgefs check triage.star             find its mistakes, and what it may do
-  forgefs console                       see what agents do, in a browser
-  forgefs --catalog tools.json ls       look at a tool list without a server
-
-Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
-3 a server could not be reached, 4 internal error, 5 findings alone, 130 interrupted.";
-
 /// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
     let ui = Ui;
     about::set_engines(engines);
     let args: Vec<_> = args.collect();
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    let matches = Cli::command().long_version(about::long_version()).try_get_matches_from(args);
+    let matches = help::command().try_get_matches_from(args);
     let format = matches.as_ref().map_or(reports::Format::Text, format);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if wants_json && error.use_stderr() => return shapes::failure(&Failure::mistyped(&error), ui),
         Err(error) => return ui.usage(&error),
     };
+    cli.global.color.choose();
     let fail = |failure: &Failure| match format {
         reports::Format::Json => shapes::failure(failure, ui),
         reports::Format::Github => reports::failure(failure, ui),
@@ -320,7 +315,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Disable(args) => servers::switch(global, &args, false, ui),
         Command::List(args) => servers::list(global, args, ui).await,
         Command::Secrets(args) => secrets::secrets(global, args, ui).await,
-        Command::Reload => reload::reload(global, ui),
+        Command::Reload(format) => reload::reload(global, format, ui),
         #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
@@ -332,6 +327,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Test(args) => test::test(global, args, ui).await,
         Command::Demo(args) => demo::demo(global, args, ui).await,
         Command::Completions(args) => Ok(generate::completions(&args, ui)),
+        Command::Help(args) => Ok(help::help(args, ui)),
         Command::Man(args) => generate::man(&args, ui),
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),

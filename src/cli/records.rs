@@ -5,6 +5,9 @@ use clap::Args;
 use super::Failure;
 use run::replay::shown;
 
+/// Name of the newest record: ids are hexadecimal.
+pub(super) const LAST: &str = "last";
+
 /// Option of a command that lists records.
 #[derive(Args)]
 pub(super) struct Newest {
@@ -20,16 +23,20 @@ impl Newest {
     }
 }
 
-/// Finds the record by the beginning of its id. `what` names the records, and `list` the command that lists them.
+/// Finds the record by the beginning of its id; `last` is the last of them. `what` names the records, and `list` the command
+/// that lists them.
 ///
 /// # Errors
-/// None, or several, do.
+/// None, or several, have this id.
 pub(super) fn one<T>(
     all: impl IntoIterator<Item = T>,
     id: impl Fn(&T) -> &str,
     begin: &str,
     [what, list]: [&str; 2],
 ) -> Result<T, Failure> {
+    if begin == LAST {
+        return all.into_iter().last().ok_or_else(|| Failure::usage(format!("no {what} is there yet")));
+    }
     let mut found = all.into_iter().filter(|record| id(record).starts_with(begin));
     let first = found.next();
     let more = found.count();

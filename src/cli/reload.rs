@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use serde_json::json;
+
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use catalog::manifest::Cache;
@@ -9,7 +12,7 @@ use catalog::people;
 use config::{Config, process_env, state_folder};
 use server::running;
 
-pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
     let cwd = std::env::current_dir().unwrap_or_default();
     let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
         return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
@@ -27,12 +30,17 @@ pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
     let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
     let signalled = running::hang_up(&folder, &path).map_err(|error| failed(error.to_string()))?;
+    let exit = ExitCode::from(u8::from(signalled.is_empty()));
+    if format.json {
+        let config = path.display().to_string();
+        shapes::print(json!({ "ok": !signalled.is_empty(), "config": config, "gateways": signalled }), ui);
+        return Ok(exit);
+    }
     for pid in &signalled {
         ui.out(&format!("signalled gateway {pid}, which follows {}", path.display()));
     }
     if signalled.is_empty() {
         ui.note(&format!("no gateway follows {}", path.display()));
-        return Ok(ExitCode::from(1));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit)
 }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use wire::Language;
 
 use super::ui::Ui;
-use super::{Failure, Global, browse, call, run};
+use super::{Failure, Global, browse, call, run, written};
 use ::run::execution::Wanted;
 use ::run::scripts::SERVER;
 use ::run::session::Session;
 use base::principal::Principal;
+use base::time::now_ms;
 use catalog::manifest::ServerEntry;
 use config::Config;
 use server::gateway::Gateway;
@@ -93,7 +94,7 @@ pub(super) async fn answer(
     start: impl Fn(Config) -> Result<Gateway, Failure> + Copy,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
-    let config = global.load(optional)?;
+    let (config, began_ms) = (global.load(optional)?, now_ms());
     let answered = async {
         #[cfg(unix)]
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
@@ -106,9 +107,15 @@ pub(super) async fn answer(
         return Ok(answered.await?.print(ui));
     }
     let answer = tokio::select! {
-        answer = answered => answer?,
+        answer = answered => Some(answer?),
         // Leaving this branch kills the script and its calls, here or in the daemon.
-        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => None,
+    };
+    let Some(answer) = answer else {
+        if matches!(request, Request::Run { .. }) {
+            written::interrupted(global, began_ms, ui).await;
+        }
+        return Ok(ExitCode::from(130));
     };
     let asks = answer.asks && ui.is_interactive();
     let exit = answer.print(ui);
@@ -164,9 +171,22 @@ impl Request {
             catalog.servers().iter().for_each(|server| _ = server.findings.get());
         }
         let session = gateway.open_only_session(principal);
-        let answer = self.answer(gateway, &session).await;
+        let answer = match self {
+            Self::Run { .. } | Self::Call { .. } => {
+                ui.waiting(|| self.under_way(), self.answer(gateway, &session)).await
+            }
+            _ => self.answer(gateway, &session).await,
+        };
         gateway.save_observed().await;
         answer
+    }
+
+    /// What a person waits for.
+    fn under_way(&self) -> String {
+        match self {
+            Self::Call { server, tool, .. } => format!("calling {server}.{tool}"),
+            _ => "running; Ctrl-C stops it".to_owned(),
+        }
     }
 
     /// Answer in a session of the command's own.

@@ -50,6 +50,8 @@ enum JournalCommand {
         /// standard output]
         #[arg(short, value_name = "FILE")]
         out: Option<PathBuf>,
+        #[command(flatten)]
+        format: Format,
     },
 }
 
@@ -168,7 +170,7 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
 }
 
 pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let JournalCommand::Export { run, out } = args.command;
+    let JournalCommand::Export { run, out, format } = args.command;
     let (id, recorded) = recorded(global, &run).await?;
     let journals = runs::journals(global)?;
     let tools = called(&journals, &recorded, ui).await?;
@@ -181,10 +183,16 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     let export = Export::of(recorded, tools, global.load(false)?.redaction)?;
     let cassette = export.play(&nowhere(&offline(global, Limits::default())?), &code, None).await?;
     let Some(out) = out else {
-        ui.json(&cassette.text());
+        match format.json {
+            true => shapes::print(json!({ "run": id, "cassette": cassette }), ui),
+            false => ui.json(&cassette.text()),
+        }
         return Ok(ExitCode::SUCCESS);
     };
     write(&out, &cassette.text())?;
+    if format.json {
+        shapes::print(json!({ "run": id, "file": out, "operations": cassette.operations.len() }), ui);
+    }
     ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
     beside(&out, language, &code, ui)?;
     Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ use wire::Language;
 
 use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, written};
 use base::error::ErrorCode;
 use base::limits;
 use run::broker::PARTED;
@@ -76,11 +76,12 @@ pub(super) async fn ran(
     json: bool,
 ) -> Result<Answer, Failure> {
     let context = gateway.execution_context(session).approved_by(super::approver(yes));
+    let is_resumed = wanted.resume.is_some();
     let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;
     let data = |failed: &Failed| failed.data.as_ref().is_some_and(|data| data.get(PARTED).is_some());
     let asks = execution.error.as_ref().is_some_and(|failed| failed.code == ErrorCode::ApprovalDenied && data(failed));
-    Ok(Answer { pieces: pieces(&execution, json)?, exit: exit_code(&execution), asks })
+    Ok(Answer { pieces: pieces(&execution, is_resumed, json)?, exit: exit_code(&execution), asks })
 }
 
 fn timeout(seconds: f64) -> Result<Duration, Failure> {
@@ -91,6 +92,10 @@ fn timeout(seconds: f64) -> Result<Duration, Failure> {
 }
 
 pub(super) fn language(given: Option<Lang>, file: &Path) -> Result<Language, Failure> {
+    if file.is_dir() {
+        return Err(Failure::usage(format!("{} is a folder, not a script", file.display()))
+            .hint("name its files, as in `forgefs check scripts/*.js`"));
+    }
     match (given, file.extension().and_then(|extension| extension.to_str())) {
         (Some(Lang::Javascript), _) | (None, Some("js" | "mjs" | "ts" | "mts")) => Ok(Language::Javascript),
         (Some(Lang::Starlark), _) | (None, Some("star" | "bzl" | "py")) => Ok(Language::Starlark),
@@ -112,7 +117,7 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// With `--json` one object on stdout; else the value on stdout and the rest on stderr.
-fn pieces(execution: &Execution, json: bool) -> Result<Vec<Piece>, Failure> {
+fn pieces(execution: &Execution, is_resumed: bool, json: bool) -> Result<Vec<Piece>, Failure> {
     if json {
         let text = serde_json::to_string(execution).map_err(|error| Failure::internal(error.to_string()))?;
         return Ok(vec![Piece::Json(text)]);
@@ -129,6 +134,15 @@ fn pieces(execution: &Execution, json: bool) -> Result<Vec<Piece>, Failure> {
         (Some(value), _) => pieces.push(Piece::Json(value.get().to_owned())),
         (None, Some(failed)) => pieces.push(Piece::Note(format!("error: {}", failed.describe()))),
         (None, None) => {}
+    }
+    let has_read = !execution.calls.is_empty() && execution.calls.iter().all(|call| !call.is_write);
+    if has_read && !execution.dry_run && execution.value.as_ref().is_some_and(|value| value.get() == "null") {
+        let what =
+            "note: the script only reads, and its value is null: end it with `return VALUE` (Starlark: with VALUE)";
+        pieces.push(Piece::Note(what.to_owned()));
+    }
+    if execution.error.is_some() || is_resumed {
+        pieces.extend(written::by(execution).map(Piece::Note));
     }
     pieces.extend(execution.resume.iter().map(|run| {
         Piece::Note(match execution.waits.as_slice() {

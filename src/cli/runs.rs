@@ -1,16 +1,18 @@
 //! `forgefs runs`: journals of runs.
 
+mod list;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::records::{self, Newest};
-use super::shapes::{self, Format};
+use super::records::{self, LAST, Newest};
+use super::shapes::Format;
+use super::times::Times;
 use super::ui::Ui;
-use super::{Failure, Global};
-use base::error::ErrorCode;
+use super::{Failure, Global, audit};
 use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
@@ -27,23 +29,27 @@ pub(super) struct RunsArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List runs, the newest last
+    /// List runs, the newest last, with those that failed before their first call
     List {
         #[command(flatten)]
         newest: Newest,
         #[command(flatten)]
         format: Format,
+        #[command(flatten)]
+        times: Times,
     },
     /// Show one run: its script, its operations and its end, redacted
     Show {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; `last` is the newest
         run: String,
         #[command(flatten)]
         format: Format,
+        #[command(flatten)]
+        times: Times,
     },
     /// Delete the journal of a run, which can then not be resumed
     Delete {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; `last` is the newest
         run: String,
         #[command(flatten)]
         format: Format,
@@ -53,24 +59,26 @@ enum Command {
 pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let journals = journals(global)?;
     match args.command {
-        Command::List { newest, format } => list(&journals, &newest, format, ui).await?,
-        Command::Show { run, format } => {
-            let run = find(&journals, &run).await?;
-            let recorded = Recorded::read(journals.read(&run).await?)?;
-            match format.json {
-                true => shapes::print(object(&run, &recorded).redacted(Surface::Log), ui),
-                false => ui.out(show(&run, &recorded).trim_end()),
-            }
+        Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
+        Command::Show { run, format, times } => {
+            let entry = list::find(global, &journals, &run).await?;
+            let (object, text) = match &entry.early {
+                Some(record) => (list::early(record), audit::show(record, times)),
+                None => {
+                    let run = journals.find(Some(&entry.client), &entry.id).await?;
+                    let recorded = Recorded::read(journals.read(&run).await?)?;
+                    (object(&run, &recorded), show(&run, &recorded, times))
+                }
+            };
+            format.out(object.redacted(Surface::Log), text.trim_end(), ui);
         }
         Command::Delete { run, format } => {
             let run = find(&journals, &run).await?;
             let is_gone = !journals.remove(&run).await?;
             let id = run.file.id;
-            match format.json {
-                true => shapes::print(json!({ "run": id, "deleted": !is_gone }), ui),
-                false if is_gone => ui.note(&format!("the journal of run {id} was gone already")),
-                false => ui.note(&format!("deleted the journal of run {id}")),
-            }
+            let gone = if is_gone { "was gone already" } else { "is deleted" };
+            let note = format!("the journal of run {id} {gone}");
+            format.tell(json!({ "run": id, "deleted": !is_gone }), &note, ui);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -88,40 +96,14 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
 
 /// The one run whose id begins so; `last` is the newest.
 pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
-    let mut runs = journals.list(None).await?;
-    let run = match begin {
-        "last" => runs.pop().ok_or_else(|| {
-            Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
-        })?,
-        _ => records::one(runs, |run| &run.id, begin, ["run", "runs"])?,
-    };
-    Ok(journals.find(Some(&run.client), &run.id).await?)
-}
-
-async fn list(journals: &Journals, newest: &Newest, format: Format, ui: Ui) -> Result<(), Failure> {
     let runs = journals.list(None).await?;
-    let mut objects = Vec::new();
-    for listed in newest.of(&runs) {
-        // One at a time: each is read whole.
-        let run = match journals.find(Some(&listed.client), &listed.id).await {
-            Err(error) if error.code == ErrorCode::InvalidArgs => continue,
-            run => run?,
-        };
-        let read = match journals.read(&run).await {
-            Ok(reader) => Recorded::read(reader),
-            Err(error) => Err(error),
-        };
-        match format.json {
-            true => objects.push(brief(&run, read.as_ref().ok()).redacted(Surface::Log)),
-            false => ui.out(&people::line(&line(&run, read.as_ref()))),
-        }
+    if begin == LAST && runs.is_empty() {
+        return Err(
+            Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
+        );
     }
-    match format.json {
-        true => shapes::print(json!({ "runs": objects }), ui),
-        false if runs.is_empty() => ui.note("no run has a journal yet"),
-        false => {}
-    }
-    Ok(())
+    let run = records::one(runs, |run| &run.id, begin, ["run", "runs"])?;
+    Ok(journals.find(Some(&run.client), &run.id).await?)
 }
 
 /// State of a run: `running`, the name of its outcome, or `died`.
@@ -139,26 +121,6 @@ fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
 
 fn is_unknown(run: &Run, operation: &Operation) -> bool {
     !run.file.is_running && operation.is_unknown()
-}
-
-/// One run in a line.
-fn line(run: &Run, recorded: Result<&Recorded, &base::error::Error>) -> String {
-    let (id, head) = (&run.file.id, &run.head);
-    let begin = format!("{id}  {}  {}  {}", rfc3339_millis(head.at_ms), head.client, head.language.as_str());
-    let recorded = match recorded {
-        Ok(recorded) => recorded,
-        Err(error) => return format!("{begin}  {}", error.message),
-    };
-    let (calls, unknown) = calls(run, recorded);
-    let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
-    let mut line = format!("{begin}  {}  {}{unknown}", state(run, recorded), counted(calls, "call"));
-    if let Some(before) = head.after.last() {
-        line.push_str(&format!("  continues {before}"));
-    }
-    if let Some(next) = &run.file.next {
-        line.push_str(&format!("  resumed by {next}"));
-    }
-    line
 }
 
 /// One run as JSON.
@@ -217,7 +179,7 @@ fn object(run: &Run, recorded: &Recorded) -> Value {
 }
 
 /// A run for people.
-fn show(run: &Run, recorded: &Recorded) -> String {
+fn show(run: &Run, recorded: &Recorded, times: Times) -> String {
     let mut text = String::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -226,7 +188,7 @@ fn show(run: &Run, recorded: &Recorded) -> String {
     };
     let (head, end) = (&recorded.head, recorded.end.as_ref());
     put("run", &run.file.id);
-    put("time", &rfc3339_millis(head.at_ms));
+    put("time", &times.at(head.at_ms));
     put("client", &head.client);
     put("session", &head.session);
     put("language", head.language.as_str());

@@ -31,6 +31,8 @@ enum SecretsCommand {
     Set {
         /// Name of the entry
         name: String,
+        #[command(flatten)]
+        format: Format,
     },
     /// List the names of the secrets in the keyring
     List {
@@ -41,6 +43,8 @@ enum SecretsCommand {
     Remove {
         /// Name of the entry
         name: String,
+        #[command(flatten)]
+        format: Format,
     },
     /// Have running gateways read the secrets of a server anew, and connect to it with the new values
     Rotate {
@@ -53,10 +57,11 @@ enum SecretsCommand {
 
 pub(super) async fn secrets(global: &Global, args: SecretsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
-        SecretsCommand::Set { name } => {
+        SecretsCommand::Set { name, format } => {
             let value = value(ui).await?;
             blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
-                ui.note(&format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}"));
+                let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
+                format.tell(json!({ "name": name }), &note, ui);
                 ExitCode::SUCCESS
             })
         }
@@ -68,9 +73,11 @@ pub(super) async fn secrets(global: &Global, args: SecretsArgs, ui: Ui) -> Resul
             }
             Ok(ExitCode::SUCCESS)
         }
-        SecretsCommand::Remove { name } => {
+        SecretsCommand::Remove { name, format } => {
             let (name, was_there) = blocking(move || keyring::remove(&name).map(|was_there| (name, was_there))).await?;
-            if !was_there {
+            if format.json {
+                shapes::print(json!({ "name": name, "removed": was_there }), ui);
+            } else if !was_there {
                 ui.note(&format!("the keyring has no {name}"));
             }
             Ok(ExitCode::from(u8::from(!was_there)))

@@ -19,6 +19,18 @@ pub(super) struct Format {
     pub(super) json: bool,
 }
 
+impl Format {
+    /// Prints the object with `--json`, else the note.
+    pub(super) fn tell(self, object: Value, note: &str, ui: Ui) {
+        if self.json { print(object, ui) } else { ui.note(note) }
+    }
+
+    /// Prints the object with `--json`, else the text.
+    pub(super) fn out(self, object: Value, text: &str, ui: Ui) {
+        if self.json { print(object, ui) } else { ui.out(text) }
+    }
+}
+
 /// Prints an object as `{"ok": true, …}`.
 pub(super) fn print(object: Value, ui: Ui) {
     ui.json(&whole(object));

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 use stubgen::{ServerStubs, ToolStub};
 
 use super::findings::{self, ACCEPTED, FailOn};
 use super::reports::ReportArgs;
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use catalog::Catalog;
@@ -47,6 +49,8 @@ enum StubsCommand {
         /// `stubs check` takes them from there
         #[arg(long, conflicts_with = "from")]
         observed: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Compare a written tree with what would be written now, and look for findings; exit 1 on any difference, 5 on
     /// findings alone
@@ -59,6 +63,9 @@ enum StubsCommand {
         /// Least severity of a finding in the current definitions that makes the exit code 5
         #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
         fail_on: FailOn,
+        /// Print what differs in each file too
+        #[arg(long)]
+        diff: bool,
         #[command(flatten)]
         report: ReportArgs,
     },
@@ -85,27 +92,35 @@ enum StubsCommand {
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE", requires = "finding")]
         from: Vec<PathBuf>,
+        #[command(flatten)]
+        format: Format,
     },
 }
 
 pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
-        StubsCommand::Generate { out, from, observed } => {
+        StubsCommand::Generate { out, from, observed, format } => {
             let catalog = current(global, from, ui).await?;
             let mut files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
             check_secrets(&files)?;
             let (accepted, text) = tree::accepted(&out)?;
             files.extend(text.map(|text| (ACCEPTED.to_owned(), text)));
             let written = tree::write(&out, &files)?;
-            ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             let mut found = findings::all(&catalog);
             findings::take(&mut found, &accepted);
+            if format.json {
+                let findings = findings::json(&found);
+                let object = json!({ "out": out, "files": files.len(), "changed": written, "findings": findings });
+                shapes::print(object, ui);
+                return Ok(ExitCode::SUCCESS);
+            }
+            ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             for line in findings::lines(&catalog, &found) {
                 ui.note(&format!("finding: {line}"));
             }
             Ok(ExitCode::SUCCESS)
         }
-        StubsCommand::Check { dir, from, fail_on, report } => {
+        StubsCommand::Check { dir, from, fail_on, diff, report } => {
             let (observed, text) = tree::observed(&dir)?;
             let catalog = current(global, from, ui).await?;
             let mut files = files(&catalog, &observed);
@@ -117,13 +132,13 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             let taken = findings::take(&mut found, &accepted);
             let fails = fail_on.fails(&found);
             let findings = report::Findings { catalog: &catalog, found: &found, accepted: &taken, fails };
-            report::print(&dir, &drift, &findings, &report, ui)?;
+            report::print(&dir, &drift, &findings, (&report, diff), ui)?;
             Ok(ExitCode::from(if drift.is_empty() && fails { FINDINGS } else { u8::from(!drift.is_empty()) }))
         }
-        StubsCommand::Accept { finding: Some(digest), why: Some(why), who, tree, from, .. } => {
-            accept::finding(global, from, tree, &digest, (who, why), ui).await
+        StubsCommand::Accept { finding: Some(digest), why: Some(why), who, tree, from, format, .. } => {
+            accept::finding(global, (from, tree), &digest, (who, why), format, ui).await
         }
-        StubsCommand::Accept { servers, yes, .. } => accept::accept(global, &servers, yes, ui).await,
+        StubsCommand::Accept { servers, yes, format, .. } => accept::accept(global, &servers, yes, format, ui).await,
     }
 }
 
@@ -141,7 +156,8 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             gateway
         }
         false => {
-            let offline = Global { config: None, catalog: from, engine: None, log: None, client: None };
+            let offline =
+                Global { config: None, catalog: from, engine: None, log: None, client: None, color: global.color };
             offline.gateway(config::Config::empty())?
         }
     };

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::auth;
 use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
+use super::style::{self, Table};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::error::ErrorCode;
@@ -66,7 +67,11 @@ pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Resu
             let before = global.load(false);
             revoke(&Target::existing(global)?, name, *format, ui).await?;
             match before {
-                Ok(config) => auth::forget(&config, None, Some(name), ui).await?,
+                Ok(config) => {
+                    let forgotten = auth::forget(&config, None, Some(name)).await?;
+                    let lines = auth::shown(Some(name), &forgotten);
+                    lines.iter().filter(|_| !forgotten.is_empty()).for_each(|line| ui.note(line));
+                }
                 Err(_) => ui.note(&format!(
                     "its logins stay, since the configuration is not valid: `forgefs auth logout --client {name}` ends them"
                 )),
@@ -192,12 +197,11 @@ fn list(target: &Target, format: Format, ui: Ui) -> Result<(), Failure> {
         shapes::print(json!({ "file": target.shown(), "clients": clients }), ui);
         return Ok(());
     }
-    let wide = |of: fn(&Listed<'_>) -> usize| clients.iter().map(of).max().unwrap_or_default();
-    let (name, kind) = (wide(|listed| listed.name.len()), wide(|listed| listed.kind.len()));
-    for listed in &clients {
-        let profile = listed.profile.unwrap_or_default();
-        ui.out(format!("{:name$}  {:kind$}  {profile}", listed.name, listed.kind).trim_end());
+    let mut table = Table::new(["NAME", "KIND", "PROFILE"], &[], &[2]);
+    for Listed { name, kind, profile } in &clients {
+        table.push([name, kind, profile.unwrap_or_default()].map(style::Cell::plain));
     }
+    ui.table(&table);
     match edit.issuer() {
         Some((issuer, rows)) => ui.note(&format!("and tokens of {issuer}; rows of [[http.oauth.map]]: {rows}")),
         None if clients.is_empty() => {

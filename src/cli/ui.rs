@@ -6,19 +6,86 @@ use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use anstyle::Style;
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Failure;
+use super::style::{Role, Table, shown};
 use catalog::people;
 use config::process_env;
 
 /// Time before a terminal shows that something takes long, and how often it is drawn.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FRAME: Duration = Duration::from_millis(120);
+/// Time between lines about it elsewhere.
+const STILL: Duration = Duration::from_secs(5);
+/// Least width of a terminal that tables are cut for.
+const NARROWEST: usize = 40;
+/// First words of notes, and their roles.
+const MARKS: [(&str, Role); 4] =
+    [("error:", Role::Failed), ("warning:", Role::Waiting), ("hint:", Role::Good), ("note:", Role::Faint)];
+
+/// When output has colours.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// In files and pipes too
+    Always,
+    /// Nowhere
+    Never,
+}
+
+static COLOR: OnceLock<Color> = OnceLock::new();
+
+impl Color {
+    /// Makes this the choice of the process. The first call counts.
+    pub(super) fn choose(self) {
+        let _ = COLOR.set(self);
+    }
+}
+
+/// Stream that text goes to.
+#[derive(Clone, Copy)]
+pub(super) enum Stream {
+    Out,
+    Notes,
+}
+
+impl Stream {
+    pub(super) fn is_terminal(self) -> bool {
+        match self {
+            Self::Out => std::io::stdout().is_terminal(),
+            Self::Notes => std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn has_color(self) -> bool {
+        let is_set = |name: &str| process_env(name).is_some_and(|value| !value.is_empty());
+        match COLOR.get().copied().unwrap_or_default() {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                self.is_terminal() && !is_set("NO_COLOR") && process_env("TERM").is_none_or(|term| term != "dumb")
+            }
+        }
+    }
+
+    /// Text in the colour of a role.
+    pub(super) fn paint(self, role: Role, text: &str) -> Cow<'_, str> {
+        let style = role.style();
+        match text.is_empty() || style == Style::new() || !self.has_color() {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(format!("{style}{text}{style:#}")),
+        }
+    }
+}
 
 /// Output: results to stdout, everything else to stderr.
 #[derive(Clone, Copy)]
@@ -43,15 +110,47 @@ impl Ui {
     /// A note.
     pub(super) fn note(self, text: &str) {
         let text = shown(text);
-        let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let mark = MARKS.into_iter().find_map(|(mark, role)| Some((text.strip_prefix(mark)?, mark, role)));
+        let _ = match mark {
+            Some((rest, mark, role)) => writeln!(std::io::stderr(), "{}{rest}", Stream::Notes.paint(role, mark)),
+            None => writeln!(std::io::stderr(), "{text}"),
+        };
     }
 
-    /// Waits for `work`. If it takes long, a terminal shows what it waits for.
-    pub(super) async fn waiting<T>(self, for_what: impl Fn() -> String, work: impl Future<Output = T>) -> T {
-        if !std::io::stderr().is_terminal() {
-            return work.await;
+    /// Lines of a result, of parts with roles.
+    pub(super) fn parts(self, parts: &[(Role, &str)]) {
+        print(
+            &parts.iter().map(|(role, text)| Stream::Out.paint(*role, &shown(text)).into_owned()).collect::<String>(),
+        );
+    }
+
+    /// A table. Its head is for people: in a pipe it is a note, and every line of the result is a row.
+    pub(super) fn table<const N: usize>(self, table: &Table<N>) {
+        let stream = if Stream::Out.is_terminal() { Stream::Out } else { Stream::Notes };
+        let paint = |stream: Stream| move |role: Role, text: &str| stream.paint(role, text).into_owned();
+        let lines = table.lines(terminal_width(), &paint(stream), &paint(Stream::Out));
+        let Some((head, rows)) = lines else { return };
+        match stream {
+            Stream::Out => print(&head),
+            Stream::Notes => _ = writeln!(std::io::stderr(), "{head}"),
         }
+        print(&rows.join("\n"));
+    }
+
+    /// Waits for `work`. If it takes long, a terminal shows what it waits for, and a file or pipe gets a line about it
+    /// from time to time.
+    pub(super) async fn waiting<T>(self, for_what: impl Fn() -> String, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
+        if !std::io::stderr().is_terminal() {
+            let began = Instant::now();
+            loop {
+                match tokio::time::timeout(STILL, &mut work).await {
+                    Ok(done) => return done,
+                    Err(_) => self.note(&format!("{} ({} s)", people::line(&for_what()), began.elapsed().as_secs())),
+                }
+            }
+        }
         if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
             return done;
         }
@@ -106,19 +205,14 @@ impl Ui {
     }
 }
 
-/// Text as a terminal shows it. In CI no line of it is a command, whatever name or text of a stranger's is in it.
-fn shown(text: &str) -> Cow<'_, str> {
-    static IN_CI: LazyLock<bool> =
-        LazyLock::new(|| ["GITHUB_ACTIONS", "TF_BUILD"].iter().any(|name| process_env(name).is_some()));
-    let text = people::visible(text);
-    if !*IN_CI || !(text.contains("::") || text.contains("##")) {
-        return text;
+/// Columns of the terminal that shows standard output.
+fn terminal_width() -> Option<usize> {
+    if !Stream::Out.is_terminal() {
+        return None;
     }
-    let line = |line: &str| match line.trim_start().strip_prefix("::") {
-        Some(rest) => format!("\\u{{3a}}:{rest}"),
-        None => line.replace("##[", "#\\u{23}[").replace("##vso", "#\\u{23}vso"),
-    };
-    text.split_inclusive('\n').map(line).collect::<String>().into()
+    let set: Option<usize> = process_env("COLUMNS").and_then(|columns| columns.parse().ok());
+    let width = set.or_else(|| Some(terminal_size::terminal_size_of(std::io::stdout())?.0.0.into()));
+    width.filter(|width| *width > 0).map(|width| width.max(NARROWEST))
 }
 
 /// A closed pipe, as with `head`, is no error.

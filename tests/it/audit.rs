@@ -317,7 +317,10 @@ async fn a_call_is_on_record_before_it_is_sent() {
         let sent: Vec<Value> = written(&fence);
         assert!(sent.iter().all(|line| line["event"] == "sent") && sent.len() >= got, "{got}: {sent:?}");
         let listed = fence.run(["audit", "list"]).success().stdout;
-        assert!(listed.lines().count() == 1 && listed.contains("starlark  unfinished  vault.slow unknown"), "{listed}");
+        assert!(
+            listed.lines().count() == 1 && listed.contains("starlark  unfinished         -  vault.slow unknown"),
+            "{listed}"
+        );
         let id = listed.split(' ').next().expect("an id");
         let shown = fence.run(["audit", "show", id]).success().stdout;
         for part in [

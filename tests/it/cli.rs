@@ -131,6 +131,12 @@ fn stubs_are_written_once_and_drift_is_found() {
     let text = std::fs::read_to_string(&stub).expect("the stub is there");
     std::fs::write(&stub, text.replace("id: int", "id: str")).expect("it can be changed");
     let output = fence.run(check);
+    assert!(
+        output.code == Some(1) && output.stdout.starts_with("text-only        tickets/get_ticket (.pyi)\n"),
+        "{output:?}"
+    );
+    assert!(!output.stdout.contains("---") && output.stderr.contains("1 tool changed, in 1 file"), "{output:?}");
+    let output = fence.run(check.into_iter().chain(["--diff"]));
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stdout.contains("--- a/tickets/get_ticket.pyi") && output.stdout.contains("+"), "{output:?}");
     fence.run(generate).success();
@@ -175,11 +181,11 @@ fn drift_is_told_in_words_for_people_and_machines() {
     fence.write("mail.json", &format!("[{}]", tool("[\"to\"]", true)));
     fence.run(["stubs", "generate", "--out", "stubs", "--from", "mail.json"]).success();
     fence.write("mail.json", &format!("[{}]", tool("[\"to\", \"cc\"]", false)));
-    let check = |format| fence.run(["stubs", "check", "stubs", "--from", "mail.json", "--format", format]);
+    let check = |format| fence.run(["stubs", "check", "stubs", "--diff", "--from", "mail.json", "--format", format]);
     let text = check("text");
     assert_eq!(text.code, Some(1), "{text:?}");
     for line in [
-        "mail/send.pyi\n  breaking: parameter `cc` became required\n  annotation-risk: readOnlyHint: true → false\n",
+        "breaking         mail/send (.d.ts .json .md .pyi)\n  parameter `cc` became required\n  annotation-risk: readOnlyHint: true → false\n",
         "--- a/mail/send.pyi",
         "+def send(*, cc: list[str], to: str) -> Any:",
     ] {

@@ -192,7 +192,8 @@ fn a_hint_that_takes_approval_away_does_so_without_a_pin_only() {
     server.lists(&tool(true));
     assert_eq!(server.script(refund), "TOOL_DENIED");
     let check = server.run(&["stubs", "check", "stubs"]);
-    let first = "s/refund.pyi\n  annotation-risk: destructiveHint: true → false, it looks more harmless: ";
+    let first =
+        "annotation-risk  s/refund (.d.ts .json .md .pyi)\n  destructiveHint: true → false, it looks more harmless: ";
     assert!(check.stdout.contains(first) && check.code == Some(1), "{check:?}");
     server.configure(asks);
     assert_eq!(server.script(refund), "made");

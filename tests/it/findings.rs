@@ -256,7 +256,10 @@ fn a_pin_covers_prompts_resources_and_instructions() {
     let note = "QUARANTINED, not shown: 1 prompt, 1 resource, the server's instructions; not as reviewed";
     assert!(shown.contains(note) && shown.contains("> Use send for mail."), "{shown}");
     let check = server.run(&["stubs", "check", "stubs"]);
-    for line in ["text-only: prompt `greet` has other words", "text-only: the server's instructions changed"] {
+    for line in [
+        "text-only        s/server.offers.json\n  prompt `greet` has other words",
+        "\n  the server's instructions changed",
+    ] {
         assert!(check.stdout.contains(line), "{check:?}");
     }
     // New ones, and all of a server that was never reviewed.

@@ -7,8 +7,9 @@ use crate::client::{Fence, finish};
 /// Commands of `forgefs --help`.
 fn commands() -> Vec<String> {
     let help = Fence::new().run(["--help"]).success().stdout;
-    let listed = help.split("Commands:\n").nth(1).expect("commands").lines().take_while(|line| !line.is_empty());
-    let commands: Vec<String> = listed
+    let groups = help.split("\nUse:\n").nth(1).and_then(|rest| rest.split("\nOptions").next()).expect("groups");
+    let commands: Vec<String> = groups
+        .lines()
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
         .filter(|command| command != "help")

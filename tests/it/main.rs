@@ -92,6 +92,8 @@ mod secrets;
 mod servers;
 mod shapes;
 mod sharing;
+#[cfg(unix)]
+mod shown;
 mod signatures;
 #[cfg(unix)]
 mod site;

@@ -146,10 +146,10 @@ fn a_search_shows_the_latest_version_of_each_server() {
     let found = registry.search(&["WEATHER"]).success();
     assert_eq!(
         found.stdout,
-        "io.github.acme/weather   1.2.0  npm,remote   Serves io.github.acme/weather.\n\
-         com.example/weather-map  0.3.0  oci          Serves com.example/weather-map.\n"
+        "io.github.acme/weather   1.2.0    npm,remote  Serves io.github.acme/weather.\n\
+         com.example/weather-map  0.3.0    oci         Serves com.example/weather-map.\n"
     );
-    assert_eq!(found.stderr, "");
+    assert_eq!(found.stderr, "NAME                     VERSION  KINDS       DESCRIPTION\n");
     let (_, shown) =
         examples().into_iter().find(|(words, _)| words.starts_with(&["registry", "search"])).expect("on the page");
     let printed = registry.search(&["weather", "--json"]).success().object();

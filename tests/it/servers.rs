@@ -36,7 +36,9 @@ fn beside(fence: &Fence) -> Vec<String> {
 fn a_server_is_tried_shown_written_and_served() {
     let fence = Fence::new();
     let added = fence.run(["add", "desk", "--", FORGEFS, "demo-server", "tickets"]).success();
-    for says in ["desk: tools ", "read-only    list_tickets", "By its own account: read-only ", "with your rights"] {
+    for says in
+        ["desk: tools ", "read-only    list_tickets", "\nAnnotations: ", "It runs as you, outside the script sandbox"]
+    {
         assert!(added.stdout.contains(says), "no {says:?} in {}", added.stdout);
     }
     let file = fence.work().parent().expect("the fence").join("home/.config/forgefs/forge.toml");

@@ -226,7 +226,7 @@ behaviours! {
     // It answered, so it is alive: a circuit breaker would not help.
     UpstreamError: false, false, 3, "the server answered with a protocol error",
         "the server refused the request; read what it said";
-    ToolError: false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said";
+    ToolError: false, false, 1, "the tool reported an error", "correct the call by what the tool said";
     MaybeDone: false, false, 1, "an earlier run sent this call, or its task is lost, and it is not known whether it was done",
         "find out with a call that only reads; calling again makes the call";
     Cancelled: true, false, 1, "the run was cancelled", "run it again";

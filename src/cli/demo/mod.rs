@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use wire::Language;
 
 use self::tokens::Tokens;
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, own_executable};
 use ::server::gateway::{Gateway, Options};
@@ -56,10 +57,12 @@ pub(super) struct DemoArgs {
     /// Print the texts that are counted, as JSON
     #[arg(long, hide = true)]
     texts: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let mut walk = Walk::start(global, ui, args.texts).await?;
+    let mut walk = Walk::start(global, ui, &args).await?;
     walk.surface();
     walk.discovery().await?;
     let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
@@ -68,9 +71,13 @@ pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<Exit
     let task = walk.total;
     let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
     let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
-    walk.compare(task);
+    let plain = walk.compare(task);
     if walk.texts.is_none() {
         ui.note(NEXT);
+    }
+    if let Some(steps) = &walk.steps {
+        let tokens = json!({ "plain": plain.count, "forgefs": task.count });
+        shapes::print(json!({ "steps": steps, "tokens": tokens }), ui);
     }
     if let Some(texts) = walk.texts {
         ui.out(&Value::Object(texts).to_string());
@@ -87,10 +94,12 @@ struct Walk {
     total: Tokens,
     /// The counted texts by name, with `--texts`.
     texts: Option<Map<String, Value>>,
+    /// The steps with their tokens, with `--json`.
+    steps: Option<Vec<Value>>,
 }
 
 impl Walk {
-    async fn start(global: &Global, ui: Ui, texts: bool) -> Result<Self, Failure> {
+    async fn start(global: &Global, ui: Ui, args: &DemoArgs) -> Result<Self, Failure> {
         // The program to start is named by its path, not by /proc/self: that would be the launcher's own.
         let exe = std::env::current_exe().map_err(|error| Failure::internal(error.to_string()))?;
         let entry = |(role, description): (&str, &str)| {
@@ -111,16 +120,16 @@ impl Walk {
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;
         let engines: Vec<&str> = engines.iter().map(|engine| engine.engine.as_str()).collect();
-        let texts = texts.then(Map::new);
+        let (texts, steps) = (args.texts.then(Map::new), args.format.json.then(Vec::new));
         let session = gateway.open_only_session(Principal::local());
-        let walk = Self { ui, gateway, session, total: Tokens::default(), texts };
+        let walk = Self { ui, gateway, session, total: Tokens::default(), texts, steps };
         walk.say(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
         walk.say("Three sample MCP servers run behind it. This is what an agent sees.\n\n");
         Ok(walk)
     }
 
     fn say(&self, text: &str) {
-        if self.texts.is_none() {
+        if self.texts.is_none() && self.steps.is_none() {
             self.ui.out(text);
         }
     }
@@ -187,10 +196,13 @@ impl Walk {
         let read = self.tokens(&format!("{name}: read"), answer);
         self.total += written;
         self.total += read;
+        if let Some(steps) = &mut self.steps {
+            steps.push(json!({ "step": title, "written": written.count, "read": read.count, "answer": shown }));
+        }
         self.say(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n\n", shown.trim_end()));
     }
 
-    fn compare(&mut self, task: Tokens) {
+    fn compare(&mut self, task: Tokens) -> Tokens {
         let plain: Vec<Value> = ROLES.iter().flat_map(|(role, _)| server::definitions(role)).collect();
         let count = plain.len();
         let plain = self.tokens("plain tools/list", &Value::Array(plain).to_string());
@@ -198,5 +210,6 @@ impl Walk {
             "## Tokens (o200k; ~ is estimated)\nplain tools/list of the same {count} tools, in the context on every turn: {plain}\n\
              ForgeFS, everything above up to the first script's answer, once:    {task}"
         ));
+        plain
     }
 }

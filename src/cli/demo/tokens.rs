@@ -11,7 +11,7 @@ const COUNTED: &str = include_str!("tokens.json");
 /// Tokens, with a `~` where a part is estimated.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tokens {
-    count: usize,
+    pub(super) count: usize,
     is_estimated: bool,
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Place, failed, in_words};
 use crate::cli::shapes::{self, Format};
+use crate::cli::style::{Cell, Role, Table};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
 use base::limits;
@@ -51,12 +52,9 @@ pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result
         shapes::print(object, ui);
         return Ok(ExitCode::SUCCESS);
     }
-    let width = |of: fn(&Entry) -> usize| found.entries.iter().map(of).max().unwrap_or_default();
-    let names = width(|entry| entry.name.len()).min(60);
-    let versions = width(|entry| people::line(&entry.version).chars().count()).min(16);
-    for entry in &found.entries {
-        ui.out(&line(entry, names, versions));
-    }
+    let mut table = Table::new(["NAME", "VERSION", "KINDS", "DESCRIPTION"], &[], &[3]);
+    found.entries.iter().for_each(|entry| table.push(row(entry)));
+    ui.table(&table);
     match (found.entries.is_empty(), found.more) {
         (true, _) => ui.note(&format!("no server's name has {} in it", people::quoted(&args.query))),
         (false, true) => ui.note("there are more: --limit N, or a longer part of the name"),
@@ -65,17 +63,19 @@ pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(entry: &Entry, names: usize, versions: usize) -> String {
-    let version = people::line(&entry.version);
-    let kinds = people::line(head(&entry.kinds().join(","), 40)).into_owned();
-    let status = match &entry.status {
-        Status::Active => String::new(),
-        other => format!("[{}] ", people::line(head(other.as_str(), 40))),
+fn row(entry: &Entry) -> [Cell; 4] {
+    let (role, status) = match &entry.status {
+        Status::Active => (Role::Plain, String::new()),
+        other => (Role::Waiting, format!("[{}] ", head(other.as_str(), 40))),
     };
     let cut = head(&entry.description, DESCRIPTION);
     let more = if cut.len() < entry.description.len() { "…" } else { "" };
-    let name = &entry.name;
-    format!("{name:<names$}  {version:<versions$}  {kinds:<11}  {status}{}{more}", people::line(cut))
+    [
+        Cell::plain(&entry.name),
+        Cell::plain(&entry.version),
+        Cell::plain(head(&entry.kinds().join(","), 40)),
+        Cell::new(role, &format!("{status}{cut}{more}")),
+    ]
 }
 
 fn as_json(entry: &Entry) -> Value {

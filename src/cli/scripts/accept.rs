@@ -172,9 +172,7 @@ pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitC
     let alone = desk.proposals.alone()?;
     desk.proposals.remove(&file, &alone)?;
     let shown = desk.proposals.shown(&file);
-    match args.format.json {
-        true => shapes::print(json!({ "name": args.name, "removed": shown }), ui),
-        false => ui.out(&people::line(&format!("removed {shown}"))),
-    }
+    let text = format!("removed {shown}");
+    args.format.out(json!({ "name": args.name, "removed": shown }), &people::line(&text), ui);
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use super::target::Target;
 use super::tried::State;
 use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
+use crate::cli::style::{Cell, Role, Table};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all};
 use catalog::people;
@@ -52,10 +53,9 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
         shapes::print(json!({ "config": target.shown(), "servers": servers, "unmatched": unmatched }), ui);
         return Ok(ExitCode::from(exit));
     }
-    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default().min(32);
-    for server in &servers {
-        ui.out(&server.line(width));
-    }
+    let mut table = Table::new(["NAME", "KIND", "STATE", "COMMAND"], &[], &[2, 3]);
+    servers.iter().for_each(|server| table.push(server.row()));
+    ui.table(&table);
     unmatched.iter().for_each(|rule| ui.note(&format!("rule: {}", people::line(&rule.to_string()))));
     if servers.is_empty() {
         ui.note(&format!("no server is configured in {}; `forgefs add` adds one", target.shown()));
@@ -124,18 +124,19 @@ impl Listed {
         }
     }
 
-    fn line(&self, width: usize) -> String {
-        let name = people::line(&self.name);
-        let state = match (&self.state, self.enabled) {
-            (Some(State { word, detail, tools }), true) if *word == "ready" => format!("{detail}, {tools} tools"),
-            (Some(State { detail, .. }), true) => people::line(detail).into_owned(),
-            (None, true) => "enabled".to_owned(),
-            (_, false) => "disabled".to_owned(),
+    fn row(&self) -> [Cell; 4] {
+        let (role, state) = match (&self.state, self.enabled) {
+            (Some(State { word, detail, tools }), true) if *word == "ready" => {
+                (Role::Good, format!("{detail}, {tools} tools"))
+            }
+            (Some(State { word: "failed", detail, .. }), true) => (Role::Failed, detail.clone()),
+            (Some(State { detail, .. }), true) => (Role::Waiting, detail.clone()),
+            (None, true) => (Role::Plain, "enabled".to_owned()),
+            (_, false) => (Role::Faint, "disabled".to_owned()),
         };
-        let words: Vec<_> = self.words.iter().map(|word| people::line(word)).collect();
-        let sandbox = self.sandbox.as_ref().map(|sandbox| format!("  (sandbox: {})", people::line(sandbox)));
-        let (words, sandbox) = (words.join(" "), sandbox.unwrap_or_default());
-        format!("{name:<width$}  {:<5}  {state:<8}  {words}{sandbox}", self.transport).trim_end().to_owned()
+        let sandbox = self.sandbox.as_ref().map(|sandbox| format!("  (sandbox: {sandbox})"));
+        let words = format!("{}{}", self.words.join(" "), sandbox.unwrap_or_default());
+        [Cell::plain(&self.name), Cell::plain(self.transport), Cell::new(role, &state), Cell::plain(&words)]
     }
 
     fn json(&self) -> Value {

@@ -15,10 +15,13 @@ const LONGEST: u64 = limits::CONFIGURATION.max as u64;
 const ATTEMPTS: usize = 20;
 
 /// Note on an edit that widens rights.
-pub(in crate::cli) const RELOAD: &str = "a gateway that runs takes it up at `forgefs reload`";
+pub(in crate::cli) const RELOAD: &str = "run `forgefs reload` to apply it to a running gateway";
 
 /// First line of a new file.
-const HEADER: &str = concat!("# ForgeFS configuration. Every key is explained in forge.toml.example.\n\n", pins!());
+const HEADER: &str = concat!(
+    "# ForgeFS configuration. Every key: https://github.com/forgefs/forgefs/blob/main/docs/configuration.md\n\n",
+    pins!()
+);
 
 /// A configuration file of a person.
 pub(in crate::cli) struct Target {
@@ -109,6 +112,6 @@ impl Target {
 /// Says where the old file is.
 pub(in crate::cli) fn tell_backup(backup: Option<&Path>, ui: Ui) {
     if let Some(backup) = backup {
-        ui.note(&format!("the file as it was: {}", backup.display()));
+        ui.note(&format!("backup: {}", backup.display()));
     }
 }

@@ -170,17 +170,16 @@ impl Tried {
             [Effect::Reads, Effect::Writes, Effect::Destroys, Effect::Unsaid].map(count);
         let place = match self.gateway.config().servers.get(&self.name).map(|server| &server.transport) {
             Some(Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. }) => {
-                format!("arguments of its tools are sent to {url}")
+                format!("Its arguments are sent to {url}")
             }
             Some(Transport::OpenApi { base_url: None, .. }) => {
-                "arguments of its tools are sent to the server that its document names".to_owned()
+                "Its arguments are sent to the server that its document names".to_owned()
             }
-            _ => "it runs as a program of yours, with your rights, outside the sandbox of scripts".to_owned(),
+            _ => "It runs as you, outside the script sandbox".to_owned(),
         };
         let place = place.redacted(Surface::Answer(Results::Secrets));
         format!(
-            "By its own account: read-only {reads}, writing {writes}, destructive {destroys}, no word {unsaid}.\n\
-             What it may do: {place}.\n"
+            "Annotations: {reads} read-only, {writes} writing, {destroys} destructive, {unsaid} missing\n{place}.\n"
         )
     }
 }
@@ -200,7 +199,7 @@ impl Effect {
             Self::Reads => "read-only",
             Self::Writes => "writes",
             Self::Destroys => "destructive",
-            Self::Unsaid => "no word",
+            Self::Unsaid => "-",
         }
     }
 }

@@ -4,15 +4,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
+
 use super::{Failure, Global, Ui, current, drift, tree};
 use crate::cli::findings::{self, Acceptance};
+use crate::cli::shapes::{self, Format};
 use catalog::Catalog;
 use catalog::findings::{Finding, Item, Severity};
 use catalog::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
 use catalog::people;
 use config::process_env;
 
-pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn accept(
+    global: &Global,
+    servers: &[String],
+    yes: bool,
+    format: Format,
+    ui: Ui,
+) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(first_use) = FirstUse::new(&config, &state)? else {
@@ -28,13 +37,18 @@ pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: U
             && entry.state != ServerState::Disabled
             && (servers.is_empty() || servers.contains(&entry.name))
     };
-    let (mut taken, mut left) = (false, false);
+    let (mut taken, mut left, mut objects) = (false, false, Vec::new());
     for entry in catalog.servers().iter().filter(is_meant) {
         let found = first_use.against(entry).await?;
-        tell(&catalog, entry, &found, ui);
+        if !format.json {
+            tell(&catalog, entry, &found, ui);
+        }
         // Agents read the command in errors, and some have a shell: off a terminal a person says so.
         let differs = found != Accepted::default();
-        if yes || !differs || (ui.is_interactive() && ui.asks(&format!("Accept {}?", entry.name))) {
+        let is_taken =
+            yes || !differs || (!format.json && ui.is_interactive() && ui.asks(&format!("Accept {}?", entry.name)));
+        objects.push(object(entry, &found, is_taken));
+        if is_taken {
             first_use.accept(entry, None).await?;
             taken |= differs;
         } else {
@@ -43,18 +57,30 @@ pub(super) async fn accept(global: &Global, servers: &[String], yes: bool, ui: U
         }
     }
     if taken {
-        ui.note("`forgefs reload` has running gateways compare again");
+        ui.note("run `forgefs reload` to apply it to running gateways");
+    }
+    if format.json {
+        shapes::print(json!({ "ok": !left, "servers": objects }), ui);
     }
     Ok(ExitCode::from(u8::from(left)))
+}
+
+/// What a server lists otherwise, as JSON.
+fn object(entry: &ServerEntry, Accepted { new, changed, gone }: &Accepted, is_taken: bool) -> Value {
+    let names = |items: &mut dyn Iterator<Item = &Item>| items.map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "server": entry.name, "accepted": is_taken, "new": names(&mut new.iter()),
+        "changed": names(&mut changed.iter().map(|(item, _)| item)), "gone": names(&mut gone.iter()),
+    })
 }
 
 /// Accepts the finding with this digest, of every server that has it.
 pub(super) async fn finding(
     global: &Global,
-    from: Vec<PathBuf>,
-    dir: Option<PathBuf>,
+    (from, dir): (Vec<PathBuf>, Option<PathBuf>),
     digest: &str,
     (who, why): (Option<String>, String),
+    format: Format,
     ui: Ui,
 ) -> Result<ExitCode, Failure> {
     let dir = match dir {
@@ -84,16 +110,20 @@ pub(super) async fn finding(
         }
         Some(_) => {}
     }
-    let mut lines = Vec::new();
+    let (mut lines, mut servers) = (Vec::new(), Vec::new());
     for found in same {
         let line = findings::line(found.finding);
         let acceptance = Acceptance { who: who.clone(), why: why.clone(), finding: line.clone() };
         if accepted.entry(found.server.name.clone()).or_default().insert(digest.to_owned(), acceptance).is_none() {
             lines.push(format!("accepted: {}: {line}", found.server.name));
+            servers.push(&found.server.name);
         }
     }
     tree::accept(&dir, &accepted)?;
-    lines.iter().for_each(|line| ui.out(line));
+    match format.json {
+        true => shapes::print(json!({ "finding": digest, "servers": servers }), ui),
+        false => lines.iter().for_each(|line| ui.out(line)),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,8 @@ use super::tree::Change;
 use super::{Failure, Ui};
 use crate::cli::findings::{self, ACCEPTED, Found};
 use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
-use base::text::push_visible;
+use crate::cli::style::Role;
+use base::text::{counted, push_visible};
 use catalog::Catalog;
 use catalog::findings::Item;
 use catalog::manifest::OFFERS;
@@ -57,7 +58,7 @@ pub(super) fn print(
     dir: &Path,
     changes: &[Change],
     findings: &Findings<'_>,
-    args: &ReportArgs,
+    (args, diff): (&ReportArgs, bool),
     ui: Ui,
 ) -> Result<(), Failure> {
     let tools = drifted(changes);
@@ -87,13 +88,11 @@ pub(super) fn print(
         Format::Github => report.annotate(ui),
         Format::Sarif => ui.json(&report.sarif().to_string()),
         Format::Text => {
-            for tool in &tools {
-                ui.out(&on_one_line(&tool.path));
-                for change in &tool.changes {
-                    ui.out(&format!("  {}", in_words(change)));
-                }
+            tools.iter().for_each(|tool| tell(tool, changes, ui));
+            for change in changes.iter().filter(|_| tools.is_empty()) {
+                ui.out(&on_one_line(&change.path));
             }
-            for change in changes {
+            for change in changes.iter().filter(|_| diff) {
                 // A file not written here may contain terminal or workflow commands.
                 let mut diff = String::with_capacity(change.diff.len());
                 push_visible(&mut diff, &change.diff);
@@ -111,12 +110,40 @@ pub(super) fn print(
         (0, Format::Text) => ui.out(&format!("{} is up to date", dir.display())),
         (0, _) => {}
         (many, _) => ui.note(&format!(
-            "{many} files differ, {} tools among them; review, then `forgefs stubs generate --out {}`",
-            tools.len(),
+            "{} changed, in {}; `--diff` shows them; review, then `forgefs stubs generate --out {}`",
+            counted(tools.len(), "tool"),
+            counted(many, "file"),
             dir.display()
         )),
     }
     report.write(args, ui)
+}
+
+/// Prints a tool with its class, its files and its changes.
+fn tell(tool: &Drifted, changes: &[Change], ui: Ui) {
+    let role = match tool.class {
+        Class::LooksHarmless | Class::Breaking => Role::Failed,
+        Class::AnnotationRisk | Class::Widening => Role::Waiting,
+        Class::TextOnly => Role::Faint,
+    };
+    let stem = stem(&tool.path);
+    let files = changes.iter().filter(|change| self::stem(&change.path) == stem);
+    let endings: Vec<&str> = files.map(|change| change.path.get(stem.len()..).unwrap_or_default()).collect();
+    let name = match tool.path.ends_with(OFFERS) {
+        true => format!("  {}", on_one_line(&tool.path)),
+        false => format!("  {} ({})", on_one_line(stem), on_one_line(&endings.join(" "))),
+    };
+    ui.parts(&[(role, &format!("{:<15}", tool.class.as_str())), (Role::Plain, &name)]);
+    for change in &tool.changes {
+        let class = if change.class == tool.class { String::new() } else { format!("{}: ", change.class.as_str()) };
+        ui.out(&format!("  {class}{}", on_one_line(&change.what)));
+    }
+}
+
+/// Path of a tool's files without their endings.
+fn stem(path: &str) -> &str {
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    path[name..].find('.').map_or(path, |dot| &path[..name + dot])
 }
 
 /// The problem that a tool differs, at the first line of its stub that does.

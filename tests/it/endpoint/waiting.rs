@@ -33,7 +33,7 @@ async fn an_approval_is_of_no_use_to_another_client() {
     let (_, text) = execute(&laptop, script.clone()).await;
     let (id, run) = (word(&text, "forgefs approvals allow ").to_owned(), word(&text, "execute(resume=\"").to_owned());
     let listed = served.fence.run(["approvals", "list"]).success().stdout;
-    assert!(listed.contains("client laptop"), "{listed}");
+    assert!(listed.contains("  laptop  "), "{listed}");
     served.fence.run(["approvals", "allow", &id]).success();
     let (is_ok, text) = execute(&ci, json!({"resume": run})).await;
     assert!(!is_ok && text.contains("there is no run"), "{text}");

@@ -237,7 +237,8 @@ fn pattern(shown: &str) -> (Regex, Vec<String>) {
     const VARIES: [(&str, &str); 7] = [
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
         (r"\b\d{8}T\d{6}Z", r"\d{8}T\d{6}Z"),
-        (r"\b\d+(?:\.\d+)? m?s\b", r"\d+(?:\.\d+)? m?s"),
+        // With the spaces before it: it may stand in a column.
+        (r" *\b\d+(?:\.\d+)? m?s\b", r" *\d+(?:\.\d+)? m?s"),
         (r"column \d+", r"column \d+"),
         // The pages are written with one engine, and hold for each.
         (r"\b(?:quickjs|v8) \d[-\w.]*", r"\b(?:quickjs|v8) \d[-\w.]*"),

@@ -1,4 +1,4 @@
-//! Answers a script from a record, in the recorded order, and finds where it parts from it.
+//! Answers a script from a record, in the recorded order, and finds where it diverges.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::pending;

@@ -23,7 +23,7 @@ pub(super) struct Save {
 }
 
 impl Console {
-    /// Runs a recorded script again on its journal alone, and says where it parts.
+    /// Runs a recorded script again offline, and says where it diverges.
     ///
     /// # Errors
     /// `INVALID_ARGS` when the run has no journal, or has not ended.

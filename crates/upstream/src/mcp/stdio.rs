@@ -151,6 +151,9 @@ impl Program<'_> {
             (std::io::ErrorKind::NotFound, Some(cwd)) if !cwd.is_dir() => {
                 dead.hint(format!("its `cwd` {} is not a folder", cwd.display()))
             }
+            (std::io::ErrorKind::NotFound, _) if program.contains(char::is_whitespace) => {
+                dead.hint("`command` is the program alone: write its arguments in `args`, one string each")
+            }
             (std::io::ErrorKind::NotFound, _) => {
                 dead.hint(format!("is `{program}` installed and on PATH? An absolute path in `command` works too"))
             }

@@ -1,0 +1,125 @@
+//! `forgefs runs list`: runs with a journal, and those that failed before their first call, of which the audit log alone tells.
+
+use serde_json::{Value, json};
+
+use super::{brief, calls};
+use crate::cli::records::{self, Newest};
+use crate::cli::shapes::{self, Format};
+use crate::cli::style::{Cell, Role, Table};
+use crate::cli::times::{Times, parsed};
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global, audit};
+use base::error::ErrorCode;
+use base::outcome::Outcome;
+use base::principal::LOCAL;
+use base::text::counted;
+use redact::{Outgoing as _, Surface};
+use state::audit::Record;
+use state::journal::{Journals, Recorded};
+
+/// A run in the list.
+pub(super) struct Entry {
+    at_ms: u64,
+    pub(super) id: String,
+    pub(super) client: String,
+    /// Its record, if it failed before its first call.
+    pub(super) early: Option<Record>,
+}
+
+/// All runs, the newest last.
+async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Failure> {
+    let runs = journals.list(None).await?;
+    let is_early = |record: &Record| {
+        record.run.language.is_some()
+            && matches!(record.outcome, Outcome::Failed(_))
+            && record.calls.iter().all(|call| call.verdict.is_refusal())
+            && runs.iter().all(|run| run.id != record.id)
+    };
+    // A log that cannot be read hides no journal.
+    let records = audit::records(&global.load(false)?).ok().flatten().map(|(_, records)| records).unwrap_or_default();
+    let early = records.into_iter().filter(is_early).filter_map(|record| {
+        let client = record.run.principal.clone().unwrap_or_else(|| LOCAL.to_owned());
+        Some(Entry { at_ms: parsed(&record.time)?, id: record.id.clone(), client, early: Some(record) })
+    });
+    let mut all: Vec<Entry> = early.collect();
+    all.extend(runs.into_iter().map(|run| Entry { at_ms: run.at_ms, id: run.id, client: run.client, early: None }));
+    all.sort_by_key(|entry| entry.at_ms);
+    Ok(all)
+}
+
+/// The run whose id begins so; `last` is the newest.
+pub(super) async fn find(global: &Global, journals: &Journals, begin: &str) -> Result<Entry, Failure> {
+    records::one(entries(global, journals).await?, |entry| &entry.id, begin, ["run", "runs"])
+}
+
+/// Prints the newest runs.
+pub(super) async fn list(
+    global: &Global,
+    journals: &Journals,
+    newest: &Newest,
+    (format, times): (Format, Times),
+    ui: Ui,
+) -> Result<(), Failure> {
+    let all = entries(global, journals).await?;
+    let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "CLIENT", "LANGUAGE", "STATE", "CALLS", "CHAIN"]);
+    let mut table = Table::new(head, &[], &[4, 5, 6]);
+    for entry in newest.of(&all) {
+        let (object, calls) = match &entry.early {
+            Some(record) => (early(record), "before its first call".to_owned()),
+            None => match journaled(journals, entry).await? {
+                Some(shown) => shown,
+                None => continue,
+            },
+        };
+        table.push(row(&object, &calls, times.ago(entry.at_ms)));
+        objects.push(object.redacted(Surface::Log));
+    }
+    match format.json {
+        true => shapes::print(json!({ "runs": objects }), ui),
+        false if all.is_empty() => ui.note("no run has a journal yet"),
+        false => ui.table(&table),
+    }
+    Ok(())
+}
+
+/// A run with a journal as JSON, and its calls in words; `None` if it is gone. Read one at a time: each is read whole.
+async fn journaled(journals: &Journals, entry: &Entry) -> Result<Option<(Value, String)>, Failure> {
+    let run = match journals.find(Some(&entry.client), &entry.id).await {
+        Err(error) if error.code == ErrorCode::InvalidArgs => return Ok(None),
+        run => run?,
+    };
+    let read = match journals.read(&run).await {
+        Ok(reader) => Recorded::read(reader),
+        Err(error) => Err(error),
+    };
+    let said = match read.as_ref().map(|recorded| calls(&run, recorded)) {
+        Ok((calls, 0)) => counted(calls, "call"),
+        Ok((calls, unknown)) => format!("{}, {unknown} unknown", counted(calls, "call")),
+        Err(error) => error.message.clone(),
+    };
+    Ok(Some((brief(&run, read.as_ref().ok()), said)))
+}
+
+fn row(object: &Value, calls: &str, time: String) -> [Cell; 7] {
+    let text = |key: &str| object[key].as_str().unwrap_or_default();
+    let chain = [("continues", "continues"), ("resumed_by", "resumed by")];
+    let chain = chain.iter().filter_map(|(key, words)| Some(format!("{words} {}", object[*key].as_str()?)));
+    [
+        Cell::plain(text("run")),
+        Cell::new(Role::Faint, &time),
+        Cell::plain(text("client")),
+        Cell::plain(text("language")),
+        Cell::new(Role::of(Outcome::named(text("state"))), text("state")),
+        Cell::plain(calls),
+        Cell::plain(&chain.collect::<Vec<_>>().join(", ")),
+    ]
+}
+
+/// A run that failed before its first call, as JSON.
+pub(super) fn early(record: &Record) -> Value {
+    let Record { id, time, run, outcome, .. } = record;
+    json!({
+        "run": id, "time": time, "client": run.principal.as_deref().unwrap_or(LOCAL), "session": run.session,
+        "language": run.language, "state": outcome, "calls": 0, "unknown": 0, "continues": null, "resumed_by": null,
+    })
+}

@@ -1,0 +1,66 @@
+//! Says what a run that failed, was interrupted or went on had written.
+
+use std::collections::BTreeMap;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use base::error::ErrorCode;
+use base::outcome::Outcome;
+use base::principal::LOCAL;
+use run::execution::Execution;
+use state::journal::{Journals, Recorded};
+
+/// What was written, by calls that write: their tools, and whether they are known to be done. `None` for none.
+fn note(calls: impl Iterator<Item = (String, bool)>) -> Option<String> {
+    let mut tools: BTreeMap<(bool, String), usize> = BTreeMap::new();
+    calls.for_each(|(tool, is_done)| *tools.entry((!is_done, tool)).or_default() += 1);
+    let said = |((is_unknown, tool), count): (&(bool, String), &usize)| {
+        let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
+        format!("{tool}{times}{}", if *is_unknown { ", done or not: no answer came" } else { "" })
+    };
+    (!tools.is_empty()).then(|| format!("written: {}", tools.iter().map(said).collect::<Vec<_>>().join("; ")))
+}
+
+/// What an execution wrote, as a note; `None` if it wrote nothing.
+pub(super) fn by(execution: &Execution) -> Option<String> {
+    let calls = execution.calls.iter().filter(|call| call.is_write && call.sent);
+    note(calls.filter_map(|call| match call.outcome {
+        // The server says that it refused it.
+        Outcome::Failed(ErrorCode::ToolError | ErrorCode::UpstreamError) => None,
+        outcome => Some((format!("{}.{}", call.server, call.tool), outcome == Outcome::Ok)),
+    }))
+}
+
+/// What a run wrote by its journal.
+fn of(recorded: &Recorded) -> Option<String> {
+    note(recorded.calls().filter_map(|call| {
+        let sent = call.sent.as_ref().filter(|sent| !sent.reads)?;
+        let is_refused = call.given.as_ref().is_some_and(|given| matches!(given.outcome, Some(wire::Outcome::Err(_))));
+        (!is_refused).then(|| (format!("{}.{}", sent.server, sent.tool), !call.is_unknown()))
+    }))
+}
+
+/// Names the run that began since `began_ms` and was interrupted, what it had written, and how to go on.
+pub(super) async fn interrupted(global: &Global, began_ms: u64, ui: Ui) {
+    match newest(global, began_ms).await {
+        Ok(Some((id, recorded))) => {
+            let written = of(&recorded).unwrap_or_else(|| "nothing was written".to_owned());
+            ui.note(&format!("interrupted: run {id}; {written}"));
+            ui.note(&format!("resume: `forgefs run --resume {id}` goes on, and repeats no call that was made"));
+        }
+        Ok(None) => ui.note("interrupted before the first call: nothing was written"),
+        Err(failure) => ui.note(&format!("interrupted; its journal cannot be read: {}", failure.message)),
+    }
+}
+
+async fn newest(global: &Global, began_ms: u64) -> Result<Option<(String, Recorded)>, Failure> {
+    let config = global.load(true)?;
+    let state = state::open(&config)?;
+    let Some(journals) = Journals::new(&config, &state) else { return Ok(None) };
+    let client = global.client.as_deref().unwrap_or(LOCAL);
+    let newest = journals.list(None).await?.into_iter().rev().find(|run| run.at_ms >= began_ms && run.client == client);
+    let Some(newest) = newest else { return Ok(None) };
+    let run = journals.find(Some(&newest.client), &newest.id).await?;
+    let recorded = Recorded::read(journals.read(&run).await?)?;
+    Ok(Some((newest.id, recorded)))
+}

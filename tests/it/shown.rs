@@ -1,0 +1,283 @@
+//! The command line as people see it: tables, colours, times, help, and `--json` for machines.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::client::{Fence, Output, finish};
+use crate::faulty::samples;
+use crate::journal::Bank;
+
+/// Escapes of the colours that ForgeFS uses, and no others.
+const COLORS: [&str; 7] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[91m"];
+
+/// Text without the colours of ForgeFS.
+pub(crate) fn plain(text: &str) -> String {
+    COLORS.iter().fold(text.to_owned(), |text, color| text.replace(color, ""))
+}
+
+/// A fence with the sample servers, and three runs: one that is fine, one that fails after a write, one before its first call.
+fn fence() -> Fence {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    fence.write("fine.js", "const { on_call } = await people.list_on_call({}); return on_call");
+    fence.write("late.js", "await tickets.assign_ticket({id: 1, assignee: 'lee'}); throw new Error('typo')");
+    fence.write("early.js", "await tickets.get_tiket({id: 1})");
+    fence.run(["run", "fine.js"]).success();
+    let late = fence.run(["run", "late.js"]);
+    assert!(late.stderr.contains("written: tickets.assign_ticket\nresume: "), "{late:?}");
+    assert_eq!(fence.run(["run", "early.js"]).code, Some(1));
+    fence
+}
+
+/// What a command prints on a terminal of this size; `None` without `script`, which gives it one.
+fn on_terminal(fence: &Fence, columns: u16, words: &str, variables: &[(&str, &str)]) -> Option<String> {
+    if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let line = format!("stty cols {columns} rows 40; '{}' {words}", env!("CARGO_BIN_EXE_forgefs"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(fence.work());
+    fence.enclose(&mut script);
+    script.env("TERM", "xterm").env("TZ", "Europe/Berlin").envs(variables.iter().copied());
+    Some(finish(&mut script, "").stdout.replace("\r\n", "\n"))
+}
+
+#[test]
+fn a_pipe_gets_rows_in_columns_and_its_reader_the_head() {
+    let fence = fence();
+    let runs = fence.run(["runs", "list"]).success();
+    let rows: Vec<&str> = runs.stdout.lines().collect();
+    assert!(!runs.stdout.contains('\u{1b}') && rows.len() == 3, "{runs:?}");
+    let head =
+        "RUN           TIME                      CLIENT  LANGUAGE    STATE           CALLS                  CHAIN\n";
+    assert_eq!(runs.stderr, head);
+    for (row, says) in rows.iter().zip([
+        "  local   javascript  ok              1 call",
+        "  local   javascript  SCRIPT_ERROR    1 call",
+        "  local   javascript  TOOL_NOT_FOUND  before its first call",
+    ]) {
+        assert!(row.ends_with(says) && row[14..].starts_with("20") && row[..38].ends_with('Z'), "{row}");
+    }
+    let audit = fence.run(["audit", "list"]).success();
+    assert!(audit.stderr.starts_with("ID            TIME ") && audit.stdout.lines().count() == 3, "{audit:?}");
+    let colored = fence.run(["--color", "always", "runs", "list"]).success().stdout;
+    assert!(colored.contains("\u{1b}[32mok\u{1b}[0m") && plain(&colored) == runs.stdout, "{colored:?}");
+}
+
+#[test]
+fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_them() {
+    let fence = fence();
+    let table = |words: &str, variables: &[(&str, &str)]| on_terminal(&fence, 80, words, variables);
+    for words in ["runs list", "audit list", "list", "list --check", "registry search x --registry=http://127.0.0.1:1"]
+    {
+        let Some(shown) = table(words, &[]) else { return };
+        assert!(plain(&shown).lines().all(|line| line.chars().count() <= 80) || words.starts_with("reg"), "{shown}");
+        assert_eq!(shown.contains("\u{1b}[1m"), !words.starts_with("reg"), "{words}: {shown:?}");
+    }
+    let shown = table("audit list", &[]).expect("a terminal");
+    let lines: Vec<String> = plain(&shown).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with("ID            TIME ") && lines[1].contains(" ago  "), "{shown}");
+    assert!(shown.contains("\u{1b}[91mSCRIPT_ERROR\u{1b}[0m"), "{shown:?}");
+    for shown in [table("runs list", &[("NO_COLOR", "1")]), table("runs list --color never", &[])] {
+        assert!(shown.as_ref().is_some_and(|shown| !shown.contains('\u{1b}') && shown.contains(" ago")), "{shown:?}");
+    }
+    let utc = table("runs list --utc", &[]).expect("a terminal");
+    assert!(!utc.contains(" ago") && plain(&utc).contains("Z  local"), "{utc}");
+    let one = table("runs show last", &[]).expect("a terminal");
+    assert!(one.contains("s ago)\n"), "{one}");
+    let narrow = on_terminal(&fence, 50, "runs list", &[]).expect("a terminal");
+    assert!(
+        plain(&narrow).lines().all(|line| line.chars().count() <= 50)
+            && narrow.contains("javascript")
+            && plain(&narrow).lines().all(|line| line.len() > 30),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn doctor_ends_with_counts_and_the_first_thing_to_do() {
+    let fence = Fence::new();
+    let last = |fence: &Fence| {
+        let doctor = fence.run(["doctor"]);
+        doctor.stdout.lines().last().unwrap_or_default().to_owned()
+    };
+    let pinned = "[manifest]\npin_first_use = true\n";
+    fence.write("forge.toml", &format!("{pinned}{}", samples()));
+    assert_eq!(last(&fence), "3 servers ready; nothing to do");
+    fence.write("forge.toml", &samples());
+    assert_eq!(last(&fence), "3 servers ready, 1 warning; first: see the line `pins`");
+    let dead = "deny = [\"no_such_tool\"]\n[servers.dead]\ncommand = \"no-such-program-anywhere\"\n";
+    fence.write("forge.toml", &format!("{}{dead}", samples()));
+    let all = last(&fence);
+    let counts = "3 servers ready, 1 server not ready, 8 tools held, 1 rule without effect, 1 warning";
+    assert_eq!(all, format!("{counts}; first: mend server dead, or `forgefs disable dead`"));
+}
+
+#[test]
+fn help_is_there_however_it_is_asked_for() {
+    let fence = Fence::new();
+    let help = |words: &[&str]| fence.run(words).success().stdout;
+    assert_eq!(help(&["help"]), help(&["--help"]));
+    assert_eq!(help(&["help", "runs", "list"]), help(&["runs", "list", "--help"]));
+    assert!(help(&["help", "--help"]).contains("Example:\n  forgefs help runs list\n"));
+    assert!(help(&["runs", "--help"]).contains("Examples:\n  forgefs runs list --limit 50\n"));
+    let enable = help(&["enable", "--help"]);
+    let (own, every) = enable.split_once("\nOptions of every command:\n").expect("a section of their own");
+    assert!(!own.contains("--engine") && every.contains("--engine"), "{enable}");
+    let unknown = fence.run(["help", "rusn"]);
+    assert!(unknown.code == Some(2) && unknown.stderr.contains("runs"), "{unknown:?}");
+}
+
+#[test]
+fn last_and_the_beginning_of_an_id_name_a_run_everywhere() {
+    let fence = fence();
+    let runs = fence.run(["runs", "list", "--json"]).success().object();
+    let ids: Vec<String> = runs["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["run"].as_str().expect("an id").to_owned())
+        .collect();
+    let [_, late, early] = ids.as_slice() else { panic!("{runs}") };
+    assert_eq!(runs["runs"][2]["state"], "TOOL_NOT_FOUND");
+    for (words, id) in [
+        (&["runs", "show", "last"][..], early),
+        (&["runs", "show", &early[..6]], early),
+        (&["runs", "show", &late[..6]], late),
+        (&["audit", "show", "last"], early),
+        (&["audit", "stubs", "last", "--json"], early),
+        (&["replay", "last", "--json"], late),
+        (&["journal", "export", &late[..6], "--json"], late),
+    ] {
+        let shown = fence.run(words);
+        assert!(shown.stdout.contains(&**id), "{words:?}: {shown:?}");
+    }
+    fence.run(["runs", "delete", "last"]).success();
+    let shown = fence.run(["runs", "show", &late[..6]]);
+    assert!(shown.code == Some(2) && shown.stderr.contains("no run has an id"), "{shown:?}");
+    let none = Fence::new();
+    none.write("forge.toml", &samples());
+    for words in [["audit", "show", "last"], ["runs", "show", "last"], ["approvals", "show", "last"]] {
+        let output = none.run(words);
+        assert!(output.code == Some(2) && output.stderr.starts_with("error: no "), "{words:?}: {output:?}");
+    }
+}
+
+#[test]
+fn an_approval_is_decided_by_the_beginning_of_its_id_and_as_the_last_one_if_no_other_waits() {
+    let Some(bank) = Bank::new("approval = \"writes\"\n[approvals]\nwait = \"1h\"\n") else { return };
+    let wait = |n: u32| bank.json(&[], &format!("await bank.pay({{n: {n}}})"));
+    let (first, second) = (wait(1), wait(2));
+    let decide = |id: &str| bank.fence.run(["approvals", "deny", id]);
+    let many = decide("last");
+    assert!(many.code == Some(2) && many.stderr.contains("2 calls wait for approval"), "{many:?}");
+    let listed = bank.fence.run(["approvals", "list", "--json"]).success().object();
+    let id = |at: usize| listed["approvals"][at]["id"].as_str().expect("an id").to_owned();
+    let shown = bank.fence.run(["approvals", "show", "last"]).success().stdout;
+    assert!(shown.contains(&id(1)), "{first} {second} {shown}");
+    assert!(decide(&id(0)[..8]).success().stdout.contains("state    denied"));
+    assert!(decide("last").success().stdout.contains(&id(1)));
+    let listed = bank.fence.run(["approvals", "list", "--all"]).success();
+    assert!(listed.stderr.starts_with("ID ") && listed.stdout.matches("  denied  ").count() == 2, "{listed:?}");
+}
+
+#[test]
+fn an_interrupted_run_says_what_it_wrote_and_how_to_go_on() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "await bank.pay({n: 7}); await new Promise((r) => setTimeout(r, 60000))";
+    let mut command = bank.fence.script(&[], "javascript", code);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while bank.paid().is_empty() {
+        assert!(Instant::now() < deadline, "nothing is paid");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The answer reaches the journal first.
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(i32::try_from(child.id()).expect("a number")), Signal::SIGINT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("interrupted: run ") && said.contains("; written: bank.pay\nresume: `forgefs run --resume "),
+        "{said}"
+    );
+}
+
+/// Commands without `--json`: they serve, print a file for another program, or help.
+const TEXT_ALONE: [&str; 5] = ["completions", "daemon run", "demo-server", "help", "serve"];
+
+/// Every command, with its help.
+fn helps(fence: &Fence, path: &[String], found: &mut BTreeMap<String, String>) {
+    let help = fence.run(path.iter().map(String::as_str).chain(["--help"])).success().stdout;
+    let commands = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+    let sections = if path.is_empty() { help.split("\nUse:\n").nth(1) } else { help.split("\nCommands:\n").nth(1) };
+    let Some(sections) = sections.and_then(|rest| rest.split("\nOptions").next()) else {
+        found.insert(path.join(" "), help);
+        return;
+    };
+    for name in sections.lines().filter(|line| commands(line)).filter_map(|line| line.split_whitespace().next()) {
+        if name != "help" {
+            helps(fence, &[path, &[name.to_owned()]].concat(), found);
+        }
+    }
+    if help.contains("      --json") {
+        found.insert(path.join(" "), help);
+    }
+}
+
+#[test]
+fn every_command_that_prints_or_changes_something_takes_json() {
+    let fence = Fence::new();
+    let mut found = BTreeMap::new();
+    helps(&fence, &[], &mut found);
+    assert!(found.len() > 50, "{:?}", found.keys());
+    for (path, help) in &found {
+        assert_eq!(help.contains("--json"), !TEXT_ALONE.contains(&path.as_str()), "{path}: {help}");
+    }
+    fence.write("forge.toml", &samples());
+    fence.write("one.star", "tickets.get_ticket(id=1)[\"id\"]");
+    fence.run(["run", "one.star", "--json"]).success();
+    let object = |words: &str| -> Output {
+        let output = fence.run(words.split(' '));
+        let printed: Value = output.object();
+        assert!(printed["ok"].is_boolean(), "{words}: {output:?}");
+        output
+    };
+    for words in [
+        "init other.toml --json",
+        "init other.toml --json",
+        "demo --json",
+        "reload --json",
+        "stubs generate --out stubs --json",
+        "stubs check stubs --json",
+        "stubs accept --json",
+        "journal export last --json",
+        "journal export last -o one.cassette.json --json",
+        "audit stubs last --json",
+        "daemon start --json",
+        "daemon logs --json",
+        "daemon status --json",
+        "daemon stop --json",
+        "daemon stop --json",
+        "auth logout tickets --json",
+        "secrets set x --json",
+        "secrets remove x --json",
+        "secrets list --json",
+        "secrets rotate tickets --json",
+        "runs list --json",
+        "runs delete last --json",
+        "approvals list --json",
+        "clients list --json",
+        "list --json",
+        "console --json --no-open --listen nowhere",
+    ] {
+        object(words);
+    }
+}
