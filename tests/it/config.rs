@@ -246,6 +246,7 @@ fn the_example_has_every_key_after_a_comment() {
         "",
         "servers.x",
         "servers.x.auth",
+        "servers.x.auth.exchange",
         "servers.x.tools.y",
         "servers.x.sandbox",
         "groups.x",
@@ -272,6 +273,7 @@ fn the_example_has_every_key_after_a_comment() {
                 format!("#[sandbox.{key}"),
                 format!("#[servers.example.{key}"),
                 format!("#[servers.example-login.{key}"),
+                format!("#[servers.example-exchange.auth.{key}"),
             ];
             let line = EXAMPLE.lines().position(|line| at.iter().any(|at| line.starts_with(at.as_str())));
             let line = line.unwrap_or_else(|| panic!("{table}.{key} is not in forge.toml.example"));

@@ -364,7 +364,7 @@ async fn nothing_unreviewed_of_a_quarantined_tool_is_shown() {
     }
     session.close().await;
     // The operator sees the difference.
-    let check = fence.run(["--config", &config, "stubs", "check", "stubs", "--from", "mail.json"]);
+    let check = fence.run(["--config", &config, "stubs", "check", "stubs", "--from", "mail.json", "--diff"]);
     assert!(check.code == Some(1) && check.stdout.contains("zebra"), "{check:?}");
 }
 
@@ -377,7 +377,7 @@ fn the_operator_sees_and_replaces_what_a_broken_pin_holds_up() {
     let tree = fence.work().join("stubs");
     otherwise(&tree, "tickets/get_ticket", |text| text.replace("Returns one ticket", "Returns two tickets"));
     fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"stubs\"\n"));
-    let check = fence.run(["stubs", "check", "stubs"]);
+    let check = fence.run(["stubs", "check", "stubs", "--diff"]);
     assert!(check.code == Some(1) && check.stdout.contains("Returns one ticket"), "{check:?}");
     fs::remove_file(tree.join("people/list_people.json")).ok();
     lock(&tree, |text| format!("{text}nonsense\n"));
@@ -432,7 +432,8 @@ fn a_check_reads_no_more_than_the_tree() {
         let (fence, tree) = tree();
         planted(&tree);
         for format in ["text", "json", "github"] {
-            let mut command = fence.forgefs(["stubs", "check", "stubs", "--from", "mail.json", "--format", format]);
+            let mut command =
+                fence.forgefs(["stubs", "check", "stubs", "--diff", "--from", "mail.json", "--format", format]);
             command.env("SECRET_IN_ENV", "do not print");
             let output = soon(&mut command);
             assert_eq!(output.code, Some(1), "{what}, {format}: {output:?}");

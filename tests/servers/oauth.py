@@ -147,7 +147,8 @@ def revoke_family(family):
 @app.custom_route("/token", methods=["POST"])
 async def token(request):
     form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
-    LOG.append({"token": {key: form.get(key) for key in ("grant_type", "resource", "scope", "audience")}})
+    asked = {key: form.get(key) for key in ("grant_type", "resource", "scope")}
+    LOG.append({"token": asked | ({"audience": form["audience"]} if "audience" in form else {})})
 
     def refuse(error, why):
         LOG.append({"refused": why})

@@ -81,9 +81,7 @@ impl Auth {
             Self::None | Self::ClientCredentials(_) => Login::Gateway,
         }
     }
-}
 
-impl Auth {
     /// Settings of its login, if it has one.
     #[must_use]
     pub fn oauth(&self) -> Option<&OAuth> {

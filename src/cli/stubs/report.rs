@@ -89,10 +89,14 @@ pub(super) fn print(
         Format::Sarif => ui.json(&report.sarif().to_string()),
         Format::Text => {
             tools.iter().for_each(|tool| tell(tool, changes, ui));
-            for change in changes.iter().filter(|_| tools.is_empty()) {
-                ui.out(&on_one_line(&change.path));
+            let is_of_tool = |change: &&Change| tools.iter().any(|tool| stem(&tool.path) == stem(&change.path));
+            let others: Vec<&str> =
+                changes.iter().filter(|change| !is_of_tool(change)).map(|change| change.path.as_str()).collect();
+            if !tools.is_empty() && !others.is_empty() {
+                ui.out(&format!("other files: {}", on_one_line(&others.join(", "))));
             }
-            for change in changes.iter().filter(|_| diff) {
+            // Of files alone there is nothing else to say.
+            for change in changes.iter().filter(|_| diff || tools.is_empty()) {
                 // A file not written here may contain terminal or workflow commands.
                 let mut diff = String::with_capacity(change.diff.len());
                 push_visible(&mut diff, &change.diff);
@@ -109,6 +113,11 @@ pub(super) fn print(
     match (changes.len(), args.format()) {
         (0, Format::Text) => ui.out(&format!("{} is up to date", dir.display())),
         (0, _) => {}
+        (many, _) if tools.is_empty() => ui.note(&format!(
+            "{} changed; review, then `forgefs stubs generate --out {}`",
+            counted(many, "file"),
+            dir.display()
+        )),
         (many, _) => ui.note(&format!(
             "{} changed, in {}; `--diff` shows them; review, then `forgefs stubs generate --out {}`",
             counted(tools.len(), "tool"),

@@ -26,6 +26,9 @@ const LINGER: Duration = Duration::from_secs(60);
 /// The same where each client has its own login, which a person may be making meanwhile.
 const LOGIN_LINGER: Duration = Duration::from_secs(600);
 
+/// Time that the connections of a client that is gone have for cancelling its calls.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// The instances of a gateway.
 pub struct Instances {
     held: Mutex<Held>,
@@ -134,11 +137,17 @@ impl Instances {
         drop(gone);
     }
 
-    /// Ends the instances of clients that are none any more, with the logins that they offer.
+    /// Ends the instances of clients that are none any more, and at once the logins that they offer.
     pub fn keep_clients(&self, is_client: impl Fn(&str) -> bool) {
+        self.browsers.pages.keep(&is_client);
         let is_over = |instance: &mut Arc<Instance>| !is_client(&instance.client);
         let gone: Vec<_> = self.held.lock().instances.extract_if(.., is_over).collect();
-        drop(gone);
+        let Ok(runtime) = Handle::try_current() else { return };
+        // Calls that end with their client are cancelled at the server first.
+        runtime.spawn(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            drop(gone);
+        });
     }
 
     /// Number of open sessions.
@@ -238,6 +247,8 @@ impl Instances {
         tenant: &Tenant,
     ) -> Result<Arc<Instance>> {
         let (principal, credentials) = (tenant.principal(), tenant.credentials());
+        // Dropped after the lock: a process that ends may take a while.
+        let _gone;
         let mut held = self.held.lock();
         if !held.in_force.contains(&of) {
             return Err(replaced(name));
@@ -246,7 +257,7 @@ impl Instances {
         let instance = match known {
             Some(instance) => instance,
             None => {
-                held.make_room(name, of, blueprint);
+                _gone = held.make_room(of, blueprint);
                 held.check_room(name, blueprint, &principal.client)?;
                 held.last += 1;
                 let started = Started { number: held.last, name, of, blueprint, scope, own, tenant };
@@ -322,19 +333,18 @@ fn most(blueprint: &Blueprint) -> usize {
 }
 
 impl Held {
-    /// Ends the instance of the server that no session has used for longest, if its bound is reached.
-    fn make_room(&mut self, name: &str, of: u64, blueprint: &Blueprint) {
+    /// Takes out the instance of the server that no session has used for longest, if its bound is reached.
+    fn make_room(&mut self, of: u64, blueprint: &Blueprint) -> Option<Arc<Instance>> {
         let of_server = |instance: &&Arc<Instance>| instance.of == of;
         if self.instances.iter().filter(of_server).count() < most(blueprint) {
-            return;
+            return None;
         }
         let since = |instance: &Arc<Instance>| instance.users.lock().none_since;
         let unused =
             self.instances.iter().filter(of_server).filter_map(|instance| Some((since(instance)?, instance.number)));
-        if let Some((_, number)) = unused.min() {
-            tracing::debug!(server = name, "an instance that no session uses makes room");
-            self.instances.retain(|instance| instance.number != number);
-        }
+        let (_, number) = unused.min()?;
+        let position = self.instances.iter().position(|instance| instance.number == number)?;
+        Some(self.instances.remove(position))
     }
 
     /// Checks the bounds for one more instance.

@@ -62,6 +62,11 @@ impl Pages {
         *self.base.lock() = base;
     }
 
+    /// Ends the logins of clients that are none any more.
+    pub fn keep(&self, is_client: impl Fn(&str) -> bool) {
+        self.offers.lock().retain(|_, offer| is_client(&offer.shown.client));
+    }
+
     fn address(&self, path: &str) -> Option<String> {
         let base = self.base.lock();
         base.as_ref().map(|base| format!("{}/login/{path}", base.as_str().trim_end_matches('/')))
