@@ -73,7 +73,12 @@ pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<Exit
             format.out(object.redacted(Surface::Log), text.trim_end(), ui);
         }
         Command::Delete { run, format } => {
-            let run = find(&journals, &run).await?;
+            let entry = list::find(global, &journals, &run).await?;
+            if entry.early.is_some() {
+                let what = format!("run {} failed before its first call: it has no journal", entry.id);
+                return Err(Failure { exit: 1, ..Failure::usage(what) });
+            }
+            let run = find(&journals, &entry.id).await?;
             let is_gone = !journals.remove(&run).await?;
             let id = run.file.id;
             let gone = if is_gone { "was gone already" } else { "is deleted" };

@@ -158,7 +158,12 @@ fn last_and_the_beginning_of_an_id_name_a_run_everywhere() {
         let shown = fence.run(words);
         assert!(shown.stdout.contains(&**id), "{words:?}: {shown:?}");
     }
-    fence.run(["runs", "delete", "last"]).success();
+    let refused = fence.run(["runs", "delete", "last"]);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("it has no journal"),
+        "no other than is shown: {refused:?}"
+    );
+    fence.run(["runs", "delete", &late[..6]]).success();
     let shown = fence.run(["runs", "show", &late[..6]]);
     assert!(shown.code == Some(2) && shown.stderr.contains("no run has an id"), "{shown:?}");
     let none = Fence::new();

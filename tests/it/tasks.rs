@@ -211,6 +211,27 @@ fn a_run_killed_in_the_middle_of_a_task_is_resumed_with_the_same_task() {
 }
 
 #[test]
+fn a_server_that_is_away_when_its_task_is_asked_is_not_paid_again() {
+    let code = "return await tasking.pay({n: 5, ms: 100})";
+    let again = "for (let n = 0; n < 300; n++) {\n  try { return await tasking.pay({n: 5, ms: 100}) } catch (e) {\n    if (e.code \
+                 === 'MAYBE_DONE') throw e\n    await new Promise((done) => setTimeout(done, 100))\n  }\n}";
+    for era in ERAS {
+        let Some(tasking) = Tasking::new(era, "max_reconnect_backoff = \"500ms\"\n") else { return };
+        tasking.tell("kill");
+        assert_eq!(tasking.run(&[], code).code, None, "{era}");
+        tasking.tell("down");
+        let down = tasking.folder.join("down");
+        let back = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_secs(3));
+            fs::remove_file(down).expect("it was away");
+        });
+        assert_eq!(tasking.value(&["--resume", "last"], again), json!({"paid": 5}), "{era}");
+        back.join().expect("it is back");
+        assert_eq!(tasking.read("ledger"), ["5"], "{era}");
+    }
+}
+
+#[test]
 fn a_task_that_is_gone_leaves_a_call_that_may_be_done() {
     let code = "return await tasking.pay({n: 5, ms: 100})";
     for era in ERAS {

@@ -5,7 +5,7 @@ usage: tasking.py ERA FOLDER
 ERA is `legacy` (2025-11-25: the call asks for a task, `tasks/result` has the result) or `modern` (2026-07-28: the server
 makes the task, `tasks/get` has the result). `pay` appends its number to FOLDER/ledger when its task is made. FOLDER/log has
 a line for each request: its method, and the tool or what it asks about. FOLDER/kill makes the first `tasks/get` kill the
-gateway; FOLDER/forget makes the server forget tasks that it did not make itself.
+gateway; with FOLDER/down it does not start; FOLDER/forget makes the server forget tasks that it did not make itself.
 """
 
 import json
@@ -18,6 +18,8 @@ import time
 
 MODERN = sys.argv[1] == "modern"
 FOLDER = pathlib.Path(sys.argv[2])
+if (FOLDER / "down").exists():
+    sys.exit(1)
 VERSION = "2026-07-28" if MODERN else "2025-11-25"
 LOCK = threading.Lock()
 OWN = {}

@@ -383,6 +383,20 @@ impl Broker {
         Some(Arc::new(move |id: &str| _ = writer.upgrade().map(|writer| writer.has_task(op, id))))
     }
 
+    /// The past, and the earlier call whose task was asked, to be given back to it.
+    pub(super) fn taken_task(
+        &self,
+        call: &Call<'_>,
+        asked: &PendingCall<'_>,
+        task: &EarlierTask,
+    ) -> Option<(&Past, Taken)> {
+        let past = self.evidence()?.past.as_ref()?;
+        let (_, args_hash) = call.key();
+        let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
+        let earlier = (task.origin.clone(), task.at_ms, task.id.clone());
+        Some((past, past.task_taken((&asked.entry.name, &asked.operation.name(), &args_hash), &subject, earlier)))
+    }
+
     /// The task of an earlier call was asked in vain: the error of a call that may be done, or the call to be made again.
     pub(super) fn asked_in_vain(
         &self,

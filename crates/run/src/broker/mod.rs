@@ -398,7 +398,18 @@ impl Broker {
         drop(slot);
         match answer {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
-            answer => answer.map(Ok),
+            // Not the task's own answer: the next call like it asks the task again.
+            Err(error) if error.code != ErrorCode::ToolError => {
+                self.taken_task(call, asked, task).map(|(past, taken)| past.give_back(vec![taken]));
+                Err(error.with_effect(Effect::Unknown))
+            }
+            answer => {
+                // A script that is called and fails gives it back.
+                if let (Some(scope), Some((_, taken))) = (&self.scope, self.taken_task(call, asked, task)) {
+                    scope.took([taken]);
+                }
+                answer.map(Ok)
+            }
         }
     }
 

@@ -230,6 +230,20 @@ impl Past {
         Taken(key, call)
     }
 
+    /// A call that was taken and whose task `id` is to be asked again, to be given back.
+    #[must_use]
+    pub fn task_taken(
+        &self,
+        (server, tool, args_hash): (&str, &str, &str),
+        subject: &Subject,
+        (origin, at_ms, id): (RunOp, u64, String),
+    ) -> Taken {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        let (origin_now, definition) = (super::keyed(&self.key, &subject.origin), subject.definition.clone());
+        let subject = Subject { origin: origin_now, definition };
+        Taken(key, Call { origin, at_ms, subject, ended: Ended::Unknown, task: Some(id) })
+    }
+
     /// Gives back calls, oldest first, as if they had not been taken.
     pub fn give_back(&self, taken: Vec<Taken>) {
         let mut calls = self.calls.lock();

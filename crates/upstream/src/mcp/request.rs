@@ -424,6 +424,10 @@ impl Reports {
         if let Some(entry) = going().find(is_of) {
             return Ok(vec![entry.progress.clone()]);
         }
+        // That of a call that is over is nobody else's.
+        if task.is_some() {
+            return Err("the task that it belongs to is of no call in flight");
+        }
         let Some(request) = request else { return in_flight.of_one_session(going()) };
         let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(_, own)| own == request);
         match going().find(is_named) {
@@ -464,7 +468,14 @@ impl Listening<'_> {
         if let Some(entry) = self.reports.0.lock().entry(self.number) {
             entry.task = Some((id.to_owned(), Arc::clone(&bell)));
         }
+        // Given up before its result, it may go on at the server.
+        self.is_answered = false;
         bell
+    }
+
+    /// Its task has a result, or none waits for it.
+    pub(super) fn has_result(&mut self) {
+        self.is_answered = true;
     }
 
     fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {

@@ -175,6 +175,9 @@ impl Client {
         let (peer, options) = (self.service.peer().clone(), self.options(progress).await);
         let mut unfinished = Unfinished { peer, task: can_cancel.then(|| (task.id.clone(), options)) };
         let result = self.result(task, progress, &changed).await.map_err(in_doubt);
+        if result.is_ok() {
+            listening.has_result();
+        }
         // After these errors it may still be asked; after any other, nothing waits for it.
         let is_left =
             |error: &Error| error.is_transient || matches!(error.code, ErrorCode::TransportDead | ErrorCode::MaybeDone);
