@@ -400,7 +400,9 @@ impl Broker {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
-                self.taken_task(call, asked, task).map(|(past, taken)| past.give_back(vec![taken]));
+                if let Some((past, taken)) = self.taken_task(call, asked, task) {
+                    past.give_back(vec![taken]);
+                }
                 Err(error.with_effect(Effect::Unknown))
             }
             answer => {
