@@ -1,5 +1,6 @@
 //! `forgefs auth`: logins to servers on HTTP.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::shapes::{self, Format};
+use super::shapes::Format;
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
-use config::{Auth, Config, Transport};
+use config::{Auth, Config, Sealing, Transport};
 use upstream::auth::{Account, DeviceLogin, Forgotten, Grant, Listener, Login, Person, Record, login_command};
 
 /// Timeout of a login in the browser.
@@ -86,21 +87,16 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
         }
         AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
-            let (text, usable) = standing(&config, &server).await;
-            let of_clients = of_clients(&config, &server).await.into_iter();
-            let lines = of_clients.map(|(client, text, _)| format!("\n{server} as {client}: {text}"));
-            let text = format!("{server}: {text}{}", lines.collect::<String>());
-            format.out(json!({ "servers": [shape(&config, &server).await] }), &text, ui);
+            let (object, text, usable) = about(&config, &server).await;
+            format.out(json!({ "servers": [object] }), &text, ui);
             Ok(ExitCode::from(u8::from(!usable)))
         }
         AuthCommand::Encrypt { format } => {
-            let logins = config.servers.values().filter_map(|server| server.auth.oauth());
-            let places = logins.filter_map(|oauth| Some((oauth.store.clone()?, oauth.sealing.clone()?))).next();
-            let Some((folder, sealing)) = places else {
+            let Some((folder, Some(sealing))) = kept(&config) else {
                 let failure = Failure::usage("no key is configured, or no server with a login".to_owned());
                 return Err(failure.hint("name the key: `encrypt = { file = \"logins.key\" }` in [state]"));
             };
-            let count = upstream::auth::encrypt(&state::open(&config)?, &folder, &sealing).await?;
+            let count = upstream::auth::encrypt(&state::open(&config)?, folder, sealing).await?;
             let note = format!("{count} logins are encrypted with the key in use");
             format.tell(json!({ "encrypted": count }), &note, ui);
             Ok(ExitCode::SUCCESS)
@@ -205,9 +201,14 @@ pub(super) async fn forget(
     server: Option<&str>,
     client: Option<&str>,
 ) -> Result<Vec<Forgotten>, Failure> {
-    let folder = config.servers.values().find_map(|server| server.auth.oauth()?.store.clone());
-    let Some(folder) = folder else { return Ok(Vec::new()) };
-    Ok(upstream::auth::forget(&state::open(config)?, &folder, &config.servers, (server, client)).await?)
+    let Some((folder, sealing)) = kept(config) else { return Ok(Vec::new()) };
+    Ok(upstream::auth::forget(&state::open(config)?, folder, &config.servers, sealing, (server, client)).await?)
+}
+
+/// Folder of stored logins, and the keys that encrypt them: of all servers alike.
+fn kept(config: &Config) -> Option<(&Path, Option<&Sealing>)> {
+    let mut logins = config.servers.values().filter_map(|server| server.auth.oauth());
+    logins.find_map(|oauth| Some((oauth.store.as_deref()?, oauth.sealing.as_deref())))
 }
 
 /// Lines about logins of a client, or of all, that were forgotten.
@@ -237,9 +238,6 @@ async fn clients(config: &Config, name: &str) -> Result<Vec<Arc<str>>, Failure> 
 /// Logins of clients of their own to a server: each with its state, and whether it is usable.
 async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)> {
     let mut all = Vec::new();
-    if config.servers.get(name).is_some_and(|server| server.auth.login() == config::Login::Gateway) {
-        return all;
-    }
     let known = match clients(config, name).await {
         Ok(known) => known,
         Err(failure) => return vec![("?".into(), failure.message, false)],
@@ -253,37 +251,34 @@ async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)
     all
 }
 
-/// State of a login as JSON.
-async fn shape(config: &Config, name: &str) -> Value {
+/// The logins to a server as JSON and in lines, and whether calls need none by a person.
+async fn about(config: &Config, name: &str) -> (Value, String, bool) {
     let (detail, usable) = standing(config, name).await;
-    let mut shape = json!({ "name": name, "usable": usable, "detail": detail });
+    let mut text = format!("{name}: {detail}");
+    let mut object = json!({ "name": name, "usable": usable, "detail": detail });
     if config.servers.get(name).is_some_and(|server| server.auth.login() != config::Login::Gateway) {
-        let clients = of_clients(config, name).await.into_iter();
-        let one = |(client, detail, usable)| json!({ "client": client, "usable": usable, "detail": detail });
-        shape["clients"] = clients.map(one).collect();
+        let mut clients = Vec::new();
+        for (client, detail, usable) in of_clients(config, name).await {
+            text += &format!("\n{name} as {client}: {detail}");
+            clients.push(json!({ "client": client, "usable": usable, "detail": detail }));
+        }
+        object["clients"] = clients.into();
     }
-    shape
+    (object, text, usable)
 }
 
 async fn status(config: &Config, format: Format, ui: Ui) {
     let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
-    let names: Vec<&String> = config.servers.keys().filter(on_http).collect();
-    if format.json {
-        let mut servers = Vec::new();
-        for name in &names {
-            servers.push(shape(config, name).await);
-        }
-        return shapes::print(json!({ "servers": servers }), ui);
+    let (mut objects, mut lines) = (Vec::new(), Vec::new());
+    for name in config.servers.keys().filter(on_http) {
+        let (object, text, _) = about(config, name).await;
+        objects.push(object);
+        lines.push(text);
     }
-    for name in &names {
-        ui.out(&format!("{name}: {}", standing(config, name).await.0));
-        for (client, text, _) in of_clients(config, name).await {
-            ui.out(&format!("{name} as {client}: {text}"));
-        }
+    if lines.is_empty() {
+        lines.push("no server on HTTP is configured".to_owned());
     }
-    if names.is_empty() {
-        ui.out("no server on HTTP is configured");
-    }
+    format.out(json!({ "servers": objects }), &lines.join("\n"), ui);
 }
 
 /// State of a login without network access, and whether it is usable.
@@ -376,7 +371,7 @@ fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Acco
     }
     if let Some(client) = client {
         if matches!(server.auth, Auth::Exchange(_)) {
-            return Err(Failure::usage(format!("nobody logs in to {name}: the caller's access token is exchanged")));
+            return Err(Failure::usage(format!("{name} has no logins: the caller's access token is exchanged")));
         }
         if server.auth.login() == config::Login::Gateway {
             let failure = Failure::usage(format!("all clients use one login to {name}"));

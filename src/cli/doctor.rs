@@ -244,7 +244,7 @@ fn state(server: &ServerEntry) -> String {
     }
 }
 
-/// What there may be to mend, the most urgent first, and the words behind a number of it.
+/// Kinds of faults, the most urgent first, with the words behind their number.
 const FAULTS: [(&str, &str); 5] =
     [("server", " not ready"), ("tool", " held"), ("rule", " without effect"), ("finding", ""), ("warning", "")];
 

@@ -181,7 +181,7 @@ impl Request {
         answer
     }
 
-    /// What a person waits for.
+    /// Words for a person who waits.
     fn under_way(&self) -> String {
         match self {
             Self::Call { server, tool, .. } => format!("calling {server}.{tool}"),

@@ -10,7 +10,7 @@ use base::principal::LOCAL;
 use run::execution::Execution;
 use state::journal::{Journals, Recorded};
 
-/// What was written, by calls that write: their tools, and whether they are known to be done. `None` for none.
+/// Note about calls that write: their tools, and whether they are known to be done. `None` for none.
 fn note(calls: impl Iterator<Item = (String, bool)>) -> Option<String> {
     let mut tools: BTreeMap<(bool, String), usize> = BTreeMap::new();
     calls.for_each(|(tool, is_done)| *tools.entry((!is_done, tool)).or_default() += 1);
@@ -21,7 +21,7 @@ fn note(calls: impl Iterator<Item = (String, bool)>) -> Option<String> {
     (!tools.is_empty()).then(|| format!("written: {}", tools.iter().map(said).collect::<Vec<_>>().join("; ")))
 }
 
-/// What an execution wrote, as a note; `None` if it wrote nothing.
+/// Note about an execution; `None` if it wrote nothing.
 pub(super) fn by(execution: &Execution) -> Option<String> {
     let calls = execution.calls.iter().filter(|call| call.is_write && call.sent);
     note(calls.filter_map(|call| match call.outcome {
@@ -31,7 +31,7 @@ pub(super) fn by(execution: &Execution) -> Option<String> {
     }))
 }
 
-/// What a run wrote by its journal.
+/// Note about a run, by its journal.
 fn of(recorded: &Recorded) -> Option<String> {
     note(recorded.calls().filter_map(|call| {
         let sent = call.sent.as_ref().filter(|sent| !sent.reads)?;

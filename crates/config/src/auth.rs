@@ -11,7 +11,7 @@ use super::key::{Key, own_folder};
 use super::oauth::scopes;
 use super::raw::RawAuth;
 use super::state::Sealing;
-use super::words::{Word, words};
+use super::words::words;
 use super::{Config, Transport};
 use base::address::is_private;
 
@@ -28,7 +28,7 @@ pub enum Auth {
     Exchange(Box<OAuth>),
 }
 
-/// Whose login a call uses. A call of this machine's user uses the gateway's, and so does a list.
+/// Owner of the login that a call uses. Lists, and calls of this machine's user, use the gateway's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Login {
     /// One for all.
@@ -45,7 +45,7 @@ words!(Login: "gateway" = Gateway, "client" = Client, "user" = User);
 /// Settings of a login beyond the server's metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuth {
-    /// Whose login a call uses.
+    /// Owner of the login that a call uses.
     pub login: Login,
     /// Scopes to request; empty leaves them to the server.
     pub scopes: Vec<String>,
@@ -72,14 +72,10 @@ pub struct OAuth {
 }
 
 impl Auth {
-    /// Whose login a call uses.
+    /// Owner of the login that a call uses.
     #[must_use]
     pub fn login(&self) -> Login {
-        match self {
-            Self::Login(oauth) => oauth.login,
-            Self::Exchange(_) => Login::User,
-            Self::None | Self::ClientCredentials(_) => Login::Gateway,
-        }
+        self.oauth().map_or(Login::Gateway, |oauth| oauth.login)
     }
 
     /// Settings of its login, if it has one.
@@ -104,6 +100,8 @@ impl Auth {
 pub(super) enum Kind {
     OAuth,
     ClientCredentials,
+    /// Without a word: by the table `exchange`.
+    Exchange,
     None,
 }
 
@@ -138,8 +136,10 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
             false => Auth::Login(Box::new(OAuth { store, ..OAuth::default() })),
         });
     };
-    let is_exchange = raw.exchange.is_some();
-    let (kind, oauth) = if is_exchange { exchange(key, raw)? } else { table(key, raw, "token_url")? };
+    let (kind, oauth) = match raw.exchange {
+        Some(_) => (Kind::Exchange, exchange(key, raw)?),
+        None => table(key, raw)?,
+    };
     let fault = |message: &str, hint: &str| Err(key.at_key(message).with_hint(hint));
     let is_api = matches!(transport, Transport::OpenApi { .. });
     match kind {
@@ -153,30 +153,21 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
         _ if has_header => fault("there is an Authorization header already", "keep one of the two"),
         _ if !private && !key.is_open(url) => fault("plain HTTP carries no tokens", "use an https URL"),
         Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
-        Kind::ClientCredentials if is_exchange => Ok(Auth::Exchange(Box::new(oauth))),
         Kind::ClientCredentials => Ok(Auth::ClientCredentials(Box::new(oauth))),
+        Kind::Exchange => Ok(Auth::Exchange(Box::new(oauth))),
     }
 }
 
 /// Resolves `exchange`, whose keys stand in place of those of the table around it.
-fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
+fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
+    #[rustfmt::skip]
     let RawAuth {
-        kind,
-        login,
-        exchange,
-        scopes,
-        client_id,
-        client_secret,
-        redirect_port,
-        private_network,
-        issuer,
-        token_url,
+        kind, login, exchange, scopes: wanted, client_id, client_secret, redirect_port, private_network, issuer, token_url,
     } = raw;
-    let Some(raw) = exchange else { return Err(key.at_key("has no `exchange`")) };
     for (name, is_set) in [
         ("type", kind.is_some()),
         ("login", login.is_some()),
-        ("scopes", scopes.is_some()),
+        ("scopes", wanted.is_some()),
         ("client_id", client_id.is_some()),
         ("client_secret", client_secret.is_some()),
         ("redirect_port", redirect_port.is_some()),
@@ -185,22 +176,39 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     ] {
         if is_set {
             let error = key.key(name).at_value("has no use beside `exchange`");
-            return Err(error.with_hint("nobody logs in: put the keys of the token endpoint's client into `exchange`"));
+            return Err(
+                error.with_hint("there is no login: put the keys of the token endpoint's client into `exchange`")
+            );
         }
     }
-    let key = key.key("exchange");
+    let (key, raw) = (key.key("exchange"), exchange.unwrap_or_default());
     let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let (audience, resource) = (filled("audience", raw.audience)?, filled("resource", raw.resource)?);
-    if raw.token_endpoint.is_none() || audience.is_none() && resource.is_none() {
+    let token_url = filled("token_endpoint", raw.token_endpoint)?;
+    if token_url.is_none() || audience.is_none() && resource.is_none() {
         let error = key.at_key("needs `token_endpoint`, and `audience` or `resource`");
         return Err(error.with_hint("the provider's token endpoint, and its name for the server"));
     }
-    let kind = Some(Word::from("client_credentials".to_owned()));
-    let (scopes, client_id, client_secret) = (raw.scopes, raw.client_id, raw.client_secret);
-    let (token_url, nothing) = (raw.token_endpoint, RawAuth::default());
-    let raw = RawAuth { kind, scopes, client_id, client_secret, token_url, private_network, ..nothing };
-    let (kind, oauth) = table(&key, raw, "token_endpoint")?;
-    Ok((kind, OAuth { audience, resource, ..oauth }))
+    let client_id = filled("client_id", raw.client_id)?;
+    let secret = |secret| credential::one(&key.key("client_secret"), secret);
+    let client_secret = raw.client_secret.map(secret).transpose()?;
+    if client_id.is_none() || client_secret.is_none() {
+        return Err(key.at_key(NEEDS_CLIENT));
+    }
+    if token_url.as_deref().is_some_and(is_open) {
+        return Err(key.key("token_endpoint").at_value(NO_HTTPS));
+    }
+    let (scopes, private_network) = (scopes(&key.key("scopes"), raw.scopes)?, private_network.unwrap_or(false));
+    let (login, usual) = (Login::User, OAuth::default());
+    Ok(OAuth { login, scopes, client_id, client_secret, private_network, token_url, audience, resource, ..usual })
+}
+
+const NEEDS_CLIENT: &str = "needs `client_id` and `client_secret`";
+const NO_HTTPS: &str = "not an https URL";
+
+/// True for an address to which no token may go.
+fn is_open(url: &str) -> bool {
+    !Url::parse(url).is_ok_and(|url| is_private(&url))
 }
 
 /// Checks that each client is one person where a server wants the login of each: runs and results are of a client.
@@ -224,8 +232,7 @@ fn logins(key: &Key<'_>) -> Option<PathBuf> {
     own_folder(key.env?, "XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"))
 }
 
-/// Resolves the table; `endpoint` is its key of the token endpoint.
-fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), ConfigError> {
+fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let kind = key.key("type").word(raw.kind)?.unwrap_or(Kind::OAuth);
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
@@ -240,20 +247,19 @@ fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), C
     let fault = |message: &str| Err(key.at_key(message));
     match (kind, &client_id, &client_secret) {
         (Kind::ClientCredentials, None, _) | (Kind::ClientCredentials, _, None) => {
-            return fault("needs `client_id` and `client_secret`");
+            return fault(NEEDS_CLIENT);
         }
         (_, None, Some(_)) => return fault("`client_secret` without `client_id`"),
         _ => {}
     }
-    let is_open = |url: &String| !Url::parse(url).is_ok_and(|url| is_private(&url));
     let issuer = filled("issuer", raw.issuer)?;
-    if issuer.as_ref().is_some_and(is_open) {
-        let error = key.key("issuer").at_value("not an https URL");
+    if issuer.as_deref().is_some_and(is_open) {
+        let error = key.key("issuer").at_value(NO_HTTPS);
         return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
     }
-    let token_url = filled(endpoint, raw.token_url)?;
-    if token_url.as_ref().is_some_and(is_open) {
-        return Err(key.key(endpoint).at_value("not an https URL"));
+    let token_url = filled("token_url", raw.token_url)?;
+    if token_url.as_deref().is_some_and(is_open) {
+        return Err(key.key("token_url").at_value(NO_HTTPS));
     }
     if token_url.is_some() && kind != Kind::ClientCredentials {
         let error = key.key("token_url").at_value("is for `type = \"client_credentials\"`");
@@ -266,10 +272,17 @@ fn table(key: &Key<'_>, raw: RawAuth, endpoint: &str) -> Result<(Kind, OAuth), C
     }
     let private_network = raw.private_network.unwrap_or(false);
     let store = logins(key);
-    #[rustfmt::skip]
     let oauth = OAuth {
-        login, scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store,
-        audience: None, resource: None, sealing: None,
+        login,
+        scopes,
+        client_id,
+        client_secret,
+        redirect_port,
+        private_network,
+        issuer,
+        token_url,
+        store,
+        ..OAuth::default()
     };
     Ok((kind, oauth))
 }

@@ -1,5 +1,7 @@
 //! `forgefs runs list`: runs with a journal, and those that failed before their first call, of which the audit log alone tells.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{brief, calls};
@@ -29,11 +31,12 @@ pub(super) struct Entry {
 /// All runs, the newest last.
 async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Failure> {
     let runs = journals.list(None).await?;
+    let journaled: HashSet<&str> = runs.iter().map(|run| &*run.id).collect();
     let is_early = |record: &Record| {
         record.run.language.is_some()
             && matches!(record.outcome, Outcome::Failed(_))
             && record.calls.iter().all(|call| call.verdict.is_refusal())
-            && runs.iter().all(|run| run.id != record.id)
+            && !journaled.contains(&*record.id)
     };
     // A log that cannot be read hides no journal.
     let records = audit::records(&global.load(false)?).ok().flatten().map(|(_, records)| records).unwrap_or_default();

@@ -65,7 +65,7 @@ pub(super) async fn accept(
     Ok(ExitCode::from(u8::from(left)))
 }
 
-/// What a server lists otherwise, as JSON.
+/// Differences of a server from its accepted list, as JSON.
 fn object(entry: &ServerEntry, Accepted { new, changed, gone }: &Accepted, is_taken: bool) -> Value {
     let names = |items: &mut dyn Iterator<Item = &Item>| items.map(ToString::to_string).collect::<Vec<_>>();
     json!({

@@ -282,8 +282,8 @@ impl Broker {
         self.context.router.origin(asked.entry, self.context.session.tenant()).to_string()
     }
 
-    /// What makes the digest of calls that a question is about: of one operation, with these arguments and consents. An
-    /// answer is for them alone.
+    /// Makes the digest of calls that a question is about: of one operation, with these arguments and consents. An answer
+    /// is for them alone.
     pub(super) fn about(
         &self,
         asked: &PendingCall<'_>,

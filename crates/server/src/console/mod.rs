@@ -39,6 +39,7 @@ use redact::{Outgoing as _, Results, Surface};
 use state::is_id;
 
 pub use access::{Access, Rights};
+pub(crate) use reply::with_headers;
 pub use reply::{Reply, ReplyBody};
 
 /// Time for the body of a request.

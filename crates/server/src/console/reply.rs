@@ -113,7 +113,7 @@ pub(super) fn json(object: &impl Serialize) -> Reply {
 }
 
 /// A body of a type. What changes is kept by no cache.
-pub(super) fn with_headers(body: ReplyBody, kind: &'static str) -> Reply {
+pub(crate) fn with_headers(body: ReplyBody, kind: &'static str) -> Reply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     let fixed: [(HeaderName, &'static str); 8] = [

@@ -143,7 +143,7 @@ impl Invitations {
     }
 }
 
-/// Where the redirect arrives.
+/// Receiver of the redirect.
 enum Browser {
     /// At a listener of this machine.
     Here(Listener),

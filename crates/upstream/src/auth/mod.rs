@@ -64,8 +64,6 @@ pub struct Account {
     /// Exchange of the client's tokens, in place of a login.
     exchange: Option<Exchange>,
     url: Url,
-    /// True if each client has its own.
-    is_personal: bool,
     grant: Grant,
     oauth: OAuth,
     store: Option<Arc<Store>>,
@@ -176,7 +174,6 @@ impl Account {
                 Exchange::new(person.map(|person| person.name()), tokens)
             }),
             url,
-            is_personal: server.auth.login() != config::Login::Gateway,
             grant,
             oauth: OAuth::clone(oauth),
             store,
@@ -196,7 +193,7 @@ impl Account {
     pub fn is_of(&self, client: &str) -> bool {
         match &self.client {
             Some(own) => **own == *client,
-            None => !self.is_personal || client == LOCAL,
+            None => self.oauth.login == config::Login::Gateway || client == LOCAL,
         }
     }
 

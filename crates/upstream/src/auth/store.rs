@@ -11,8 +11,9 @@ use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
+use super::Person;
 use super::record::Record;
-use super::{Person, seal};
+use super::seal::Keys;
 use base::error::Error;
 use base::random;
 use config::Sealing;
@@ -50,6 +51,10 @@ impl Store {
         Self { state, file, url: url.to_string(), person, sealing, seen: Mutex::default() }
     }
 
+    fn keys(&self) -> Keys<'_> {
+        Keys::new(self.sealing.as_deref())
+    }
+
     /// Loads the login. Reads it only if it changed.
     pub(super) async fn load(&self) -> Result<Option<Record>, AuthError> {
         let version = self.version();
@@ -61,7 +66,7 @@ impl Store {
             return Ok(Some(record.clone()));
         }
         let Some(text) = self.state.login(&self.file).await.map_err(failed)? else { return Ok(None) };
-        let text = seal::open(self.sealing.as_deref(), &name(&self.file), text).await?;
+        let text = self.keys().open(&name(&self.file), text).await?;
         // serde's error may quote the file.
         let record: Record = serde_json::from_slice(&text).map_err(|_| {
             let file = self.file.display();
@@ -80,7 +85,7 @@ impl Store {
     pub(super) async fn save(&self, record: &Record) -> Result<(), AuthError> {
         record.list_secrets();
         let text = serde_json::to_vec_pretty(record).map_err(|error| AuthError::InternalError(error.to_string()))?;
-        let text = seal::seal(self.sealing.as_deref(), &name(&self.file), text).await?;
+        let text = self.keys().seal(&name(&self.file), text).await?;
         self.state.keep_login(&self.file, Some(text)).await.map_err(failed)
     }
 
@@ -131,10 +136,10 @@ pub(super) async fn clients(
     sealing: Option<&Sealing>,
 ) -> Result<Vec<Arc<str>>, Error> {
     let stem = format!("{}-", stem(server, url));
-    let mut clients = Vec::new();
+    let (mut clients, mut keys) = (Vec::new(), Keys::new(sealing));
     for file in state.logins(folder).await?.into_iter().filter(|file| file.starts_with(&stem)) {
         let text = state.login(&folder.join(&file)).await?.unwrap_or_default();
-        let Ok(text) = seal::open(sealing, &file, text).await else { continue };
+        let Ok(text) = keys.open(&file, text).await else { continue };
         let record = serde_json::from_slice::<Record>(&text).ok();
         clients.extend(record.filter(|record| record.url == url.as_str()).and_then(|record| record.client));
     }
@@ -160,21 +165,22 @@ pub async fn forget(
     state: &Arc<dyn State>,
     folder: &Path,
     servers: &BTreeMap<String, config::Server>,
+    sealing: Option<&Sealing>,
     (server, client): (Option<&str>, Option<&str>),
 ) -> Result<Vec<Forgotten>, Error> {
-    let sealing = servers.values().find_map(|server| server.auth.oauth()?.sealing.clone());
-    let (mut forgotten, mut failure) = (Vec::new(), None);
+    let (mut forgotten, mut failure, mut keys) = (Vec::new(), None, Keys::new(sealing));
     for file in state.logins(folder).await? {
         let forgets = async {
             let path = folder.join(&file);
+            // Before it is read: a renewal meanwhile would leave another token to revoke.
+            let _lock = state.lock_login(&path).await.map_err(failed)?;
             let Some(text) = state.login(&path).await.map_err(failed)? else { return Ok(None) };
-            let text = seal::open(sealing.as_deref(), &file, text).await?;
+            let text = keys.open(&file, text).await?;
             let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
             let Some(of) = record.client.clone() else { return Ok(None) };
             if client.is_some_and(|client| client != &*of) || server.is_some_and(|server| server != record.server) {
                 return Ok(None);
             }
-            let _lock = state.lock_login(&path).await.map_err(failed)?;
             record.list_secrets();
             let url = Url::parse(&record.url).ok();
             let revoked = match (servers.get(&record.server).and_then(|server| server.auth.oauth()), url) {
@@ -198,14 +204,14 @@ pub async fn forget(
 /// One cannot be read, decrypted or written: those before it are encrypted.
 pub async fn encrypt(state: &Arc<dyn State>, folder: &Path, sealing: &Sealing) -> Result<usize, Error> {
     let of = |file: &Path, failed: AuthError| super::error(&name(file), &failed);
-    let mut count = 0;
+    let (mut count, mut keys) = (0, Keys::new(Some(sealing)));
     for file in state.logins(folder).await? {
         let file = folder.join(file);
         let _lock = state.lock_login(&file).await?;
         let Some(text) = state.login(&file).await? else { continue };
         let name = name(&file);
-        let text = seal::open_any(sealing, &name, text).await.map_err(|failed| of(&file, failed))?;
-        let text = seal::seal(Some(sealing), &name, text).await.map_err(|failed| of(&file, failed))?;
+        let text = keys.open_any(&name, text).await.map_err(|failed| of(&file, failed))?;
+        let text = keys.seal(&name, text).await.map_err(|failed| of(&file, failed))?;
         state.keep_login(&file, Some(text)).await?;
         count += 1;
     }

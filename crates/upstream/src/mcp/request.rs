@@ -424,7 +424,7 @@ impl Reports {
         if let Some(entry) = going().find(is_of) {
             return Ok(vec![entry.progress.clone()]);
         }
-        // That of a call that is over is nobody else's.
+        // A message about the task of a call that is over reaches no other call.
         if task.is_some() {
             return Err("the task that it belongs to is of no call in flight");
         }
@@ -473,7 +473,7 @@ impl Listening<'_> {
         bell
     }
 
-    /// Its task has a result, or none waits for it.
+    /// Notes that its task has a result.
     pub(super) fn has_result(&mut self) {
         self.is_answered = true;
     }

@@ -1,11 +1,13 @@
 //! Pages at which a person confirms a login to a server, and to which the authorization server sends the browser back.
 
 use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use super::reply::{self, Reply};
+use super::reply::Reply;
+use crate::console::with_headers;
 use base::random;
 use upstream::auth::{NoPage, Pages, Shown};
 
@@ -116,15 +118,11 @@ fn page(status: StatusCode, title: &str, body: &str) -> Reply {
          color-scheme:light dark;max-width:36rem;margin:4rem auto;padding:0 1rem}}button{{font:inherit;padding:.5rem \
          1rem}}</style><h1>{title}</h1>{body}</html>\n"
     );
-    let mut reply = reply::html(status, Bytes::from(html));
-    let headers: [(HeaderName, &str); 5] = [
-        (header::CACHE_CONTROL, "no-store"),
-        // `no-referrer` would take the origin from the form that confirms.
-        (header::REFERRER_POLICY, "same-origin"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-    ];
-    reply.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    let mut reply = with_headers(Full::new(Bytes::from(html)).boxed(), "text/html; charset=utf-8");
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    // `no-referrer` would take the origin from the form that confirms.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     reply
 }

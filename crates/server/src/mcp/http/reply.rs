@@ -24,7 +24,6 @@ use base::turns;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Code of refusals.
 const REFUSED: RpcCode = RpcCode(-32000);
@@ -48,11 +47,6 @@ fn reply(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Reply
 /// A plain text.
 pub(super) fn text(status: StatusCode, text: &'static str) -> Reply {
     reply(status, PLAIN, text)
-}
-
-/// A page for a person.
-pub(super) fn html(status: StatusCode, page: Bytes) -> Reply {
-    reply(status, HTML, page)
 }
 
 /// Metrics.
