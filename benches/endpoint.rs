@@ -1,10 +1,11 @@
 //! One gateway for many clients: latency over stdio, the daemon's socket and HTTP beside each other, memory and latency
 //! with a thousand sessions, a client beside another's storm, goodput under overload, and memory of answers that are not
-//! read. `cargo bench --workspace --bench endpoint`, `-- --write docs/benchmarks.md` to keep the table; `-- --only
-//! overload` for one part: transports, sessions, storm, overload, unread.
+//! read; calls with one login for all beside those with a login of each client. `cargo bench --workspace --bench endpoint`,
+//! `-- --write docs/benchmarks.md` to keep the table; `-- --only overload` for one part: transports, sessions, storm,
+//! overload, unread, people. The last one needs the Python of `cargo xtask real` in FORGEFS_REAL_VENV.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -83,6 +84,9 @@ async fn main() {
     }
     if is_wanted("unread") {
         unread(folder.path(), &mut table).await;
+    }
+    if is_wanted("people") {
+        people(folder.path(), &mut table).await;
     }
     Report::of_bench("endpoint", &table).keep().unwrap();
 }
@@ -307,6 +311,66 @@ async fn unread(folder: &Path, table: &mut Vec<Vec<String>>) {
     drop(streams);
 }
 
+/// Calls of a server with OAuth: with the gateway's login, and with the client's own.
+async fn people(folder: &Path, table: &mut Vec<Vec<String>>) {
+    let Some(venv) = std::env::var_os("FORGEFS_REAL_VENV") else {
+        println!("SKIPPED people: FORGEFS_REAL_VENV is not set; `cargo xtask real` installs it");
+        return;
+    };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = Command::new(Path::new(&venv).join("bin/python"));
+    server.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/oauth.py")).arg(port.to_string());
+    let _server = Served(server.stdout(Stdio::null()).spawn().unwrap());
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let client = "[clients.own]\ntoken = \"own-token-0123456789\"\n";
+    let (mut served, mut sessions) = (Vec::new(), Vec::new());
+    for login in ["gateway", "user"] {
+        let server =
+            format!("[servers.web]\nurl = \"http://127.0.0.1:{port}/mcp\"\n[servers.web.auth]\nlogin = {login:?}\n");
+        let config = write(folder, &format!("{login}.toml"), &(server + client));
+        log_in(folder, &config, &[]);
+        if login == "user" {
+            log_in(folder, &config, &["--client", "own"]);
+        }
+        let (gateway, url) = serve_http(&config).await;
+        served.push(gateway);
+        sessions.push((login, connect(&url, Era::Legacy, Some("own-token-0123456789")).await));
+    }
+    let script = json!({"language": "starlark", "code": "[web.echo(message = 'x') for _ in range(10)][0] and 1"});
+    let mut times = vec![Vec::new(); sessions.len()];
+    for round in 0..ROUNDS / 3 + 5 {
+        for (times, (_, session)) in times.iter_mut().zip(&sessions) {
+            let took = timed(session, "execute", &script).await;
+            if round >= 5 {
+                times.push(took);
+            }
+        }
+    }
+    for (times, (login, _)) in times.into_iter().zip(&sessions) {
+        table.push(row(&format!("10 calls of a server with OAuth, `login = {login:?}`"), times));
+    }
+}
+
+/// Logs in, with a browser that agrees at once.
+fn log_in(folder: &Path, config: &Path, args: &[&str]) {
+    let mut command = forgefs(folder, config);
+    command.args(["auth", "login", "web", "--no-browser"]).args(args);
+    let mut login = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(login.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let page = told.find_map(|line| line.trim().strip_prefix("http://").map(str::to_owned)).unwrap();
+    let (host, path) = page.split_once('/').unwrap();
+    let mut browser = TcpStream::connect(host).unwrap();
+    write!(browser, "GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    browser.read_to_string(&mut answer).unwrap();
+    let back = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
+    writeln!(login.stdin.as_mut().unwrap(), "{back}").unwrap();
+    told.for_each(drop);
+    assert!(login.wait().unwrap().success());
+}
+
 fn write(folder: &Path, name: &str, settings: &str) -> std::path::PathBuf {
     let server = |role| format!("[servers.{role}]\ncommand = {EXE:?}\nargs = [\"demo-server\", \"{role}\"]\n");
     let path = folder.join(name);
@@ -317,7 +381,10 @@ fn write(folder: &Path, name: &str, settings: &str) -> std::path::PathBuf {
 /// The executable, with its files in a folder of the benchmark.
 fn forgefs(folder: &Path, config: &Path) -> Command {
     let mut command = Command::new(EXE);
-    command.env("XDG_STATE_HOME", folder).env("XDG_CACHE_HOME", folder).args(["--log", "off", "--config"]).arg(config);
+    for kind in ["STATE", "CACHE", "DATA"] {
+        command.env(format!("XDG_{kind}_HOME"), folder);
+    }
+    command.args(["--log", "off", "--config"]).arg(config);
     command
 }
 

@@ -1,6 +1,5 @@
 //! `forgefs auth`: logins to servers on HTTP.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +12,8 @@ use super::shapes::Format;
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::principal::LOCAL;
-use config::{Auth, Config, Sealing, Transport};
-use upstream::auth::{Account, DeviceLogin, Forgotten, Grant, Listener, Login, Person, Record, login_command};
+use config::{Auth, Config, Transport};
+use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, Standing, described, kept};
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -155,7 +154,7 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<E
 }
 
 fn logged_in(server: &str, record: &Record, format: Format, ui: Ui) {
-    let (detail, usable) = describe(record);
+    let (detail, usable) = described(record);
     let note = format!("Logged in to {server}: {detail}");
     format.tell(json!({ "name": server, "usable": usable, "detail": detail }), &note, ui);
 }
@@ -201,14 +200,7 @@ pub(super) async fn forget(
     server: Option<&str>,
     client: Option<&str>,
 ) -> Result<Vec<Forgotten>, Failure> {
-    let Some((folder, sealing)) = kept(config) else { return Ok(Vec::new()) };
-    Ok(upstream::auth::forget(&state::open(config)?, folder, &config.servers, sealing, (server, client)).await?)
-}
-
-/// Folder of stored logins, and the keys that encrypt them: of all servers alike.
-fn kept(config: &Config) -> Option<(&Path, Option<&Sealing>)> {
-    let mut logins = config.servers.values().filter_map(|server| server.auth.oauth());
-    logins.find_map(|oauth| Some((oauth.store.as_deref()?, oauth.sealing.as_deref())))
+    Ok(upstream::auth::forget_of_clients(config, &state::open(config)?, (server, client)).await?)
 }
 
 /// Lines about logins of a client, or of all, that were forgotten.
@@ -229,42 +221,29 @@ fn ended(name: &str, revoked: bool) -> String {
     }
 }
 
-/// Clients with a login of their own to a server.
-async fn clients(config: &Config, name: &str) -> Result<Vec<Arc<str>>, Failure> {
-    let Some(account) = of(config, name, &config.servers[name], None)? else { return Ok(Vec::new()) };
-    Ok(account.clients(&state::open(config)?).await?)
-}
-
-/// Logins of clients of their own to a server: each with its state, and whether it is usable.
-async fn of_clients(config: &Config, name: &str) -> Vec<(Arc<str>, String, bool)> {
-    let mut all = Vec::new();
-    let known = match clients(config, name).await {
-        Ok(known) => known,
-        Err(failure) => return vec![("?".into(), failure.message, false)],
-    };
-    for client in known {
-        let Ok(Some(account)) = of(config, name, &config.servers[name], Some(&client)) else { continue };
-        let Ok(Some(record)) = account.record().await else { continue };
-        let (text, usable) = describe(&record);
-        all.push((client, text, usable));
-    }
-    all
-}
-
 /// The logins to a server as JSON and in lines, and whether calls need none by a person.
 async fn about(config: &Config, name: &str) -> (Value, String, bool) {
-    let (detail, usable) = standing(config, name).await;
-    let mut text = format!("{name}: {detail}");
-    let mut object = json!({ "name": name, "usable": usable, "detail": detail });
-    if config.servers.get(name).is_some_and(|server| server.auth.login() != config::Login::Gateway) {
-        let mut clients = Vec::new();
-        for (client, detail, usable) in of_clients(config, name).await {
-            text += &format!("\n{name} as {client}: {detail}");
-            clients.push(json!({ "client": client, "usable": usable, "detail": detail }));
+    let all = match state::open(config) {
+        Ok(state) => Standing::all(config, &state, name).await,
+        Err(error) => return (json!({ "name": name, "usable": false, "detail": error.message }), error.message, false),
+    };
+    let (mut object, mut lines, mut clients) = (json!({ "name": name }), Vec::new(), Vec::new());
+    for Standing { client, detail, usable, .. } in &all {
+        match client {
+            None => {
+                lines.push(format!("{name}: {detail}"));
+                (object["usable"], object["detail"]) = (json!(usable), json!(detail));
+            }
+            Some(client) => {
+                lines.push(format!("{name} as {client}: {detail}"));
+                clients.push(json!({ "client": client, "usable": usable, "detail": detail }));
+            }
         }
+    }
+    if config.servers.get(name).is_some_and(|server| server.auth.login() != config::Login::Gateway) {
         object["clients"] = clients.into();
     }
-    (object, text, usable)
+    (object, lines.join("\n"), all.first().is_some_and(|own| own.usable))
 }
 
 async fn status(config: &Config, format: Format, ui: Ui) {
@@ -281,58 +260,6 @@ async fn status(config: &Config, format: Format, ui: Ui) {
     format.out(json!({ "servers": objects }), &lines.join("\n"), ui);
 }
 
-/// State of a login without network access, and whether it is usable.
-async fn standing(config: &Config, name: &str) -> (String, bool) {
-    let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
-    if !server.enabled {
-        return ("disabled".to_owned(), false);
-    }
-    let account = match of(config, name, server, None) {
-        Ok(account) => account,
-        Err(error) => return (error.message, false),
-    };
-    let Some(account) = account else {
-        return match &server.transport {
-            Transport::Http { headers, .. } | Transport::OpenApi { headers, .. }
-                if headers.contains_key("authorization") =>
-            {
-                ("an Authorization header is configured".to_owned(), true)
-            }
-            _ => ("no login".to_owned(), true),
-        };
-    };
-    if account.grant() == Grant::Program {
-        return ("logs in by itself, with a client secret".to_owned(), true);
-    }
-    match account.record().await {
-        Ok(Some(record)) => describe(&record),
-        Ok(None) => (format!("not logged in ({})", login_command(name)), false),
-        Err(error) => (error.message, false),
-    }
-}
-
-/// A login in one line, and whether it is usable.
-fn describe(record: &Record) -> (String, bool) {
-    let mut text = "logged in".to_owned();
-    if let Some(issuer) = record.issuer() {
-        text += &format!(" by {issuer}");
-    }
-    if let Some(named) = record.named() {
-        text += &format!(", for {named}, as the server names itself");
-    }
-    if !record.scopes().is_empty() {
-        text += &format!(", scopes {}", record.scopes().join(" "));
-    }
-    let over = record.lasts().is_some_and(|lasts| lasts.is_zero());
-    text += &match (record.lasts(), record.is_renewable()) {
-        (_, true) => ", renewed when needed".to_owned(),
-        (None, false) => String::new(),
-        (Some(_), false) if over => ", expired".to_owned(),
-        (Some(lasts), false) => format!(", for {} more minutes", lasts.as_secs().div_ceil(60)),
-    };
-    (text, record.is_renewable() || !over)
-}
-
 fn known(config: &Config, name: &str) -> Result<(), Failure> {
     if config.servers.contains_key(name) {
         return Ok(());
@@ -342,24 +269,6 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
     Err(match base::error::did_you_mean(&near) {
         Some(hint) => failure.hint(&hint),
         None => failure,
-    })
-}
-
-/// The login of a server: that of the gateway, or a client's own.
-fn of(
-    config: &Config,
-    name: &str,
-    server: &config::Server,
-    client: Option<&str>,
-) -> base::error::Result<Option<Arc<Account>>> {
-    let state = state::open(config)?;
-    Ok(match client {
-        Some(client) => {
-            let (client, credentials) = (client.into(), config.credentials_of(client));
-            let person = Person { client: &client, credentials: credentials.as_ref() };
-            Account::for_client(name, server, &state, person, None)
-        }
-        None => Account::of(name, server, &state),
     })
 }
 
@@ -382,7 +291,7 @@ fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Acco
             return Err(failure.hint("leave out `--client`"));
         }
     }
-    of(config, name, server, client)?.ok_or_else(|| match &server.transport {
+    upstream::auth::account(config, &state::open(config)?, name, client).ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
         Transport::Http { headers, .. } | Transport::OpenApi { headers, .. }
             if headers.contains_key("authorization") =>

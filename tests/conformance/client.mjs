@@ -24,19 +24,29 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), "forgefs-conformance-"));
 const config = path.join(folder, "forge.toml");
 const env = { ...process.env, XDG_DATA_HOME: folder, XDG_STATE_HOME: folder, XDG_CACHE_HOME: folder };
 const auth = [];
-if (scenario.startsWith("auth/client-credentials-basic")) auth.push('type = "client_credentials"');
+if (scenario.startsWith("auth/client-credentials")) auth.push('type = "client_credentials"');
+if (context.idp_issuer) auth.push('type = "enterprise"');
 const client = scenario === "auth/basic-cimd" ? DOCUMENT : context.client_id;
 if (client) auth.push(`client_id = ${JSON.stringify(client)}`);
-if (context.client_secret) {
+const file = (name, text) => {
+  fs.writeFileSync(path.join(folder, name), text, { mode: 0o600 });
+  return `{ file = ${JSON.stringify(name)} }`;
+};
+if (context.client_secret || context.private_key_pem) {
   // A secret goes only to an issuer that the operator names: the one that the server names is right here.
   const document = new URL(`/.well-known/oauth-protected-resource${new URL(url).pathname}`, url);
   const named = await fetch(document).then((answer) => (answer.ok ? answer.json() : {}), () => ({}));
   const issuer = named.authorization_servers?.[0];
-  auth.push(`client_secret = ${JSON.stringify(context.client_secret)}`);
+  if (context.client_secret) auth.push(`client_secret = ${JSON.stringify(context.client_secret)}`);
+  if (context.private_key_pem) auth.push(`private_key = ${file("client.pem", context.private_key_pem)}`);
   if (issuer) auth.push(`issuer = ${JSON.stringify(issuer)}`);
 }
 const section = auth.length > 0 ? `[servers.suite.auth]\n${auth.join("\n")}\n` : "";
-fs.writeFileSync(config, `[servers.suite]\nurl = ${JSON.stringify(url)}\n${section}`);
+const identity = context.idp_issuer
+  ? `[identity]\nissuer = ${JSON.stringify(context.idp_issuer)}\nclient_id = ${JSON.stringify(context.idp_client_id)}\n` +
+    `id_token = ${file("id-token", context.idp_id_token)}\n`
+  : "";
+fs.writeFileSync(config, `[servers.suite]\nurl = ${JSON.stringify(url)}\n${section}${identity}`);
 
 /** `forgefs serve`, spoken to as a client that can ask a person. */
 class Gateway {

@@ -26,9 +26,14 @@ pub(crate) struct Provider {
 impl Provider {
     /// `None`, visibly, when the Python SDK is not installed.
     pub(crate) fn start(options: &Value) -> Option<Self> {
+        Self::of("oauth.py", options)
+    }
+
+    /// Another one of the servers that have an authorization server.
+    pub(crate) fn of(script: &str, options: &Value) -> Option<Self> {
         let real = Real::find()?;
         let port = free_port();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/oauth.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers").join(script);
         let mut command = Command::new(real.venv.join("bin/python"));
         command.arg(script).arg(port.to_string()).arg(options.to_string());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("python starts");
@@ -55,6 +60,11 @@ impl Provider {
         let fence = Fence::new();
         fence.write("forge.toml", &self.config(auth));
         fence
+    }
+
+    /// Text at an address of it.
+    pub(crate) fn get(&self, path: &str) -> String {
+        http("GET", &self.url(path), "").1
     }
 
     pub(crate) fn control(&self, wanted: &Value) {

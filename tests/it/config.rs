@@ -247,6 +247,7 @@ fn the_example_has_every_key_after_a_comment() {
         "servers.x",
         "servers.x.auth",
         "servers.x.auth.exchange",
+        "identity",
         "servers.x.tools.y",
         "servers.x.sandbox",
         "groups.x",

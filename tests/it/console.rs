@@ -1,6 +1,7 @@
 //! The console: who is let in, what it shows of runs that the daemon has, and what its buttons do.
 
 mod browser;
+mod logins;
 mod people;
 
 use std::fs;
@@ -150,7 +151,21 @@ async fn strangers_get_nothing_and_a_session_that_looks_changes_nothing() {
     fence.write("forge.toml", &format!("{DAEMON}{}", samples()));
     let page = Page::open(&fence, &["--read-only"]);
     let pages = ["/console/", "/console/style.css", "/console/vendor/preact.js"];
-    let paths = ["about", "live", "runs", "runs/x", "approvals", "ls", "cat", "search", "tool", "drift", "series", "x"];
+    let paths = [
+        "about",
+        "live",
+        "runs",
+        "runs/x",
+        "approvals",
+        "ls",
+        "cat",
+        "search",
+        "tool",
+        "drift",
+        "logins",
+        "series",
+        "x",
+    ];
     for path in pages {
         let answer = page.raw(Method::GET, path).send().await.expect("an answer");
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
@@ -208,6 +223,7 @@ async fn strangers_get_nothing_and_a_session_that_looks_changes_nothing() {
         ("live/x/stop", json!({})),
         ("approvals/x", json!({"allow": true})),
         ("drift/accept", json!({"server": "people", "kind": "tool", "name": "x", "digest": "x"})),
+        ("logins/end", json!({"client": "x"})),
         ("runs/x/save", json!({"name": "x"})),
         ("runs/x/replay", json!({})),
     ] {

@@ -3,6 +3,7 @@
 mod background;
 mod browser;
 mod callers;
+mod enterprise;
 mod hostile;
 mod issuer;
 mod late;

@@ -4,6 +4,7 @@ Usage: oauth.py PORT [JSON options]. It approves every login at once, of the use
 changes its behaviour. Both servers are one process on one port: http://127.0.0.1:PORT/mcp or /sse.
 """
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 from urllib.parse import parse_qs, urlencode
 
+import jwt
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
@@ -32,12 +34,19 @@ OPTIONS = {
     "odd": {},  # what an exchange answers beside
     "same": False,  # a token is exchanged for itself
     "down": False,  # the token endpoint fails
+    "idp": None,  # identity provider whose assertions are taken
+    "key": None,  # public key of the client `keyed`, in PEM
     "wants": None,  # scopes that a message without a token is told to bring; a GET is told nothing of them
 }
 OPTIONS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
 RESOURCE = BASE + OPTIONS["path"]
-CLIENTS = {"by-hand": {"secret": "by-hand-secret"}, "program": {"secret": "program-secret"}}
-CODES, ACCESS, REFRESH, LOG = {}, {}, {}, []
+CLIENTS = {
+    "by-hand": {"secret": "by-hand-secret"},
+    "program": {"secret": "program-secret"},
+    "forgefs-there": {"secret": "there-secret"},
+    "keyed": {"secret": None},
+}
+CODES, ACCESS, REFRESH, LOG, SEEN = {}, {}, {}, [], set()
 
 
 class Verifier:
@@ -160,6 +169,26 @@ async def token(request):
     known = CLIENTS.get(client, {} if client.startswith("https://") else None)
     if known is None or (known.get("secret") and known["secret"] != form.get("client_secret")):
         return refuse("invalid_client", "unknown client or wrong secret")
+    if client == "keyed":
+        try:
+            claims = jwt.decode(form["client_assertion"], OPTIONS["key"], ["ES256", "ES384", "RS256", "EdDSA"], audience=[BASE, f"{BASE}/token"])
+            assert claims["iss"] == claims["sub"] == client and claims["jti"] not in SEEN and "client_secret" not in form
+            SEEN.add(claims["jti"])
+            LOG.append({"proof": jwt.get_unverified_header(form["client_assertion"])})
+        except (KeyError, AssertionError, jwt.InvalidTokenError) as why:
+            return refuse("invalid_client", f"no proof of the key: {why!r}")
+    if form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer":
+        try:
+            assert jwt.get_unverified_header(form["assertion"])["typ"] == "oauth-id-jag+jwt", "typ"
+            keys = await asyncio.to_thread(lambda: jwt.PyJWKClient(f"{OPTIONS['idp']}/jwks").get_signing_key_from_jwt(form["assertion"]))
+            claims = jwt.decode(form["assertion"], keys.key, ["ES256"], audience=BASE, issuer=OPTIONS["idp"])
+            assert claims["client_id"] == client and claims["resource"] == RESOURCE and claims["jti"] not in SEEN, "not for this server"
+            SEEN.add(claims["jti"])
+        except (KeyError, AssertionError, jwt.InvalidTokenError) as why:
+            return refuse("invalid_grant", f"the assertion is not good: {why!r}")
+        if claims["sub"] not in ISSUES:
+            return refuse("access_denied", "this user has no account there")
+        return JSONResponse(issue(client, claims.get("scope", "mcp").split(), RESOURCE, claims["sub"])[0])
     if form.get("resource") != RESOURCE:
         return refuse("invalid_target", "wrong resource")
     scopes = OPTIONS["grant"]

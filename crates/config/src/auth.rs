@@ -8,8 +8,8 @@ use url::Url;
 use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::{Key, own_folder};
-use super::oauth::scopes;
-use super::raw::RawAuth;
+use super::oauth::{is_bare, scopes};
+use super::raw::{RawAuth, RawCredential, RawIdentity};
 use super::state::Sealing;
 use super::words::words;
 use super::{Config, Transport};
@@ -26,6 +26,9 @@ pub enum Auth {
     ClientCredentials(Box<OAuth>),
     /// The caller's access token, exchanged for one of the server. Lists, and this machine's user, have client credentials.
     Exchange(Box<OAuth>),
+    /// A login at the identity provider of `[identity]`, which vouches for the person at the server's authorization
+    /// server (the MCP extension "enterprise-managed authorization", ID-JAG).
+    Enterprise(Box<OAuth>),
 }
 
 /// Owner of the login that a call uses. Lists, and calls of this machine's user, use the gateway's.
@@ -53,6 +56,10 @@ pub struct OAuth {
     pub client_id: Option<String>,
     /// Client secret.
     pub client_secret: Option<Credential>,
+    /// Private key with which the client proves itself in place of a secret (`private_key_jwt`, RFC 7523).
+    pub private_key: Option<Credential>,
+    /// Name of that key at the authorization server.
+    pub key_id: Option<String>,
     /// Port of this machine for the redirect; any free one by default.
     pub redirect_port: Option<u16>,
     /// True if the authorization server may be on a private network.
@@ -65,10 +72,62 @@ pub struct OAuth {
     pub audience: Option<String>,
     /// Resource of an exchanged token.
     pub resource: Option<String>,
+    /// Login at the identity provider, for `type = "enterprise"`.
+    pub identity: Option<Arc<Identity>>,
+    /// True for a login at an identity provider, which names its own endpoints: no MCP server names them.
+    pub is_provider: bool,
     /// Folder of stored logins.
     pub store: Option<PathBuf>,
     /// Keys that encrypt them.
     pub sealing: Option<Arc<Sealing>>,
+}
+
+/// The `[identity]` table: the identity provider of a company, and the login there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Identity {
+    /// Issuer.
+    pub url: Url,
+    /// ID token of the one person whose gateway this is, in place of a login.
+    pub id_token: Option<Credential>,
+    /// True if a login must be of the subject of the client's access tokens, where both are of this issuer.
+    pub match_subject: bool,
+    /// Client and scopes of the login.
+    pub oauth: OAuth,
+}
+
+impl Identity {
+    /// Attaches it to a server that needs it.
+    pub(super) fn attach(this: Option<&Arc<Self>>, key: &Key<'_>, auth: &mut Auth) -> Result<(), ConfigError> {
+        let Auth::Enterprise(oauth) = auth else { return Ok(()) };
+        let Some(identity) = this else {
+            let error = key.key("auth").key("type").at_value("needs the table [identity]");
+            return Err(error.with_hint("name the identity provider there: `issuer` and `client_id`"));
+        };
+        if identity.id_token.is_some() && oauth.login != Login::Gateway {
+            let error = key.key("auth").key("login").at_value("`id_token` of [identity] is that of one person");
+            return Err(error.with_hint("remove `id_token`: each person logs in"));
+        }
+        oauth.identity = Some(Arc::clone(identity));
+        Ok(())
+    }
+}
+
+impl OAuth {
+    /// True if the client has an id, and a secret or a private key.
+    #[must_use]
+    pub fn proves_itself(&self) -> bool {
+        self.client_id.is_some() && (self.client_secret.is_some() || self.private_key.is_some())
+    }
+
+    /// Its credentials, those of the login at the identity provider included.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let identity = self.identity.as_deref();
+        let theirs = identity.into_iter().flat_map(|identity| {
+            let oauth = &identity.oauth;
+            [&oauth.client_secret, &oauth.private_key, &identity.id_token]
+        });
+        [&self.client_secret, &self.private_key].into_iter().chain(theirs).flatten()
+    }
 }
 
 impl Auth {
@@ -82,14 +141,18 @@ impl Auth {
     #[must_use]
     pub fn oauth(&self) -> Option<&OAuth> {
         match self {
-            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) => Some(oauth),
+            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) | Self::Enterprise(oauth) => {
+                Some(oauth)
+            }
             Self::None => None,
         }
     }
 
     pub(super) fn oauth_mut(&mut self) -> Option<&mut OAuth> {
         match self {
-            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) => Some(oauth),
+            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) | Self::Enterprise(oauth) => {
+                Some(oauth)
+            }
             Self::None => None,
         }
     }
@@ -102,10 +165,11 @@ pub(super) enum Kind {
     ClientCredentials,
     /// Without a word: by the table `exchange`.
     Exchange,
+    Enterprise,
     None,
 }
 
-words!(Kind: "oauth" = OAuth, "client_credentials" = ClientCredentials, "none" = None);
+words!(Kind: "oauth" = OAuth, "client_credentials" = ClientCredentials, "enterprise" = Enterprise, "none" = None);
 
 /// Resolves the authentication of a server. Without a table a person may log in, unless the server is not on HTTP, has
 /// credentials in `headers`, or is on plain HTTP beyond this machine.
@@ -144,7 +208,7 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
     let is_api = matches!(transport, Transport::OpenApi { .. });
     match kind {
         Kind::None => Ok(Auth::None),
-        Kind::OAuth if is_api => {
+        Kind::OAuth | Kind::Enterprise if is_api => {
             fault("an API takes `type = \"client_credentials\"` alone", "a token of another kind belongs in `headers`")
         }
         _ if is_api && oauth.token_url.is_none() => {
@@ -155,6 +219,7 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
         Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
         Kind::ClientCredentials => Ok(Auth::ClientCredentials(Box::new(oauth))),
         Kind::Exchange => Ok(Auth::Exchange(Box::new(oauth))),
+        Kind::Enterprise => Ok(Auth::Enterprise(Box::new(oauth))),
     }
 }
 
@@ -162,7 +227,8 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
 fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
     #[rustfmt::skip]
     let RawAuth {
-        kind, login, exchange, scopes: wanted, client_id, client_secret, redirect_port, private_network, issuer, token_url,
+        kind, login, exchange, scopes: wanted, client_id, client_secret, private_key, key_id, redirect_port,
+        private_network, issuer, token_url,
     } = raw;
     for (name, is_set) in [
         ("type", kind.is_some()),
@@ -170,6 +236,8 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
         ("scopes", wanted.is_some()),
         ("client_id", client_id.is_some()),
         ("client_secret", client_secret.is_some()),
+        ("private_key", private_key.is_some()),
+        ("key_id", key_id.is_some()),
         ("redirect_port", redirect_port.is_some()),
         ("issuer", issuer.is_some()),
         ("token_url", token_url.is_some()),
@@ -189,21 +257,77 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
         let error = key.at_key("needs `token_endpoint`, and `audience` or `resource`");
         return Err(error.with_hint("the provider's token endpoint, and its name for the server"));
     }
-    let client_id = filled("client_id", raw.client_id)?;
-    let secret = |secret| credential::one(&key.key("client_secret"), secret);
-    let client_secret = raw.client_secret.map(secret).transpose()?;
-    if client_id.is_none() || client_secret.is_none() {
+    let client = client(&key, (raw.client_id, raw.client_secret, raw.private_key, raw.key_id))?;
+    if !client.proves_itself() {
         return Err(key.at_key(NEEDS_CLIENT));
     }
     if token_url.as_deref().is_some_and(is_open) {
         return Err(key.key("token_endpoint").at_value(NO_HTTPS));
     }
     let (scopes, private_network) = (scopes(&key.key("scopes"), raw.scopes)?, private_network.unwrap_or(false));
-    let (login, usual) = (Login::User, OAuth::default());
-    Ok(OAuth { login, scopes, client_id, client_secret, private_network, token_url, audience, resource, ..usual })
+    Ok(OAuth { login: Login::User, scopes, private_network, token_url, audience, resource, ..client })
 }
 
-const NEEDS_CLIENT: &str = "needs `client_id` and `client_secret`";
+/// Resolves the client at an authorization server: its id, and a secret or a private key with its id.
+fn client(
+    key: &Key<'_>,
+    (id, secret, private, key_id): (Option<String>, Option<RawCredential>, Option<RawCredential>, Option<String>),
+) -> Result<OAuth, ConfigError> {
+    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
+    let kept = |name: &str, raw: Option<RawCredential>| {
+        let key = key.key(name);
+        raw.map(|raw| credential::one(&key, raw)).transpose()
+    };
+    let oauth = OAuth {
+        client_id: filled("client_id", id)?,
+        client_secret: kept("client_secret", secret)?,
+        private_key: kept("private_key", private)?,
+        key_id: filled("key_id", key_id)?,
+        ..OAuth::default()
+    };
+    let fault = |message: &str| Err(key.at_key(message));
+    match (&oauth.client_id, &oauth.client_secret, &oauth.private_key, &oauth.key_id) {
+        (None, Some(_), ..) => fault("`client_secret` without `client_id`"),
+        (None, _, Some(_), _) => fault("`private_key` without `client_id`"),
+        (_, _, None, Some(_)) => fault("`key_id` without `private_key`"),
+        _ => Ok(oauth),
+    }
+}
+
+/// Resolves `[identity]`.
+pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, ConfigError> {
+    #[rustfmt::skip]
+    let RawIdentity {
+        issuer, client_id, client_secret, private_key, key_id, scopes: wanted, id_token, match_subject, redirect_port,
+        private_network,
+    } = raw;
+    let client = client(key, (client_id, client_secret, private_key, key_id))?;
+    let Some(issuer) = issuer.filter(|_| client.client_id.is_some()) else {
+        let error = key.at_key("needs `issuer` and `client_id`");
+        return Err(error.with_hint("the identity provider's URL, and the gateway's client there"));
+    };
+    let issuer = key.key("issuer").filled(issuer)?;
+    let Some(url) = Url::parse(&issuer).ok().filter(|url| is_private(url) && is_bare(url)) else {
+        return Err(key.key("issuer").at_value(NO_HTTPS));
+    };
+    let token_key = key.key("id_token");
+    Ok(Identity {
+        url,
+        id_token: id_token.map(|token| credential::one(&token_key, token)).transpose()?,
+        match_subject: match_subject.unwrap_or(false),
+        oauth: OAuth {
+            issuer: Some(issuer),
+            scopes: scopes(&key.key("scopes"), wanted)?,
+            redirect_port: port(&key.key("redirect_port"), redirect_port)?,
+            private_network: private_network.unwrap_or(false),
+            store: logins(key),
+            is_provider: true,
+            ..client
+        },
+    })
+}
+
+const NEEDS_CLIENT: &str = "needs `client_id`, and `client_secret` or `private_key`";
 const NO_HTTPS: &str = "not an https URL";
 
 /// True for an address to which no token may go.
@@ -236,21 +360,15 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let kind = key.key("type").word(raw.kind)?.unwrap_or(Kind::OAuth);
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
-    let client_id = filled("client_id", raw.client_id)?;
-    let secret_key = key.key("client_secret");
-    let client_secret = raw.client_secret.map(|secret| credential::one(&secret_key, secret)).transpose()?;
-    let port = |port| u16::try_from(port).ok().filter(|port| *port > 0);
-    let redirect_port = raw.redirect_port.and_then(port);
-    if raw.redirect_port.is_some() && redirect_port.is_none() {
-        return Err(key.key("redirect_port").at_value("not a port: a number from 1 to 65535"));
+    let client = client(key, (raw.client_id, raw.client_secret, raw.private_key, raw.key_id))?;
+    let redirect_port = port(&key.key("redirect_port"), raw.redirect_port)?;
+    if kind == Kind::ClientCredentials && !client.proves_itself() {
+        return Err(key.at_key(NEEDS_CLIENT));
     }
-    let fault = |message: &str| Err(key.at_key(message));
-    match (kind, &client_id, &client_secret) {
-        (Kind::ClientCredentials, None, _) | (Kind::ClientCredentials, _, None) => {
-            return fault(NEEDS_CLIENT);
-        }
-        (_, None, Some(_)) => return fault("`client_secret` without `client_id`"),
-        _ => {}
+    if kind == Kind::Enterprise && (client.client_id.is_none() || redirect_port.is_some()) {
+        let error = key.at_key("needs `client_id`, and no `redirect_port`");
+        return Err(error
+            .with_hint("the gateway's client at the server's authorization server; the login is that of [identity]"));
     }
     let issuer = filled("issuer", raw.issuer)?;
     if issuer.as_deref().is_some_and(is_open) {
@@ -266,23 +384,19 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
         return Err(error.with_hint("a person logs in where the server says"));
     }
     let login = key.key("login").word(raw.login)?.unwrap_or_default();
-    if login != Login::Gateway && kind != Kind::OAuth {
-        let error = key.key("login").at_value("is for `type = \"oauth\"`");
+    if login != Login::Gateway && !matches!(kind, Kind::OAuth | Kind::Enterprise) {
+        let error = key.key("login").at_value("is for `type = \"oauth\"` and \"enterprise\"");
         return Err(error.with_hint("a program has one login, with its own secret"));
     }
     let private_network = raw.private_network.unwrap_or(false);
     let store = logins(key);
-    let oauth = OAuth {
-        login,
-        scopes,
-        client_id,
-        client_secret,
-        redirect_port,
-        private_network,
-        issuer,
-        token_url,
-        store,
-        ..OAuth::default()
-    };
-    Ok((kind, oauth))
+    Ok((kind, OAuth { login, scopes, redirect_port, private_network, issuer, token_url, store, ..client }))
+}
+
+fn port(key: &Key<'_>, port: Option<i64>) -> Result<Option<u16>, ConfigError> {
+    let checked = |port| u16::try_from(port).ok().filter(|port| *port > 0);
+    match port.map(checked) {
+        Some(None) => Err(key.at_value("not a port: a number from 1 to 65535")),
+        port => Ok(port.flatten()),
+    }
 }

@@ -257,6 +257,28 @@ pub fn is_of_token(name: &str) -> bool {
     name.get(..OF_TOKEN.len()).is_some_and(|first| first.eq_ignore_ascii_case(OF_TOKEN))
 }
 
+/// Longest subject that stands in a client's name as it is.
+const SUBJECT: usize = 40;
+/// Bytes of a digest in a client's name.
+const DIGEST: usize = 16;
+/// Bytes of the issuer's digest in it.
+const ISSUER: usize = 4;
+
+/// Name of the client with this subject. Subjects of other issuers have other names, and so have configured clients. It can
+/// be the name of a file everywhere: a subject with other characters, capitals included, stands as its digest.
+#[must_use]
+pub fn client_of_token(issuer: &str, subject: &str) -> String {
+    let digest =
+        |text: &str, bytes: usize| random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default());
+    let is_plain =
+        subject.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte));
+    let issuer = digest(issuer, ISSUER);
+    match is_plain && subject.len() <= SUBJECT && !subject.ends_with('.') {
+        true => format!("{OF_TOKEN}{issuer}.{subject}"),
+        false => format!("{OF_TOKEN}{issuer}-{}", digest(subject, DIGEST)),
+    }
+}
+
 fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if text.len() != 64 || !text.is_ascii() {

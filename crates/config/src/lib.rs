@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::limits;
 use base::principal::LOCAL;
@@ -64,7 +65,7 @@ mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
-pub use auth::{Auth, Login, OAuth};
+pub use auth::{Auth, Identity, Login, OAuth};
 pub use base::memory::Memory;
 pub use confinement::Confinement;
 pub use console::ConsoleToken;
@@ -79,7 +80,7 @@ pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub use file::check_text;
 pub use http::{Client, Http, Tls};
-pub use http::{LISTEN_FORM, is_client_name, is_of_token, parse_listen, token_digest};
+pub use http::{LISTEN_FORM, client_of_token, is_client_name, is_of_token, parse_listen, token_digest};
 pub use journal::Journal;
 use key::Key;
 pub use manifest::Manifest;
@@ -351,6 +352,11 @@ impl Config {
         let root = Key::root(&document, &env, base);
         let key = |name| root.key(name);
         let sealing = state::sealing(&key("state"), &mut raw.state)?;
+        let identity = raw.identity.map(|raw| auth::identity(&key("identity"), raw)).transpose()?;
+        let identity = identity.map(|mut identity| {
+            identity.oauth.sealing.clone_from(&sealing);
+            Arc::new(identity)
+        });
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         let mut servers: BTreeMap<String, Server> = BTreeMap::new();
         for (name, raw) in raw.servers {
@@ -359,6 +365,7 @@ impl Config {
                 return Err(key.at_key(format!("differs from `{other}` only in case")));
             }
             let mut server = server::server(key, raw)?;
+            Identity::attach(identity.as_ref(), &root.key("servers").key(&name), &mut server.auth)?;
             server.auth.oauth_mut().into_iter().for_each(|oauth| oauth.sealing.clone_from(&sealing));
             servers.insert(name, server);
         }

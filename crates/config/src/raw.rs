@@ -45,6 +45,7 @@ tables! {
         audit: RawAudit,
         journal: RawJournal,
         approvals: RawApprovals,
+        identity: Option<RawIdentity>,
         state: RawState,
         redaction: RawRedaction,
         budgets: RawBudgets,
@@ -180,6 +181,8 @@ tables! {
         scopes: Option<Vec<String>>,
         client_id: Option<String>,
         client_secret: Option<RawCredential>,
+        private_key: Option<RawCredential>,
+        key_id: Option<String>,
         redirect_port: Option<i64>,
         private_network: Option<bool>,
         issuer: Option<String>,
@@ -193,6 +196,21 @@ tables! {
         scopes: Option<Vec<String>>,
         client_id: Option<String>,
         client_secret: Option<RawCredential>,
+        private_key: Option<RawCredential>,
+        key_id: Option<String>,
+    }
+
+    RawIdentity "a table with `issuer` and `client_id`" {
+        issuer: Option<String>,
+        client_id: Option<String>,
+        client_secret: Option<RawCredential>,
+        private_key: Option<RawCredential>,
+        key_id: Option<String>,
+        scopes: Option<Vec<String>>,
+        id_token: Option<RawCredential>,
+        match_subject: Option<bool>,
+        redirect_port: Option<i64>,
+        private_network: Option<bool>,
     }
 
     RawSandbox "a table" {

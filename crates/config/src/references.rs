@@ -157,8 +157,8 @@ fn variables<'v>(value: &'v Value, names: &mut BTreeSet<&'v str>) {
 /// `auth` with the stored logins of `own`.
 fn kept_as(mut auth: Auth, own: &Auth) -> Auth {
     if let Some(oauth) = auth.oauth_mut() {
-        (oauth.store, oauth.sealing) =
-            own.oauth().map(|own| (own.store.clone(), own.sealing.clone())).unwrap_or_default();
+        (oauth.store, oauth.sealing, oauth.identity) =
+            own.oauth().map(|own| (own.store.clone(), own.sealing.clone(), own.identity.clone())).unwrap_or_default();
     }
     auth
 }

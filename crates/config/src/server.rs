@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::auth::{Login, auth};
+use super::auth::{Login, OAuth, auth};
 use super::bounds::{Bounds as _, bounds};
 use super::confinement::confinement;
 use super::error::ConfigError;
@@ -84,7 +84,7 @@ impl Server {
             Transport::Http { headers, .. } => (headers, None),
             Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
         };
-        let oauth = self.auth.oauth().and_then(|oauth| oauth.client_secret.as_ref());
+        let oauth = self.auth.oauth().into_iter().flat_map(OAuth::credentials);
         given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
     }
 

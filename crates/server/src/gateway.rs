@@ -264,6 +264,7 @@ impl Gateway {
         let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
         self.fleet.instances().keep_clients(is_client);
+        self.browsers().pages.set_public(config.http.public_url.clone());
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
             rules,

@@ -294,7 +294,17 @@ async fn a_session_that_only_looks_has_no_server_asked() {
         let (refused, told) = cat(&eye, path).await;
         assert_eq!(refused, StatusCode::FORBIDDEN, "{path}: {told}");
     }
-    let paths = ["about", "runs", "approvals", "ls", "search?q=data", "tool?server=notes&tool=look", "drift", "series"];
+    let paths = [
+        "about",
+        "runs",
+        "approvals",
+        "ls",
+        "search?q=data",
+        "tool?server=notes&tool=look",
+        "drift",
+        "logins",
+        "series",
+    ];
     for path in paths {
         assert!(status(endpoint.get(&client, &eye, path)).await.is_success(), "{path}");
     }

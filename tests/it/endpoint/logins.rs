@@ -14,8 +14,8 @@ use super::{Served, answer, call};
 use crate::auth::{Provider, log_in};
 use crate::client::{Era, Fence};
 
-const MAP: &str = "map = [{ claim = \"groups\", value = \"platform\" }]";
-const ISSUES: &str = "return (await web.issues()).result";
+pub(super) const MAP: &str = "map = [{ claim = \"groups\", value = \"platform\" }]";
+pub(super) const ISSUES: &str = "return (await web.issues()).result";
 
 /// A gateway whose server `web` wants the login of each person, and the servers behind it.
 struct Team {
@@ -83,7 +83,7 @@ impl Team {
 }
 
 /// A browser that follows no redirect by itself.
-struct Browser {
+pub(super) struct Browser {
     client: Client,
     cookie: Option<String>,
 }
@@ -95,7 +95,7 @@ impl Browser {
     }
 
     /// Opens a page; returns its text too.
-    async fn open(page: &str) -> (Self, String) {
+    pub(super) async fn open(page: &str) -> (Self, String) {
         let mut browser = Self::new();
         let answer = browser.get(page).await;
         let set = answer.headers().get("set-cookie").map(|set| set.to_str().expect("a text").to_owned());
@@ -112,12 +112,12 @@ impl Browser {
         request.send().await.expect("an answer")
     }
 
-    async fn get(&self, url: &str) -> Response {
+    pub(super) async fn get(&self, url: &str) -> Response {
         self.sent(Method::GET, url, &[]).await
     }
 
     /// Confirms a login and logs in; returns where the authorization server sends the browser.
-    async fn confirm(&mut self, page: &str) -> String {
+    pub(super) async fn confirm(&mut self, page: &str) -> String {
         let origin = page.split("/login").next().expect("an origin");
         let answer = self.sent(Method::POST, page, &[("origin", origin)]).await;
         assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{}", answer.text().await.expect("a text"));
@@ -128,7 +128,7 @@ impl Browser {
 }
 
 /// Value of a script, or its error.
-async fn run(client: &RunningService<RoleClient, ()>, code: &str) -> Result<Value, String> {
+pub(super) async fn run(client: &RunningService<RoleClient, ()>, code: &str) -> Result<Value, String> {
     let code = format!("try {{ {code} }} catch (e) {{ return {{code: e.code, message: e.message, data: e.data}} }}");
     let value = super::run(client, &code).await;
     if value.get("code").is_some() { Err(value.to_string()) } else { Ok(value) }
@@ -142,13 +142,13 @@ fn reload(served: &Served) {
 }
 
 /// The page that a refused call names.
-fn page(refused: &str) -> String {
+pub(super) fn page(refused: &str) -> String {
     let refused: Value = serde_json::from_str(refused).expect("JSON");
     assert_eq!(refused["code"], "AUTH_REQUIRED", "{refused}");
     refused["data"]["url"].as_str().unwrap_or_else(|| panic!("no page: {refused}")).to_owned()
 }
 
-async fn until(client: &RunningService<RoleClient, ()>, wanted: Value) {
+pub(super) async fn until(client: &RunningService<RoleClient, ()>, wanted: Value) {
     let started = Instant::now();
     loop {
         let found = run(client, ISSUES).await;
@@ -629,7 +629,7 @@ fn settings_that_would_mix_people_are_refused() {
         ),
         (
             "[servers.web.auth]\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\" }\n",
-            "needs `client_id` and `client_secret`",
+            "needs `client_id`, and `client_secret` or `private_key`",
         ),
         (
             "[servers.web.auth]\nlogin = \"user\"\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\", client_id = \"a\", client_secret = \"b\" }\n",
@@ -639,6 +639,20 @@ fn settings_that_would_mix_people_are_refused() {
             "[servers.web.auth]\nexchange = { token_endpoint = \"https://id.example.com/t\", audience = \"x\", client_id = \"a\", client_secret = \"b\" }\n[clients.team]\noauth = { groups = \"team\" }\n",
             "several people can be the client `team`",
         ),
+        ("[servers.web.auth]\ntype = \"enterprise\"\nclient_id = \"a\"\n", "needs the table [identity]"),
+        (
+            "[servers.web.auth]\ntype = \"enterprise\"\n[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\n",
+            "needs `client_id`, and no `redirect_port`",
+        ),
+        (
+            "[servers.web.auth]\ntype = \"enterprise\"\nlogin = \"user\"\nclient_id = \"a\"\n[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nid_token = \"x.y.z\"\n",
+            "is that of one person",
+        ),
+        ("[identity]\nissuer = \"https://id.example.com\"\n", "needs `issuer` and `client_id`"),
+        ("[identity]\nissuer = \"http://id.example.com\"\nclient_id = \"a\"\n", "not an https URL"),
+        ("[identity]\nissuer = \"https://id.example.com/?a=b\"\nclient_id = \"a\"\n", "not an https URL"),
+        ("[servers.web.auth]\nprivate_key = { file = \"k\" }\n", "`private_key` without `client_id`"),
+        ("[servers.web.auth]\nclient_id = \"a\"\nkey_id = \"k\"\n", "`key_id` without `private_key`"),
         ("[http]\npublic_url = \"http://forge.example.com\"\n", "not an https URL"),
     ] {
         let oauth = if more.contains("oauth = ") { oauth } else { "" };

@@ -5,6 +5,7 @@ mod faults;
 mod histories;
 mod linear;
 mod moved;
+mod people;
 mod revoked;
 mod store;
 mod wire;

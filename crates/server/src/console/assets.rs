@@ -28,6 +28,7 @@ const FILES: &[(&str, &str, &[u8])] = &files![
     "code.js" SCRIPT,
     "drift.js" SCRIPT,
     "form.js" SCRIPT,
+    "logins.js" SCRIPT,
     "main.js" SCRIPT,
     "now.js" SCRIPT,
     "run.js" SCRIPT,

@@ -2,7 +2,7 @@
 //! journals have, redacted as there, and acts through the same gateway as every client.
 //!
 //! `access.rs` says who may, `reply.rs` makes answers, `assets.rs` has the page; `now.rs` what runs, `index.rs` and
-//! `runs.rs` what ran, `run.rs` one run, `series.rs` sums over time; `approvals.rs`, `catalog.rs`, `drift.rs`;
+//! `runs.rs` what ran, `run.rs` one run, `series.rs` sums over time; `approvals.rs`, `catalog.rs`, `drift.rs`, `logins.rs`;
 //! `scripts.rs` checks and runs scripts, `records.rs` replays and saves recorded ones.
 
 mod access;
@@ -11,6 +11,7 @@ mod assets;
 mod catalog;
 mod drift;
 mod index;
+mod logins;
 mod now;
 mod records;
 mod reply;
@@ -184,6 +185,8 @@ impl Console {
             (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
             (true, ["drift"]) => self.drift().await?,
             (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,
+            (true, ["logins"]) => self.logins().await,
+            (false, ["logins", "end"]) => self.end_logins(&asked.parsed()?, &asked.by).await?,
             (false, ["check"]) => self.check(&asked.parsed()?, &asked.by).await?,
             (false, ["execute"]) => self.execute(asked.parsed()?, &asked.by).await?,
             (false, ["call"]) => self.call(asked.parsed()?, &asked.by).await?,

@@ -112,7 +112,9 @@ fn acceptor(files: &Tls) -> Result<TlsAcceptor> {
 pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: impl Future<Output = ()>) {
     // Browsers of this machine alone reach a loopback address.
     let here = Url::parse(listener.url().trim_end_matches("/mcp")).ok().filter(|_| listener.address.ip().is_loopback());
-    gateway.browsers().pages.set_base(gateway.config().http.public_url.clone().or(here));
+    let pages = &gateway.browsers().pages;
+    pages.set_public(gateway.config().http.public_url.clone());
+    pages.listen(here);
     let HttpListener { listener, tls, .. } = listener;
     // Before the first request, which may have one of these tokens.
     reload::take_back(&gateway).await;

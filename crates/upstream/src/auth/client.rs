@@ -13,9 +13,11 @@ use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
 use tower::{BoxError, Layer, Service};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::answers::{Answer, readable};
+use super::assertion;
+use super::exchange::EXCHANGE;
 use base::address::{Reach, refusal};
 use base::error::chain;
 use base::http::body;
@@ -30,7 +32,7 @@ const MAX_ANSWER: usize = limits::LOGIN_ANSWER.max;
 /// Most redirects of one request.
 const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
 /// Type of requests for tokens.
-const FORM: &str = "application/x-www-form-urlencoded";
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 /// Timeout of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// Timeout of a connection.
@@ -43,6 +45,9 @@ pub(super) struct Client {
     reach: Reach,
     made: Arc<AtomicUsize>,
     url: Url,
+    oauth: OAuth,
+    /// Issuer of the authorization server, once it is known to be the right one.
+    issuer: OnceLock<String>,
     /// The MCP server's own name in its documents, where only a slash at the end tells it from the configured one.
     named: OnceLock<Url>,
 }
@@ -72,7 +77,8 @@ impl Client {
             if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
         };
         let (stops, follows) = (client(Policy::none())?, client(Policy::custom(follow))?);
-        Ok(Self { stops, follows, reach, made: counted.made, url: url.clone(), named: OnceLock::new() })
+        let (made, issuer, named) = (counted.made, OnceLock::new(), OnceLock::new());
+        Ok(Self { stops, follows, reach, made, url: url.clone(), oauth: oauth.clone(), issuer, named })
     }
 
     /// Sends a request; its body is still to be read.
@@ -87,6 +93,7 @@ impl Client {
         if !self.reach.allows(request.url()) {
             return Err(refusal(request.url().as_str()).into());
         }
+        let request = self.completed(request).await?;
         let client = match redirects {
             OAuthHttpRedirectPolicy::Follow => &self.follows,
             _ => &self.stops,
@@ -100,6 +107,33 @@ impl Client {
             tracing::warn!(error = chain(&error), %place, "a request of a login failed");
             error.into()
         })
+    }
+
+    /// Notes the issuer of the authorization server, for which the client's assertions are from now on.
+    pub(super) fn is_at(&self, issuer: Option<&str>) {
+        issuer.into_iter().for_each(|issuer| {
+            let _known = self.issuer.set(issuer.to_owned());
+        });
+    }
+
+    /// A request as this client sends it: with its assertion, and to an identity provider without the `resource` of MCP,
+    /// which some refuse, but where an identity assertion is asked for.
+    async fn completed(&self, mut request: reqwest::Request) -> Result<reqwest::Request, OAuthHttpClientError> {
+        let Some(form) = request.body().and_then(reqwest::Body::as_bytes).filter(|_| is_form(request.headers())) else {
+            return Ok(request);
+        };
+        let mut form = form.to_vec();
+        if self.oauth.is_provider && !form_urlencoded::parse(&form).any(|(_, value)| value == EXCHANGE) {
+            let others = form_urlencoded::parse(&form).filter(|(name, _)| name != "resource");
+            form = form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish().into_bytes();
+        }
+        let audience = self.issuer.get().map_or(request.url().as_str(), String::as_str);
+        if let Some(signed) = assertion::signed(&form, &self.oauth, audience).await? {
+            form = signed;
+            request.headers_mut().remove(http::header::AUTHORIZATION);
+        }
+        *request.body_mut() = Some(form.into());
+        Ok(request)
     }
 
     /// The same client without redirects, for callers that need reqwest's own type.
@@ -184,6 +218,10 @@ impl Documents {
     }
 }
 
+fn is_form(headers: &http::HeaderMap) -> bool {
+    headers.get(http::header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()))
+}
+
 /// Error of a request over the limit.
 pub(super) fn too_many() -> BoxError {
     format!("{MAX_REQUESTS} requests is the limit of a login, which was sent from one address to the next").into()
@@ -229,8 +267,7 @@ impl OAuthHttpClient for Client {
         Box::pin(async move {
             let redirects = request.redirect_policy;
             let request = reqwest::Request::try_from(request.request)?;
-            let kind = request.headers().get(http::header::CONTENT_TYPE);
-            let is_grant = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
+            let is_grant = is_form(request.headers());
             let answer = self.send(request, redirects).await?;
             self.read(answer, is_grant).await
         })

@@ -75,11 +75,11 @@ impl DeviceLogin {
     }
 
     async fn prepare(account: &Arc<Account>, store: Arc<Store>, more: &[String]) -> Result<Self, AuthError> {
-        let Found { manager, metadata, resource } =
+        let Found { manager, metadata, resource, .. } =
             discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
-            scopes = manager.select_initial_scopes(&[]).await;
+            scopes = manager.select_initial_scopes(account.usual_scopes()).await;
         }
         scopes.extend(more.iter().cloned());
         let client = Client::new(&account.url, &account.oauth)?;
@@ -100,7 +100,7 @@ impl DeviceLogin {
             .await
             .map_err(|failed| AuthError::AuthorizationFailed(said(&failed)))?;
         let record = Record {
-            server: account.server.clone(),
+            server: account.filed().to_owned(),
             client: account.client.clone(),
             credentials_of_client: account.credentials.clone(),
             url: account.url.to_string(),
@@ -151,6 +151,7 @@ impl DeviceLogin {
         self.record.credentials.token_response = Some(response);
         self.record.credentials.token_received_at = Some(now_secs());
         let failed = |failed: AuthError| error(server, &failed);
+        account.check(&self.record).map_err(failed)?;
         let _lock = self.store.lock().await.map_err(failed)?;
         self.store.save(&self.record).await.map_err(failed)?;
         Ok(self.record)

@@ -11,6 +11,7 @@ use rmcp::transport::auth::{
 use serde_json::json;
 use url::Url;
 
+use super::assertion;
 use super::client::Client;
 use super::record::Record;
 use base::address::is_private;
@@ -35,6 +36,8 @@ pub(super) enum Issuer<'a> {
 pub(super) struct Found {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
+    /// Client that found it, and knows its issuer.
+    pub(super) client: Arc<Client>,
     /// The server as tokens name it.
     pub(super) resource: Url,
 }
@@ -48,6 +51,7 @@ pub(super) async fn manager(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Res
         let why = format!("{url} is plain HTTP, over which no token may travel; use https");
         return Err(AuthError::AuthorizationFailed(why));
     }
+    assertion::check(oauth).await?;
     let found = tokio::time::timeout(DISCOVERY_LIMIT, found(url, oauth, issuer)).await;
     found.unwrap_or_else(|_| {
         let why = format!("its authorization server was not found within {} s", DISCOVERY_LIMIT.as_secs());
@@ -57,6 +61,9 @@ pub(super) async fn manager(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Res
 
 async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
     let client = Arc::new(Client::new(url, oauth)?);
+    if oauth.is_provider {
+        return provider(client, url, oauth, &issuer).await;
+    }
     let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();
     let mut resource = url.clone();
     let mut resolved = resolve(&client, url, false, challenge.as_deref()).await;
@@ -82,8 +89,45 @@ async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, Au
     if !is_guessed {
         confirm(&client, &metadata).await?;
     }
+    client.is_at(metadata.issuer.as_deref());
     manager.set_metadata(metadata.clone());
-    Ok(Found { manager, metadata, resource })
+    Ok(Found { manager, metadata, client, resource })
+}
+
+/// An identity provider, which is its own authorization server.
+async fn provider(client: Arc<Client>, url: &Url, oauth: &OAuth, issuer: &Issuer<'_>) -> Result<Found, AuthError> {
+    let named = oauth.issuer.as_deref().unwrap_or(url.as_str());
+    let Some(metadata) = documents(&client, url, named, |_| true).await else {
+        let why = format!("the identity provider {named} publishes no metadata of this name");
+        return Err(AuthError::AuthorizationFailed(why));
+    };
+    check_endpoints(&client, &metadata)?;
+    check_pkce(&metadata, oauth)?;
+    check_issuer(url, oauth, &metadata, issuer)?;
+    client.is_at(metadata.issuer.as_deref());
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(&client) as _).await?;
+    manager.set_metadata(metadata.clone());
+    Ok(Found { manager, metadata, client, resource: url.clone() })
+}
+
+/// The first document of an issuer in which it names itself so, and that is the wanted one.
+async fn documents(
+    client: &Client,
+    url: &Url,
+    issuer: &str,
+    is_wanted: impl Fn(&AuthorizationMetadata) -> bool,
+) -> Option<AuthorizationMetadata> {
+    for place in well_known(url) {
+        let body = client.get(place).await;
+        let document = body.and_then(|body| serde_json::from_slice::<AuthorizationMetadata>(&body).ok());
+        let is_own = |document: &AuthorizationMetadata| {
+            document.issuer.as_deref().is_some_and(|own| is_same(own, issuer)) && is_wanted(document)
+        };
+        if document.as_ref().is_some_and(is_own) {
+            return document;
+        }
+    }
+    None
 }
 
 type Resolved = (AuthorizationManager, AuthorizationMetadataResolution);
@@ -133,6 +177,7 @@ pub(super) async fn manager_of_record(
 /// # Errors
 /// The endpoint is not one.
 pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Result<AuthorizationManager, AuthError> {
+    assertion::check(oauth).await?;
     let endpoint = Url::parse(token_url).map_err(|error| AuthError::AuthorizationFailed(error.to_string()))?;
     let client = Arc::new(Client::new(&endpoint, oauth)?);
     let mut manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), client as _).await?;
@@ -144,7 +189,8 @@ pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Res
 }
 
 /// Checks the issuer against `auth.issuer` and the earlier login. For a client with a configured secret and neither of
-/// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret.
+/// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret. So for one that
+/// proves itself by a key, or brings an identity assertion.
 fn check_issuer(
     url: &Url,
     oauth: &OAuth,
@@ -173,9 +219,15 @@ fn check_issuer(
     }
     let (own, issuer) = (url.origin(), if named.is_empty() { &metadata.token_endpoint } else { named });
     let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == own);
-    if oauth.client_secret.is_some() && oauth.issuer.is_none() && !is_own {
+    let proof = match (&oauth.client_secret, &oauth.private_key, &oauth.identity) {
+        (Some(_), ..) => "`client_secret`",
+        (_, Some(_), _) => "a proof of `private_key`",
+        (.., Some(_)) => "what the identity provider says of people",
+        _ => return Ok(()),
+    };
+    if oauth.issuer.is_none() && !is_own {
         return refuse(format!(
-            "the server names the authorization server {issuer}, and `client_secret` would go there; if that is right, \
+            "the server names the authorization server {issuer}, and {proof} would go there; if that is right, \
              set `auth.issuer = {issuer:?}` for this server"
         ));
     }
@@ -193,15 +245,8 @@ async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<()
     if Url::parse(token).is_ok_and(|token| token.origin() == url.origin()) {
         return Ok(());
     }
-    for place in well_known(&url) {
-        let document =
-            client.get(place).await.and_then(|body| serde_json::from_slice::<AuthorizationMetadata>(&body).ok());
-        let is_own = |document: &AuthorizationMetadata| {
-            document.token_endpoint == *token && document.issuer.as_deref().is_some_and(|own| is_same(own, issuer))
-        };
-        if document.as_ref().is_some_and(is_own) {
-            return Ok(());
-        }
+    if documents(client, &url, issuer, |document| document.token_endpoint == *token).await.is_some() {
+        return Ok(());
     }
     let why = format!("its token endpoint {token} is not one that the authorization server {issuer} itself names");
     Err(AuthError::AuthorizationFailed(why))
@@ -306,6 +351,14 @@ pub(super) fn reads_documents(metadata: &AuthorizationMetadata) -> bool {
     supported.and_then(serde_json::Value::as_bool).unwrap_or(false)
 }
 
+/// True if the authorization server wants a client's secret in the form of a request, not in its header.
+pub(super) fn wants_secret_in_form(metadata: &AuthorizationMetadata) -> bool {
+    let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let has =
+        |wanted: &str| methods.and_then(|all| all.as_array()).is_some_and(|all| all.iter().any(|one| one == wanted));
+    has("client_secret_post") && !has("client_secret_basic")
+}
+
 /// Revocation endpoint, if a token may be sent there.
 pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<String> {
     let endpoint = metadata.additional_fields.get("revocation_endpoint")?.as_str()?;
@@ -315,18 +368,16 @@ pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<St
 /// Revokes a login (RFC 7009); true if the authorization server confirmed.
 pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_secret: Option<String>) -> bool {
     let (Some(endpoint), Some((token, kind))) = (&record.revocation_endpoint, record.revocable()) else { return false };
-    let mut form = url::form_urlencoded::Serializer::new(String::new());
-    form.append_pair("token", token).append_pair("token_type_hint", kind);
-    form.append_pair("client_id", &record.credentials.client_id);
-    if let Some(secret) = &client_secret {
-        form.append_pair("client_secret", secret);
-    }
+    let fields = [("token", token), ("token_type_hint", kind), ("client_id", &record.credentials.client_id)];
+    let secret = client_secret.iter().map(|secret| ("client_secret", secret.as_str()));
+    let form =
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields.into_iter().chain(secret)).finish();
     let answer = tokio::time::timeout(REVOKE_LIMIT, async {
         let endpoint = Url::parse(endpoint).ok().filter(is_private).ok_or("it is not https")?;
         let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert("content-type", kind);
-        *request.body_mut() = Some(form.finish().into());
+        *request.body_mut() = Some(form.into());
         Client::new(url, oauth)?.send(request, OAuthHttpRedirectPolicy::Stop).await
     });
     match answer.await {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use url::{Url, form_urlencoded};
 
-use super::client::Client;
+use super::client::{Client, FORM};
 use super::{Person, exposed, hide};
 use base::error::chain;
 use base::limits;
@@ -23,7 +23,9 @@ use config::OAuth;
 const MARGIN: Duration = Duration::from_secs(30);
 /// Lifetime of a token that says none.
 const UNSAID: Duration = Duration::from_secs(300);
-const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+pub(super) const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const CLIENT_CREDENTIALS: &str = "client_credentials";
+const NO_TOKEN: &str = "its answer has no bearer token of the server's own";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// Access tokens with which clients call the endpoint now: the newest of each.
@@ -72,12 +74,20 @@ impl CallerTokens {
     }
 }
 
+/// Answer of a token endpoint.
 #[derive(Deserialize)]
-struct Exchanged {
+struct Granted {
     access_token: String,
     token_type: Option<String>,
     issued_token_type: Option<String>,
     expires_in: Option<u64>,
+}
+
+/// Time at which a token with this lifetime is renewed.
+pub(super) fn until(lasts: Option<Duration>) -> Instant {
+    let now = Instant::now();
+    let until = lasts.and_then(|lasts| now.checked_add(lasts.saturating_sub(MARGIN.min(lasts / 4))));
+    until.unwrap_or(now + UNSAID)
 }
 
 impl Exchange {
@@ -114,64 +124,72 @@ impl Exchange {
         subject.iter().for_each(|subject| hide(subject));
         let found = exchanged(url, oauth, subject.as_deref()).await.map_err(AuthError::TokenExchangeFailed)?;
         hide(&found.access_token);
-        let lasts = found.expires_in.map(Duration::from_secs);
-        let until = lasts.and_then(|lasts| Instant::now().checked_add(lasts.saturating_sub(MARGIN.min(lasts / 4))));
         // A client that may no longer call has nothing left to use.
-        let until = until.into_iter().chain(subject_until).min().unwrap_or_else(|| Instant::now() + UNSAID);
+        let until = subject_until.into_iter().chain([until(found.expires_in.map(Duration::from_secs))]).min();
+        let until = until.unwrap_or_else(Instant::now);
         *held = Some(Held { token: found.access_token.clone(), until, subject });
         Ok(found.access_token)
     }
 }
 
 /// Asks the token endpoint; the error has the provider's words.
-async fn exchanged(url: &Url, oauth: &OAuth, subject: Option<&str>) -> Result<Exchanged, String> {
+async fn exchanged(url: &Url, oauth: &OAuth, subject: Option<&str>) -> Result<Granted, String> {
     let endpoint = oauth.token_url.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
-    let (Some(endpoint), Some(id), Some(secret)) = (endpoint, &oauth.client_id, &oauth.client_secret) else {
-        return Err("`token_endpoint`, `client_id` and `client_secret` are not set".to_owned());
-    };
-    let secret = exposed(secret).await.map_err(|error| error.to_string())?;
-    let request = request(endpoint, oauth, (id, &secret), subject);
+    let endpoint = endpoint.ok_or("`token_endpoint` is not set")?;
+    let fields = [
+        ("grant_type", Some(subject.map_or(CLIENT_CREDENTIALS, |_| EXCHANGE))),
+        ("subject_token", subject),
+        ("subject_token_type", subject.map(|_| ACCESS_TOKEN)),
+        ("requested_token_type", subject.map(|_| ACCESS_TOKEN)),
+        ("audience", oauth.audience.as_deref()),
+        ("resource", oauth.resource.as_deref()),
+    ];
     let client = Client::new(url, oauth).map_err(|error| error.to_string())?;
+    let found = granted(&client, endpoint, oauth, &fields).await?;
+    let kind = found.issued_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+    let is_access = kind == ACCESS_TOKEN || kind == "urn:ietf:params:oauth:token-type:jwt";
+    // A provider that gives the same token back has exchanged nothing.
+    match !is_access || Some(found.access_token.as_str()) == subject {
+        true => Err(NO_TOKEN.to_owned()),
+        false => Ok(found),
+    }
+}
+
+/// Asks a token endpoint with these fields, as the client of `oauth`, for its scopes.
+async fn granted(
+    client: &Client,
+    endpoint: Url,
+    oauth: &OAuth,
+    fields: &[(&str, Option<&str>)],
+) -> Result<Granted, String> {
+    let secret = match &oauth.client_secret {
+        Some(secret) => Some(exposed(secret).await.map_err(|error| error.to_string())?),
+        None => None,
+    };
+    let scopes = oauth.scopes.join(" ");
+    let own = [
+        ("client_id", oauth.client_id.as_deref()),
+        ("client_secret", secret.as_deref()),
+        ("scope", Some(&*scopes).filter(|scopes| !scopes.is_empty())),
+    ];
+    let given = fields.iter().chain(&own).filter_map(|(name, value)| Some((name, (*value)?)));
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    let mut request = Request::new(Method::POST, endpoint);
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
+    *request.body_mut() = Some(form.into());
     let answer = client.send(request, OAuthHttpRedirectPolicy::Stop).await.map_err(|error| chain(&*error))?;
     let answer = client.read(answer, true).await.map_err(|error| chain(&*error))?;
     if !answer.status().is_success() {
         return Err(format!("the provider answers {}{}", answer.status(), said(answer.body())));
     }
-    let found: Exchanged = serde_json::from_slice(answer.body()).map_err(|_| "its answer has no token".to_owned())?;
+    let found: Granted = serde_json::from_slice(answer.body()).map_err(|_| NO_TOKEN.to_owned())?;
     let is_bearer = found.token_type.as_deref().is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
-    let kind = found.issued_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
-    let is_access = kind == ACCESS_TOKEN || kind == "urn:ietf:params:oauth:token-type:jwt";
     let is_usable = !found.access_token.is_empty() && found.access_token.bytes().all(|byte| byte.is_ascii_graphic());
-    // A provider that gives the same token back has exchanged nothing.
-    match !is_usable || !is_bearer || !is_access || Some(found.access_token.as_str()) == subject {
-        true => Err("its answer has no bearer token of the server's own".to_owned()),
-        false => Ok(found),
-    }
+    if is_usable && is_bearer { Ok(found) } else { Err(NO_TOKEN.to_owned()) }
 }
 
-fn request(endpoint: Url, oauth: &OAuth, (id, secret): (&str, &str), subject: Option<&str>) -> Request {
-    let scopes = oauth.scopes.join(" ");
-    let fields = [
-        ("grant_type", Some(subject.map_or("client_credentials", |_| EXCHANGE))),
-        ("subject_token", subject),
-        ("subject_token_type", subject.map(|_| ACCESS_TOKEN)),
-        ("requested_token_type", subject.map(|_| ACCESS_TOKEN)),
-        ("client_id", Some(id)),
-        ("client_secret", Some(secret)),
-        ("audience", oauth.audience.as_deref()),
-        ("resource", oauth.resource.as_deref()),
-        ("scope", Some(&*scopes).filter(|scopes| !scopes.is_empty())),
-    ];
-    let given = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
-    let mut request = Request::new(Method::POST, endpoint);
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
-    *request.body_mut() = Some(form.into());
-    request
-}
-
-/// The provider's words.
-fn said(body: &[u8]) -> String {
+/// The provider's words about a refusal.
+pub(super) fn said(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let words = ["error", "error_description"].map(|key| body.get(key).and_then(Value::as_str).unwrap_or_default());
     // Whole: it is redacted before it is cut.

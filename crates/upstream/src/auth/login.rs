@@ -43,11 +43,11 @@ impl Login {
         redirect_uri: &str,
         more: &[String],
     ) -> Result<Self, AuthError> {
-        let Found { mut manager, metadata, resource } =
+        let Found { mut manager, metadata, resource, .. } =
             discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
-            scopes = manager.select_initial_scopes(&[]).await;
+            scopes = manager.select_initial_scopes(account.usual_scopes()).await;
         }
         if !more.is_empty() {
             let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
@@ -59,7 +59,7 @@ impl Login {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
         let record = Record {
-            server: account.server.clone(),
+            server: account.filed().to_owned(),
             client: account.client.clone(),
             credentials_of_client: account.credentials.clone(),
             url: account.url.to_string(),
@@ -70,7 +70,10 @@ impl Login {
             credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
         };
         manager.configure_client(client)?;
-        let url = manager.get_authorization_url(&scopes).await?;
+        let mut url = manager.get_authorization_url(&scopes).await?;
+        if account.oauth.is_provider {
+            url = without_resource(&url)?;
+        }
         let state = parameter(&url, "state").unwrap_or_default();
         Ok(Self { account: Arc::clone(account), store, manager, record, url, state, issuer: metadata.issuer })
     }
@@ -113,7 +116,11 @@ impl Login {
         let callback = AuthorizationCallback::from_redirect_url(&address).map_err(failed)?;
         hide(&callback.code);
         let _lock = self.store.lock().await.map_err(failed)?;
-        self.manager.set_credential_store(Keep::new(Arc::clone(&self.store), self.record.clone()));
+        self.manager.set_credential_store(Keep::new(
+            Arc::clone(&self.store),
+            self.record.clone(),
+            Some(Arc::clone(&self.account)),
+        ));
         // Both texts are one address: a host with and without its slash.
         let ours = self.issuer.as_deref().and_then(|ours| Url::parse(ours).ok());
         let is_ours = |said: &str| ours.is_some() && Url::parse(said).ok() == ours;
@@ -153,6 +160,18 @@ async fn client(
     let client = registered?;
     client.client_secret.iter().for_each(|secret| hide(secret));
     Ok(client)
+}
+
+/// The address of a login at an identity provider, where some refuse the `resource` of MCP.
+fn without_resource(address: &str) -> Result<String, AuthError> {
+    let mut url = Url::parse(address).map_err(|error| AuthError::InternalError(error.to_string()))?;
+    let others: Vec<_> = url
+        .query_pairs()
+        .filter(|(key, _)| key != "resource")
+        .map(|pair| (pair.0.into_owned(), pair.1.into_owned()))
+        .collect();
+    url.query_pairs_mut().clear().extend_pairs(others);
+    Ok(url.into())
 }
 
 /// A query parameter of a URL.

@@ -5,6 +5,7 @@
 //! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
 
 mod answers;
+mod assertion;
 mod client;
 mod device;
 mod discovery;
@@ -16,7 +17,9 @@ mod pages;
 mod record;
 mod redirect;
 mod seal;
+mod standing;
 mod store;
+mod vouched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,13 +49,19 @@ pub use login::Login;
 pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
-pub use store::{Forgotten, encrypt, forget};
+pub use standing::{Standing, account, described, forget_of_clients, kept};
+use store::forget;
+pub use store::{Forgotten, encrypt};
 use store::{Keep, Store};
+use vouched::Vouched;
 
+/// Name under which logins at the identity provider are kept.
+const IDENTITY: &str = "identity";
 /// Delay before the retry when the server refused a fresh token: it does not want such tokens.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
 
-/// The login of one server in this process: that of the gateway, or a client's own.
+/// The login of one server in this process: that of the gateway, or a client's own. With `type = "enterprise"` it is the
+/// login at the identity provider.
 pub struct Account {
     server: String,
     /// Client whose login it is; none for that of the gateway.
@@ -61,10 +70,9 @@ pub struct Account {
     credentials: Option<Arc<str>>,
     /// Pages for its browser; without, the browser is on this machine.
     pages: Option<Arc<Pages>>,
-    /// Exchange of the client's tokens, in place of a login.
-    exchange: Option<Exchange>,
+    /// Address for which the login is.
     url: Url,
-    grant: Grant,
+    means: Means,
     oauth: OAuth,
     store: Option<Arc<Store>>,
     /// One renewal at a time; holds the tokens of a program, which are stored nowhere else.
@@ -99,6 +107,18 @@ pub struct Browsers {
     pub tokens: Arc<CallerTokens>,
 }
 
+/// Way to a token of the server.
+enum Means {
+    /// The login has it.
+    Login,
+    /// This program gets it with its own secret or key.
+    Program,
+    /// The client's own token is exchanged for it.
+    Exchange(Exchange),
+    /// The login at the identity provider vouches for it.
+    Vouched(Vouched),
+}
+
 /// Grant of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
@@ -114,8 +134,8 @@ impl Account {
     /// # Errors
     /// `INVALID_ARGS` for a server that logs in with its secret, or without a folder.
     fn for_person(&self) -> Result<Arc<Store>> {
-        if self.grant == Grant::Program {
-            let message = format!("{} logs in by itself, with its client secret", self.server);
+        if self.grant() == Grant::Program {
+            let message = format!("{} logs in by itself, with what the configuration has", self.server);
             return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
         }
         self.store.clone().ok_or_else(|| {
@@ -151,31 +171,39 @@ impl Account {
         person: Option<Person<'_>>,
         browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
-        let (grant, oauth) = match &server.auth {
-            Auth::None => return None,
-            Auth::Login(oauth) => (Grant::Person, oauth),
-            Auth::ClientCredentials(oauth) | Auth::Exchange(oauth) => (Grant::Program, oauth),
-        };
-        let url = match &server.transport {
+        let oauth = server.auth.oauth()?;
+        let of_server = match &server.transport {
             Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
         };
-        let store = |folder: &PathBuf| {
-            Arc::new(Store::new(Arc::clone(state), folder, (name, &url), (person, oauth.sealing.as_ref())))
+        // One login at the identity provider is for all servers.
+        let (filed, url, login) = match &oauth.identity {
+            Some(identity) => (IDENTITY, identity.url.clone(), &identity.oauth),
+            None => (name, of_server.clone(), oauth),
         };
-        let store = oauth.store.as_ref().map(store);
+        let means = match &server.auth {
+            Auth::None | Auth::Login(_) => Means::Login,
+            Auth::ClientCredentials(_) => Means::Program,
+            Auth::Exchange(_) => {
+                let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
+                Means::Exchange(Exchange::new(person.map(|person| person.name()), tokens))
+            }
+            Auth::Enterprise(oauth) => {
+                Means::Vouched(Vouched::new(of_server, OAuth::clone(oauth), Arc::clone(oauth.identity.as_ref()?)))
+            }
+        };
+        let store = |folder: &PathBuf| {
+            Arc::new(Store::new(Arc::clone(state), folder, (filed, &url), (person, login.sealing.as_ref())))
+        };
+        let store = login.store.as_ref().map(store);
         Some(Arc::new(Self {
             server: name.to_owned(),
             client: person.map(|person| Arc::clone(person.client)),
             credentials: person.and_then(|person| person.credentials.cloned()),
             pages: browsers.map(|browsers| Arc::clone(&browsers.pages)),
-            exchange: matches!(server.auth, Auth::Exchange(_)).then(|| {
-                let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
-                Exchange::new(person.map(|person| person.name()), tokens)
-            }),
+            means,
+            oauth: OAuth { login: oauth.login, ..login.clone() },
             url,
-            grant,
-            oauth: OAuth::clone(oauth),
             store,
             renewal: tokio::sync::Mutex::default(),
             renewed: Mutex::default(),
@@ -210,16 +238,43 @@ impl Account {
     pub async fn clients(&self, state: &Arc<dyn State>) -> Result<Vec<Arc<str>>> {
         match &self.oauth.store {
             Some(folder) => {
-                store::clients(state, folder, (&self.server, &self.url), self.oauth.sealing.as_deref()).await
+                store::clients(state, folder, (self.filed(), &self.url), self.oauth.sealing.as_deref()).await
             }
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// Name under which the login is kept: of the server, or one for all servers of the identity provider.
+    fn filed(&self) -> &str {
+        if self.oauth.is_provider { IDENTITY } else { &self.server }
+    }
+
+    /// Scopes of a login for which nothing names others.
+    fn usual_scopes(&self) -> &[&str] {
+        if self.oauth.is_provider { &["openid"] } else { &[] }
+    }
+
+    /// Checks that a new login is the client's own account, where that can be told.
+    ///
+    /// # Errors
+    /// It is another person's.
+    fn check(&self, record: &Record) -> Result<(), AuthError> {
+        match &self.means {
+            Means::Vouched(vouched) => {
+                vouched.check_subject(self.client(), record).map_err(AuthError::AuthorizationFailed)
+            }
+            _ => Ok(()),
         }
     }
 
     /// Grant.
     #[must_use]
     pub fn grant(&self) -> Grant {
-        self.grant
+        match &self.means {
+            Means::Login => Grant::Person,
+            Means::Vouched(vouched) if vouched.is_of_person() => Grant::Person,
+            Means::Program | Means::Exchange(_) | Means::Vouched(_) => Grant::Program,
+        }
     }
 
     /// Configured port of the redirect.
@@ -242,15 +297,17 @@ impl Account {
     /// # Errors
     /// There is a login, and its renewal failed for a temporary reason.
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
-        if let Some(exchange) = &self.exchange {
-            return exchange.token(&self.url, &self.oauth, None).await.map(Some);
-        }
-        let held = match self.grant {
-            Grant::Person => match self.stored().await? {
+        let held = match &self.means {
+            Means::Exchange(exchange) => return exchange.token(&self.url, &self.oauth, None).await.map(Some),
+            Means::Vouched(vouched) => match vouched.held(self, None).await {
+                Some(token) => return Ok(Some(token)),
+                None => return self.renew(None).await,
+            },
+            Means::Login => match self.stored().await? {
                 Some(record) => record.credentials,
                 None => return Ok(None),
             },
-            Grant::Program => {
+            Means::Program => {
                 let held = self.renewal.lock().await.clone();
                 match held {
                     Some(credentials) => {
@@ -282,10 +339,12 @@ impl Account {
         let account = Arc::clone(self);
         // A task of its own: a cancelled caller must not lose a refresh token that was already exchanged.
         let task = tokio::spawn(async move {
-            let token = match (account.grant, &account.exchange) {
-                (_, Some(exchange)) => Some(exchange.token(&account.url, &account.oauth, refused.as_deref()).await?),
-                (Grant::Person, None) => account.refresh(refused.as_deref()).await?,
-                (Grant::Program, None) => Some(account.obtain(refused.as_deref()).await?),
+            let refused = refused.as_deref();
+            let token = match &account.means {
+                Means::Exchange(exchange) => Some(exchange.token(&account.url, &account.oauth, refused).await?),
+                Means::Vouched(vouched) => vouched.token(&account, refused).await?,
+                Means::Login => account.refresh(refused).await?,
+                Means::Program => Some(account.obtain(refused).await?),
             };
             *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
             Ok(token)
@@ -358,7 +417,7 @@ impl Account {
         }
         let secret = self.client_secret(&record).await?;
         let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
-        manager.set_credential_store(Keep::new(Arc::clone(store), record));
+        manager.set_credential_store(Keep::new(Arc::clone(store), record, None));
         match manager.refresh_token().await {
             Ok(_) => Ok(store.load().await?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
@@ -376,8 +435,13 @@ impl Account {
         {
             return Ok(token.to_owned());
         }
-        let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
-            return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
+        let Some(client_id) = self.oauth.client_id.as_ref().filter(|_| self.oauth.proves_itself()) else {
+            return Err(AuthError::ClientCredentialsError("the client has no secret and no key".to_owned()));
+        };
+        // In place of none, the assertion of a key is sent.
+        let client_secret = match &self.oauth.client_secret {
+            Some(secret) => exposed(secret).await?,
+            None => String::new(),
         };
         let (mut manager, resource) = match &self.oauth.token_url {
             Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
@@ -388,11 +452,13 @@ impl Account {
         };
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: client_id.clone(),
-            client_secret: exposed(client_secret).await?,
+            client_secret,
             scopes: self.oauth.scopes.clone(),
             resource: Some(resource.into()),
         };
-        manager.validate_client_credentials_metadata(&config)?;
+        if self.oauth.private_key.is_none() {
+            manager.validate_client_credentials_metadata(&config)?;
+        }
         manager.configure_client_credentials(&config)?;
         let response = manager.exchange_client_credentials(&config).await?;
         let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(now_secs()));

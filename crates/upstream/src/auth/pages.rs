@@ -2,7 +2,7 @@
 //! authorization server sends back. A page says whose login it is: who opens one made for another must be able to tell.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -14,8 +14,10 @@ use base::random;
 /// Login pages of a gateway.
 #[derive(Default)]
 pub struct Pages {
-    /// URL under which browsers reach the endpoint; `None` while it does not listen.
-    base: Mutex<Option<Url>>,
+    /// URL of the configuration in force under which browsers reach the endpoint.
+    public: Mutex<Option<Url>>,
+    /// Once the endpoint listens: its URL on this machine, if it is on loopback.
+    own: OnceLock<Option<Url>>,
     offers: Mutex<HashMap<String, Offer>>,
 }
 
@@ -57,9 +59,20 @@ pub(super) struct Offered {
 }
 
 impl Pages {
-    /// Sets the URL under which browsers reach the endpoint.
-    pub fn set_base(&self, base: Option<Url>) {
-        *self.base.lock() = base;
+    /// Notes that the endpoint listens, on this machine at `own`.
+    pub fn listen(&self, own: Option<Url>) {
+        let _before = self.own.set(own);
+    }
+
+    /// Sets the URL of the configuration in force.
+    pub fn set_public(&self, public: Option<Url>) {
+        *self.public.lock() = public;
+    }
+
+    /// URL under which browsers reach the endpoint; `None` while it does not listen.
+    fn base(&self) -> Option<Url> {
+        let own = self.own.get()?;
+        self.public.lock().clone().or_else(|| own.clone())
     }
 
     /// Ends the logins of clients that are none any more.
@@ -68,20 +81,19 @@ impl Pages {
     }
 
     fn address(&self, path: &str) -> Option<String> {
-        let base = self.base.lock();
-        base.as_ref().map(|base| format!("{}/login/{path}", base.as_str().trim_end_matches('/')))
+        self.base().map(|base| format!("{}/login/{path}", base.as_str().trim_end_matches('/')))
     }
 
     /// Origin of the pages, as browsers send it.
     #[must_use]
     pub fn origin(&self) -> Option<String> {
-        self.base.lock().as_ref().map(|base| base.origin().ascii_serialization())
+        self.base().map(|base| base.origin().ascii_serialization())
     }
 
     /// True if browsers reach them by TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
-        self.base.lock().as_ref().is_some_and(|base| base.scheme() == "https")
+        self.base().is_some_and(|base| base.scheme() == "https")
     }
 
     /// Redirect URI for the authorization server; `None` without pages.

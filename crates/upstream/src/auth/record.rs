@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Person;
+use config::OAuth;
 use oauth2::TokenResponse as _;
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,16 @@ impl Record {
     pub(super) fn person(&self) -> Option<Arc<str>> {
         let (client, credentials) = (self.client.as_ref()?, self.credentials_of_client.as_ref());
         Some(Person { client, credentials }.name())
+    }
+
+    /// Settings of this login in a server's configuration: one at an identity provider is for several servers. `None` if
+    /// it is none of this server.
+    pub(super) fn settings<'s>(&self, name: &str, server: &'s config::Server) -> Option<&'s OAuth> {
+        let oauth = server.auth.oauth()?;
+        match &oauth.identity {
+            Some(identity) => (identity.url.as_str() == self.url).then_some(&identity.oauth),
+            None => (self.server == name).then_some(oauth),
+        }
     }
 
     /// Granted scopes.

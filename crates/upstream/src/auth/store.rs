@@ -11,9 +11,9 @@ use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::Person;
 use super::record::Record;
 use super::seal::Keys;
+use super::{Account, Person};
 use base::error::Error;
 use base::random;
 use config::Sealing;
@@ -161,7 +161,7 @@ pub struct Forgotten {
 ///
 /// # Errors
 /// One cannot be read or removed; the others are forgotten all the same.
-pub async fn forget(
+pub(super) async fn forget(
     state: &Arc<dyn State>,
     folder: &Path,
     servers: &BTreeMap<String, config::Server>,
@@ -178,12 +178,14 @@ pub async fn forget(
             let text = keys.open(&file, text).await?;
             let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
             let Some(of) = record.client.clone() else { return Ok(None) };
-            if client.is_some_and(|client| client != &*of) || server.is_some_and(|server| server != record.server) {
+            let mut settings = servers.iter().filter_map(|(name, server)| Some((name, record.settings(name, server)?)));
+            let is_of = |server: &str| record.server == server || settings.clone().any(|(name, _)| name == server);
+            if client.is_some_and(|client| client != &*of) || server.is_some_and(|server| !is_of(server)) {
                 return Ok(None);
             }
             record.list_secrets();
             let url = Url::parse(&record.url).ok();
-            let revoked = match (servers.get(&record.server).and_then(|server| server.auth.oauth()), url) {
+            let revoked = match (settings.next().map(|(_, oauth)| oauth), url) {
                 (Some(oauth), Some(url)) => super::revoke(&url, oauth, &record).await,
                 _ => false,
             };
@@ -231,12 +233,14 @@ fn failed(error: Error) -> AuthError {
 pub(super) struct Keep {
     store: Arc<Store>,
     record: Mutex<Record>,
+    /// The account, for a new login.
+    of: Option<Arc<Account>>,
 }
 
 impl Keep {
-    /// Saves new tokens with the rest of `record`.
-    pub(super) fn new(store: Arc<Store>, record: Record) -> Self {
-        Self { store, record: Mutex::new(record) }
+    /// Saves new tokens with the rest of `record`; those of a new login after `of` has checked them.
+    pub(super) fn new(store: Arc<Store>, record: Record, of: Option<Arc<Account>>) -> Self {
+        Self { store, record: Mutex::new(record), of }
     }
 }
 
@@ -252,6 +256,7 @@ impl CredentialStore for Keep {
             record.credentials = credentials;
             record.clone()
         };
+        self.of.as_ref().map_or(Ok(()), |account| account.check(&record))?;
         self.store.save(&record).await
     }
 

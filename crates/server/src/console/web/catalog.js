@@ -4,12 +4,13 @@ import { useEffect, useMemo, useState } from "./vendor/hooks.js";
 import { get } from "./api.js";
 import { Badge, Capped, Empty, html, Loaded, Long, Text, useLoad } from "./ui.js";
 import { Drift } from "./drift.js";
+import { Logins } from "./logins.js";
 import { Search } from "./search.js";
 import { Script } from "./script.js";
 import { Tool } from "./tool.js";
 import { count, short, things } from "./text.js";
 
-const PARTS = [["", "Browse"], ["search", "Search"], ["script", "Script"], ["drift", "Drift"]];
+const PARTS = [["", "Browse"], ["search", "Search"], ["script", "Script"], ["drift", "Drift"], ["logins", "Logins"]];
 
 export function Catalog({ route, about }) {
   const part = route.rest[0] ?? "";
@@ -20,6 +21,7 @@ export function Catalog({ route, about }) {
     ${part === "search" ? html`<${Search} query=${route.query.q ?? ""} />`
       : part === "script" ? html`<${Script} about=${about} />`
       : part === "drift" ? html`<${Drift} />`
+      : part === "logins" ? html`<${Logins} />`
       : html`<${Browse} path=${route.query.path ?? ""} />`}`;
 }
 

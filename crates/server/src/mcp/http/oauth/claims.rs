@@ -3,19 +3,10 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::Refusal;
-use base::random;
 use base::text;
-use config::{ClaimRow, Config, ResourceServer};
-
-/// Longest subject that stands in a client's name as it is.
-const SUBJECT: usize = 40;
-/// Bytes of a digest in a client's name.
-const DIGEST: usize = 16;
-/// Bytes of the issuer's digest in it.
-const ISSUER: usize = 4;
+use config::{ClaimRow, Config, ResourceServer, client_of_token};
 
 /// A client that a token makes known.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,7 +90,7 @@ pub(in super::super) fn identify(config: &Config, settings: &ResourceServer, cla
         return Err(Refusal::Stranger("the token is valid, but it is no client's of this gateway".to_owned()));
     };
     match claims["sub"].as_str().filter(|subject| !subject.is_empty()) {
-        Some(subject) => Ok(Known { client: name(&settings.issuer, subject), profile: row.profile.clone() }),
+        Some(subject) => Ok(Known { client: client_of_token(&settings.issuer, subject), profile: row.profile.clone() }),
         None => Err(Refusal::Stranger("the token has no `sub`, which would name its client".to_owned())),
     }
 }
@@ -129,20 +120,6 @@ fn says_yes(value: &Value) -> bool {
         Value::String(text) => !matches!(text.trim().to_ascii_lowercase().as_str(), "" | "0" | "false"),
         Value::Number(number) => number.as_f64() != Some(0.0),
         other => *other == Value::Bool(true),
-    }
-}
-
-/// Name of the client with this subject. Subjects of other issuers have other names, and so have configured clients. It can
-/// be the name of a file everywhere: a subject with other characters, capitals included, stands as its digest.
-fn name(issuer: &str, subject: &str) -> String {
-    let digest =
-        |text: &str, bytes: usize| random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default());
-    let is_plain =
-        subject.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte));
-    let issuer = digest(issuer, ISSUER);
-    match is_plain && subject.len() <= SUBJECT && !subject.ends_with('.') {
-        true => format!("oauth-{issuer}.{subject}"),
-        false => format!("oauth-{issuer}-{}", digest(subject, DIGEST)),
     }
 }
 
@@ -185,7 +162,7 @@ mod tests {
         let config = config();
         let settings = config.http.oauth.clone().expect("settings");
         let own = |subject: &str, profile: Option<&str>| {
-            Ok(Known { client: name(&settings.issuer, subject), profile: profile.map(str::to_owned) })
+            Ok(Known { client: client_of_token(&settings.issuer, subject), profile: profile.map(str::to_owned) })
         };
         let ci = Ok(Known { client: "ci".to_owned(), profile: None });
         let cases = [
@@ -219,15 +196,15 @@ mod tests {
 
     #[test]
     fn names_of_subjects_are_apart_and_no_configured_client_has_one() {
-        let long = "a".repeat(SUBJECT + 1);
-        let (digest, plain) = (name("i", "Ann"), "ann");
+        let long = "a".repeat(41);
+        let (digest, plain) = (client_of_token("i", "Ann"), "ann");
         let as_digest = digest.split('-').next_back().expect("a digest").to_owned();
         let subjects =
             [plain, "Ann", "ANN", &as_digest, "auth0|ann", "ann@example.com", "../ci", "ann.", &long, "\u{e9}"];
-        let names: BTreeSet<String> = subjects.iter().map(|subject| name("i", subject)).collect();
+        let names: BTreeSet<String> = subjects.iter().map(|subject| client_of_token("i", subject)).collect();
         assert_eq!(names.len(), subjects.len(), "{names:?}");
         assert!(names.iter().all(|name| is_client_name(name) && is_of_token(name)), "{names:?}");
-        assert_ne!(name("i", plain), name("j", plain), "of another issuer");
+        assert_ne!(client_of_token("i", plain), client_of_token("j", plain), "of another issuer");
         for configured in ["oauth-x", "OAuth-12345678.ann"] {
             let file = format!("[clients.\"{configured}\"]\ntoken = \"0123456789abcdef\"\n");
             assert!(Config::parse(&file, Path::new("/forge.toml"), &|_| None).is_err(), "{configured}");
