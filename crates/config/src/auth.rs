@@ -7,9 +7,10 @@ use url::Url;
 
 use super::credential::{self, Credential};
 use super::error::ConfigError;
+use super::identity::Identity;
 use super::key::{Key, own_folder};
-use super::oauth::{is_bare, scopes};
-use super::raw::{RawAuth, RawCredential, RawIdentity};
+use super::oauth::scopes;
+use super::raw::{RawAuth, RawCredential};
 use super::state::Sealing;
 use super::words::words;
 use super::{Config, Transport};
@@ -80,36 +81,6 @@ pub struct OAuth {
     pub store: Option<PathBuf>,
     /// Keys that encrypt them.
     pub sealing: Option<Arc<Sealing>>,
-}
-
-/// The `[identity]` table: the identity provider of a company, and the login there.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Identity {
-    /// Issuer.
-    pub url: Url,
-    /// ID token of the one person whose gateway this is, in place of a login.
-    pub id_token: Option<Credential>,
-    /// True if a login must be of the subject of the client's access tokens, where both are of this issuer.
-    pub match_subject: bool,
-    /// Client and scopes of the login.
-    pub oauth: OAuth,
-}
-
-impl Identity {
-    /// Attaches it to a server that needs it.
-    pub(super) fn attach(this: Option<&Arc<Self>>, key: &Key<'_>, auth: &mut Auth) -> Result<(), ConfigError> {
-        let Auth::Enterprise(oauth) = auth else { return Ok(()) };
-        let Some(identity) = this else {
-            let error = key.key("auth").key("type").at_value("needs the table [identity]");
-            return Err(error.with_hint("name the identity provider there: `issuer` and `client_id`"));
-        };
-        if identity.id_token.is_some() && oauth.login != Login::Gateway {
-            let error = key.key("auth").key("login").at_value("`id_token` of [identity] is that of one person");
-            return Err(error.with_hint("remove `id_token`: each person logs in"));
-        }
-        oauth.identity = Some(Arc::clone(identity));
-        Ok(())
-    }
 }
 
 impl OAuth {
@@ -269,7 +240,7 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
 }
 
 /// Resolves the client at an authorization server: its id, and a secret or a private key with its id.
-fn client(
+pub(super) fn client(
     key: &Key<'_>,
     (id, secret, private, key_id): (Option<String>, Option<RawCredential>, Option<RawCredential>, Option<String>),
 ) -> Result<OAuth, ConfigError> {
@@ -294,41 +265,8 @@ fn client(
     }
 }
 
-/// Resolves `[identity]`.
-pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, ConfigError> {
-    #[rustfmt::skip]
-    let RawIdentity {
-        issuer, client_id, client_secret, private_key, key_id, scopes: wanted, id_token, match_subject, redirect_port,
-        private_network,
-    } = raw;
-    let client = client(key, (client_id, client_secret, private_key, key_id))?;
-    let Some(issuer) = issuer.filter(|_| client.client_id.is_some()) else {
-        let error = key.at_key("needs `issuer` and `client_id`");
-        return Err(error.with_hint("the identity provider's URL, and the gateway's client there"));
-    };
-    let issuer = key.key("issuer").filled(issuer)?;
-    let Some(url) = Url::parse(&issuer).ok().filter(|url| is_private(url) && is_bare(url)) else {
-        return Err(key.key("issuer").at_value(NO_HTTPS));
-    };
-    let token_key = key.key("id_token");
-    Ok(Identity {
-        url,
-        id_token: id_token.map(|token| credential::one(&token_key, token)).transpose()?,
-        match_subject: match_subject.unwrap_or(false),
-        oauth: OAuth {
-            issuer: Some(issuer),
-            scopes: scopes(&key.key("scopes"), wanted)?,
-            redirect_port: port(&key.key("redirect_port"), redirect_port)?,
-            private_network: private_network.unwrap_or(false),
-            store: logins(key),
-            is_provider: true,
-            ..client
-        },
-    })
-}
-
 const NEEDS_CLIENT: &str = "needs `client_id`, and `client_secret` or `private_key`";
-const NO_HTTPS: &str = "not an https URL";
+pub(super) const NO_HTTPS: &str = "not an https URL";
 
 /// True for an address to which no token may go.
 fn is_open(url: &str) -> bool {
@@ -352,7 +290,7 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
 }
 
 /// Folder of stored logins.
-fn logins(key: &Key<'_>) -> Option<PathBuf> {
+pub(super) fn logins(key: &Key<'_>) -> Option<PathBuf> {
     own_folder(key.env?, "XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"))
 }
 
@@ -393,7 +331,7 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
     Ok((kind, OAuth { login, scopes, redirect_port, private_network, issuer, token_url, store, ..client }))
 }
 
-fn port(key: &Key<'_>, port: Option<i64>) -> Result<Option<u16>, ConfigError> {
+pub(super) fn port(key: &Key<'_>, port: Option<i64>) -> Result<Option<u16>, ConfigError> {
     let checked = |port| u16::try_from(port).ok().filter(|port| *port > 0);
     match port.map(checked) {
         Some(None) => Err(key.at_value("not a port: a number from 1 to 65535")),

@@ -35,6 +35,7 @@ mod expand;
 mod exposure;
 mod file;
 mod http;
+mod identity;
 mod journal;
 mod key;
 mod manifest;
@@ -65,7 +66,7 @@ mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
-pub use auth::{Auth, Identity, Login, OAuth};
+pub use auth::{Auth, Login, OAuth};
 pub use base::memory::Memory;
 pub use confinement::Confinement;
 pub use console::ConsoleToken;
@@ -81,6 +82,7 @@ pub use exposure::exposures;
 pub use file::check_text;
 pub use http::{Client, Http, Tls};
 pub use http::{LISTEN_FORM, client_of_token, is_client_name, is_of_token, parse_listen, token_digest};
+pub use identity::Identity;
 pub use journal::Journal;
 use key::Key;
 pub use manifest::Manifest;
@@ -352,7 +354,7 @@ impl Config {
         let root = Key::root(&document, &env, base);
         let key = |name| root.key(name);
         let sealing = state::sealing(&key("state"), &mut raw.state)?;
-        let identity = raw.identity.map(|raw| auth::identity(&key("identity"), raw)).transpose()?;
+        let identity = raw.identity.map(|raw| identity::identity(&key("identity"), raw)).transpose()?;
         let identity = identity.map(|mut identity| {
             identity.oauth.sealing.clone_from(&sealing);
             Arc::new(identity)

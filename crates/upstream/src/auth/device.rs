@@ -22,6 +22,7 @@ use super::client::Client;
 use super::discovery::{self, Found, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
+use super::revocation;
 use super::store::Store;
 use super::{Account, exposed, hide};
 use base::address::is_private;
@@ -106,7 +107,7 @@ impl DeviceLogin {
             url: account.url.to_string(),
             client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: NO_REDIRECT.to_owned(),
-            revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            revocation_endpoint: revocation::revocation_endpoint(&metadata),
             named: (resource != account.url).then(|| resource.to_string()),
             credentials: StoredCredentials::new(id, None, Vec::new(), None),
         };

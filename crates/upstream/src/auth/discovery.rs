@@ -14,13 +14,12 @@ use url::Url;
 use super::assertion;
 use super::client::Client;
 use super::record::Record;
+use super::trust::{check_endpoints, check_issuer, check_pkce, confirm, is_same};
 use base::address::is_private;
 use config::OAuth;
 
 /// Total timeout of discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
-/// Timeout of a revocation, which is a courtesy.
-const REVOKE_LIMIT: Duration = Duration::from_secs(10);
 /// Timeout of the server's challenge.
 const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -111,7 +110,7 @@ async fn provider(client: Arc<Client>, url: &Url, oauth: &OAuth, issuer: &Issuer
 }
 
 /// The first document of an issuer in which it names itself so, and that is the wanted one.
-async fn documents(
+pub(super) async fn documents(
     client: &Client,
     url: &Url,
     issuer: &str,
@@ -188,70 +187,6 @@ pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Res
     Ok(manager)
 }
 
-/// Checks the issuer against `auth.issuer` and the earlier login. For a client with a configured secret and neither of
-/// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret. So for one that
-/// proves itself by a key, or brings an identity assertion.
-fn check_issuer(
-    url: &Url,
-    oauth: &OAuth,
-    metadata: &AuthorizationMetadata,
-    expected: &Issuer<'_>,
-) -> Result<(), AuthError> {
-    let refuse = |why: String| Err(AuthError::AuthorizationFailed(why));
-    let named = metadata.issuer.as_deref().unwrap_or_default();
-    if let Some(pinned) = &oauth.issuer
-        && !is_same(pinned, named)
-    {
-        return refuse(format!(
-            "the server names another authorization server than the configured `auth.issuer`: {named} in place of \
-             {pinned}; nothing was sent there"
-        ));
-    }
-    if let Issuer::Of(record) = expected {
-        let then = record.issuer().unwrap_or_default();
-        return match is_same(then, named) {
-            true => Ok(()),
-            false => refuse(format!(
-                "the server names another authorization server than the one that the login is from: {named} in place \
-                 of {then}; nothing was sent there, and only a new login by a person changes it"
-            )),
-        };
-    }
-    let (own, issuer) = (url.origin(), if named.is_empty() { &metadata.token_endpoint } else { named });
-    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == own);
-    let proof = match (&oauth.client_secret, &oauth.private_key, &oauth.identity) {
-        (Some(_), ..) => "`client_secret`",
-        (_, Some(_), _) => "a proof of `private_key`",
-        (.., Some(_)) => "what the identity provider says of people",
-        _ => return Ok(()),
-    };
-    if oauth.issuer.is_none() && !is_own {
-        return refuse(format!(
-            "the server names the authorization server {issuer}, and {proof} would go there; if that is right, \
-             set `auth.issuer = {issuer:?}` for this server"
-        ));
-    }
-    Ok(())
-}
-
-/// Checks that the issuer itself names the token endpoint. If the endpoint is elsewhere, the MCP server's metadata
-/// could have borrowed another issuer's name.
-async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
-    let token = &metadata.token_endpoint;
-    let issuer = metadata.issuer.as_deref().unwrap_or_default();
-    let Ok(url) = Url::parse(issuer) else {
-        return Err(AuthError::AuthorizationFailed("its authorization server does not say its issuer".to_owned()));
-    };
-    if Url::parse(token).is_ok_and(|token| token.origin() == url.origin()) {
-        return Ok(());
-    }
-    if documents(client, &url, issuer, |document| document.token_endpoint == *token).await.is_some() {
-        return Ok(());
-    }
-    let why = format!("its token endpoint {token} is not one that the authorization server {issuer} itself names");
-    Err(AuthError::AuthorizationFailed(why))
-}
-
 /// Metadata URLs of an issuer (RFC 8414, OpenID Connect Discovery).
 fn well_known(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_matches('/');
@@ -273,11 +208,6 @@ fn well_known(issuer: &Url) -> Vec<Url> {
         url
     };
     places.into_iter().map(at).collect()
-}
-
-/// Issuers are equal if their text is, but for a trailing slash.
-fn is_same(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// The server's challenge to a message without a token: it may name scopes and the metadata URL. rmcp asks with GET
@@ -309,37 +239,6 @@ async fn challenge(client: &Client, url: &Url) -> Option<String> {
     challenges.find(is_bearer).map(str::to_owned)
 }
 
-/// Checks the endpoints that get codes, tokens and secrets.
-fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
-    let endpoints = [
-        ("authorization", Some(&metadata.authorization_endpoint)),
-        ("token", Some(&metadata.token_endpoint)),
-        ("registration", metadata.registration_endpoint.as_ref()),
-    ];
-    for (what, endpoint) in endpoints {
-        let Some(endpoint) = endpoint else { continue };
-        let url = Url::parse(endpoint).ok().filter(is_private);
-        let wrong = match url {
-            Some(url) if client.allows(&url) => continue,
-            Some(_) => "is at an address not allowed to it",
-            None => "is not https, so no login may go there",
-        };
-        return Err(AuthError::AuthorizationFailed(format!("its {what} endpoint {endpoint} {wrong}")));
-    }
-    Ok(())
-}
-
-/// Checks PKCE. The specification refuses servers that do not announce it. A provider with a manually registered client
-/// is not hostile, and some large ones do not announce what they support.
-fn check_pkce(metadata: &AuthorizationMetadata, oauth: &OAuth) -> Result<(), AuthError> {
-    let by_hand = oauth.client_id.as_deref().is_some_and(|id| !is_document(id));
-    match &metadata.code_challenge_methods_supported {
-        Some(methods) if methods.iter().any(|method| method == "S256") => Ok(()),
-        None if by_hand => Ok(()),
-        Some(_) | None => Err(AuthError::PkceUnsupported),
-    }
-}
-
 /// True if a client id is the URL of a client metadata document.
 pub(super) fn is_document(client_id: &str) -> bool {
     Url::parse(client_id).is_ok_and(|url| url.scheme() == "https" && url.path() != "/" && url.has_host())
@@ -357,35 +256,4 @@ pub(super) fn wants_secret_in_form(metadata: &AuthorizationMetadata) -> bool {
     let has =
         |wanted: &str| methods.and_then(|all| all.as_array()).is_some_and(|all| all.iter().any(|one| one == wanted));
     has("client_secret_post") && !has("client_secret_basic")
-}
-
-/// Revocation endpoint, if a token may be sent there.
-pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<String> {
-    let endpoint = metadata.additional_fields.get("revocation_endpoint")?.as_str()?;
-    Url::parse(endpoint).is_ok_and(|url| is_private(&url)).then(|| endpoint.to_owned())
-}
-
-/// Revokes a login (RFC 7009); true if the authorization server confirmed.
-pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_secret: Option<String>) -> bool {
-    let (Some(endpoint), Some((token, kind))) = (&record.revocation_endpoint, record.revocable()) else { return false };
-    let fields = [("token", token), ("token_type_hint", kind), ("client_id", &record.credentials.client_id)];
-    let secret = client_secret.iter().map(|secret| ("client_secret", secret.as_str()));
-    let form =
-        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields.into_iter().chain(secret)).finish();
-    let answer = tokio::time::timeout(REVOKE_LIMIT, async {
-        let endpoint = Url::parse(endpoint).ok().filter(is_private).ok_or("it is not https")?;
-        let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
-        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-        request.headers_mut().insert("content-type", kind);
-        *request.body_mut() = Some(form.into());
-        Client::new(url, oauth)?.send(request, OAuthHttpRedirectPolicy::Stop).await
-    });
-    match answer.await {
-        Ok(Ok(answer)) => answer.status().is_success(),
-        Ok(Err(error)) => {
-            tracing::warn!(%error, server = record.server, "the token was not revoked");
-            false
-        }
-        Err(_) => false,
-    }
 }

@@ -10,6 +10,7 @@ use url::Url;
 use super::discovery::{self, Found, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
+use super::revocation;
 use super::store::{Keep, Store};
 use super::{Account, exposed, hide};
 use base::error::Result;
@@ -65,7 +66,7 @@ impl Login {
             url: account.url.to_string(),
             client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: redirect_uri.to_owned(),
-            revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            revocation_endpoint: revocation::revocation_endpoint(&metadata),
             named: (resource != account.url).then(|| resource.into()),
             credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
         };

@@ -16,23 +16,24 @@ mod login;
 mod pages;
 mod record;
 mod redirect;
+mod revocation;
 mod seal;
 mod standing;
 mod store;
+mod tokens;
+mod trust;
 mod vouched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
+use rmcp::transport::auth::{AuthError, StoredCredentials};
 use tokio::time::Instant;
 use url::Url;
 
 use base::error::{Error, ErrorCode, Result};
 use base::principal::LOCAL;
-use base::time::now_secs;
 use config::secrets;
 use config::{Auth, Credential, OAuth, Transport};
 use redact::secret;
@@ -40,7 +41,6 @@ use state::{LoginVersion, State};
 
 pub use client::Documents;
 pub use device::DeviceLogin;
-use discovery::Issuer;
 pub use exchange::CallerTokens;
 use exchange::Exchange;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
@@ -52,13 +52,11 @@ pub use redirect::Listener;
 pub use standing::{Standing, account, described, forget_of_clients, kept};
 use store::forget;
 pub use store::{Forgotten, encrypt};
-use store::{Keep, Store};
+use store::Store;
 use vouched::Vouched;
 
 /// Name under which logins at the identity provider are kept.
 const IDENTITY: &str = "identity";
-/// Delay before the retry when the server refused a fresh token: it does not want such tokens.
-const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
 
 /// The login of one server in this process: that of the gateway, or a client's own. With `type = "enterprise"` it is the
 /// login at the identity provider.
@@ -291,67 +289,6 @@ impl Account {
         self.stored().await.map_err(|failed| error(&self.server, &failed))
     }
 
-    /// The current token, renewed if it is about to expire. `None` without a login: the request goes out without a
-    /// token, and the server decides whether it needs one.
-    ///
-    /// # Errors
-    /// There is a login, and its renewal failed for a temporary reason.
-    pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
-        let held = match &self.means {
-            Means::Exchange(exchange) => return exchange.token(&self.url, &self.oauth, None).await.map(Some),
-            Means::Vouched(vouched) => match vouched.held(self, None).await {
-                Some(token) => return Ok(Some(token)),
-                None => return self.renew(None).await,
-            },
-            Means::Login => match self.stored().await? {
-                Some(record) => record.credentials,
-                None => return Ok(None),
-            },
-            Means::Program => {
-                let held = self.renewal.lock().await.clone();
-                match held {
-                    Some(credentials) => {
-                        record::list_secrets(&credentials);
-                        credentials
-                    }
-                    None => return self.renew(None).await,
-                }
-            }
-        };
-        match record::access(&held) {
-            Some(token) if record::lasts(&held) => Ok(Some(token.to_owned())),
-            Some(token) => self.renew(Some(token.to_owned())).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Renews an expired or refused token; `None` when only a new login helps.
-    ///
-    /// # Errors
-    /// As [`Account::token`].
-    pub async fn renew(self: &Arc<Self>, refused: Option<String>) -> Result<Option<String>, AuthError> {
-        if let (Some((last, at)), Some(refused)) = (self.last_renewed(), &refused)
-            && last == *refused
-            && at.elapsed() < REFUSED_AT_ONCE
-        {
-            return Ok(None);
-        }
-        let account = Arc::clone(self);
-        // A task of its own: a cancelled caller must not lose a refresh token that was already exchanged.
-        let task = tokio::spawn(async move {
-            let refused = refused.as_deref();
-            let token = match &account.means {
-                Means::Exchange(exchange) => Some(exchange.token(&account.url, &account.oauth, refused).await?),
-                Means::Vouched(vouched) => vouched.token(&account, refused).await?,
-                Means::Login => account.refresh(refused).await?,
-                Means::Program => Some(account.obtain(refused).await?),
-            };
-            *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
-            Ok(token)
-        });
-        task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
-    }
-
     /// Notes that the server accepted the token.
     pub fn accepted(&self) {
         *self.renewed.lock() = None;
@@ -386,10 +323,6 @@ impl Account {
         Ok(Some(revoked))
     }
 
-    fn last_renewed(&self) -> Option<(String, Instant)> {
-        self.renewed.lock().clone()
-    }
-
     async fn stored(&self) -> Result<Option<Record>, AuthError> {
         match &self.store {
             Some(store) => store.load().await,
@@ -400,72 +333,6 @@ impl Account {
     /// Client secret of a login: the configured one, if it is the same client.
     async fn client_secret(&self, record: &Record) -> Result<Option<String>, AuthError> {
         client_secret(&self.oauth, record).await
-    }
-
-    /// Exchanges the refresh token, unless another process has done so since `refused` was current.
-    async fn refresh(&self, refused: Option<&str>) -> Result<Option<String>, AuthError> {
-        let _one_here = self.renewal.lock().await;
-        let Some(store) = &self.store else { return Ok(None) };
-        let _one_anywhere = store.lock().await?;
-        let Some(record) = store.load().await? else { return Ok(None) };
-        let Some(current) = record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
-        if Some(current.as_str()) != refused && record::lasts(&record.credentials) {
-            return Ok(Some(current));
-        }
-        if !record::is_renewable(&record.credentials) {
-            return Ok(None);
-        }
-        let secret = self.client_secret(&record).await?;
-        let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
-        manager.set_credential_store(Keep::new(Arc::clone(store), record, None));
-        match manager.refresh_token().await {
-            Ok(_) => Ok(store.load().await?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
-            Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Gets a token with the client's own secret, unless another call has done so since `refused` was current.
-    async fn obtain(&self, refused: Option<&str>) -> Result<String, AuthError> {
-        let mut held = self.renewal.lock().await;
-        if let Some(credentials) = &*held
-            && let Some(token) = record::access(credentials)
-            && Some(token) != refused
-            && record::lasts(credentials)
-        {
-            return Ok(token.to_owned());
-        }
-        let Some(client_id) = self.oauth.client_id.as_ref().filter(|_| self.oauth.proves_itself()) else {
-            return Err(AuthError::ClientCredentialsError("the client has no secret and no key".to_owned()));
-        };
-        // In place of none, the assertion of a key is sent.
-        let client_secret = match &self.oauth.client_secret {
-            Some(secret) => exposed(secret).await?,
-            None => String::new(),
-        };
-        let (mut manager, resource) = match &self.oauth.token_url {
-            Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
-            None => {
-                let found = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
-                (found.manager, found.resource)
-            }
-        };
-        let config = ClientCredentialsConfig::ClientSecret {
-            client_id: client_id.clone(),
-            client_secret,
-            scopes: self.oauth.scopes.clone(),
-            resource: Some(resource.into()),
-        };
-        if self.oauth.private_key.is_none() {
-            manager.validate_client_credentials_metadata(&config)?;
-        }
-        manager.configure_client_credentials(&config)?;
-        let response = manager.exchange_client_credentials(&config).await?;
-        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(now_secs()));
-        record::list_secrets(&credentials);
-        let token = record::access(&credentials).map(str::to_owned);
-        *held = Some(credentials);
-        token.ok_or(AuthError::AuthorizationRequired)
     }
 }
 
@@ -480,7 +347,7 @@ async fn client_secret(oauth: &OAuth, record: &Record) -> Result<Option<String>,
 /// Revokes a login at its authorization server; false if that fails.
 async fn revoke(url: &Url, oauth: &OAuth, record: &Record) -> bool {
     let secret = client_secret(oauth, record).await.ok().flatten();
-    discovery::revoke(url, oauth, record, secret).await
+    revocation::revoke(url, oauth, record, secret).await
 }
 
 /// The value of a configured client secret.
