@@ -120,10 +120,14 @@ async fn one_login_of_each_person_is_for_all_servers() {
     let ann = company.of("ann").await;
     let wiki = ISSUES.replace("web", "wiki");
     assert_eq!(run(&ann, &wiki).await, Ok(issues("ann")), "no second login");
+    // A scope that the server asks for: the identity provider decides, and no person is asked.
+    let admin = run(&ann, "return await web.admin()").await.expect("a wider token");
+    assert!(admin.to_string().contains("done"), "{admin}");
+    assert_eq!(company.vouched("ann"), 3);
     let bob = company.of("bob").await;
     assert_eq!(run(&bob, &wiki).await, Ok(issues("bob")));
     assert_eq!(run(&ann, ISSUES).await, Ok(issues("ann")));
-    assert_eq!((company.vouched("ann"), company.vouched("bob")), (2, 2), "a token is used until it expires");
+    assert_eq!((company.vouched("ann"), company.vouched("bob")), (3, 2), "a token is used until it expires");
     assert_eq!(company.web.log("authorize"), Vec::<Value>::new(), "no person logs in at a server");
     let seen: Vec<_> = [&company.web, &company.wiki].iter().flat_map(|server| server.log("issues")).collect();
     assert!(!seen.contains(&json!("operator")), "{seen:?}");

@@ -50,7 +50,8 @@ impl Login {
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(account.usual_scopes()).await;
         }
-        if !more.is_empty() {
+        // Scopes of a server are none of the identity provider's login.
+        if !more.is_empty() && !account.oauth.is_provider {
             let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
             scopes.extend(granted.unwrap_or_default());
             scopes.extend(more.iter().cloned());

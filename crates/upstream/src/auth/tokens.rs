@@ -76,6 +76,11 @@ impl Account {
         task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
     }
 
+    /// Notes scopes that the server asks for; true if another token may have them without a person.
+    pub fn widens(&self, scopes: Option<&str>) -> bool {
+        matches!((&self.means, scopes), (Means::Vouched(vouched), Some(scopes)) if vouched.widens(scopes))
+    }
+
     fn last_renewed(&self) -> Option<(String, Instant)> {
         self.renewed.lock().clone()
     }

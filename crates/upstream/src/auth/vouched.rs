@@ -2,6 +2,7 @@
 //! in, vouches for them at the server's authorization server (ID-JAG), which gives the token. rmcp makes both exchanges
 //! and checks that the assertion is for this server and this client.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -27,6 +28,8 @@ use state::LoginVersion;
 
 /// Time before its end at which an ID token is not used any more.
 const MARGIN: u64 = 30;
+/// Most scopes that a server may ask for.
+const MOST_SCOPES: usize = 30;
 
 /// Tokens of one server, for which the login of an account at the identity provider vouches.
 pub(super) struct Vouched {
@@ -35,6 +38,8 @@ pub(super) struct Vouched {
     oauth: OAuth,
     identity: Arc<Identity>,
     held: tokio::sync::Mutex<Option<Held>>,
+    /// Scopes that the server asked for beside those that it names.
+    more: Mutex<BTreeSet<String>>,
 }
 
 /// Token of the server.
@@ -63,12 +68,22 @@ enum Subject {
 
 impl Vouched {
     pub(super) fn new(server: Url, oauth: OAuth, identity: Arc<Identity>) -> Self {
-        Self { server, oauth, identity, held: tokio::sync::Mutex::default() }
+        Self { server, oauth, identity, held: tokio::sync::Mutex::default(), more: Mutex::default() }
     }
 
     /// True if a person logs in; else the configuration has an ID token.
     pub(super) fn is_of_person(&self) -> bool {
         self.identity.id_token.is_none()
+    }
+
+    /// Notes scopes that the server asks for; true if they are new, and the operator has left scopes to the server. The
+    /// identity provider decides whether the person gets them.
+    pub(super) fn widens(&self, scopes: &str) -> bool {
+        let mut more = self.more.lock();
+        let new: Vec<&str> = scopes.split_whitespace().filter(|scope| !more.contains(*scope)).collect();
+        let is_allowed = self.oauth.scopes.is_empty() && !new.is_empty() && more.len() + new.len() <= MOST_SCOPES;
+        more.extend(new.into_iter().filter(|_| is_allowed).map(str::to_owned));
+        is_allowed
     }
 
     /// The server's token, if it is still good, and not the `refused` one.
@@ -103,6 +118,9 @@ impl Vouched {
             scopes = server.manager.select_initial_scopes(&[]).await;
             // For refresh tokens, which the login at the identity provider has.
             scopes.retain(|scope| scope != "offline_access");
+            scopes.extend(self.more.lock().iter().cloned());
+            scopes.sort();
+            scopes.dedup();
         }
         let request = match subject {
             Subject::IdToken(token) => EmaExchangeRequest::new_with_id_token(there, here, resource, token),

@@ -67,6 +67,12 @@ impl Authorization {
         let token = account.token().await?;
         let challenge = match told(account, request(token.clone()).await) {
             Err(StreamableHttpError::AuthRequired(challenge)) => challenge,
+            Err(StreamableHttpError::InsufficientScope(wanted)) if account.widens(wanted.required_scope.as_deref()) => {
+                return match account.renew(token).await? {
+                    Some(wider) => told(account, request(Some(wider)).await),
+                    None => Err(StreamableHttpError::InsufficientScope(wanted)),
+                };
+            }
             answer => return answer,
         };
         let Some(token) = token else { return Err(StreamableHttpError::AuthRequired(challenge)) };
