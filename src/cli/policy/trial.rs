@@ -1,0 +1,108 @@
+//! `forgefs policy try`: which calls of the log a changed configuration decides otherwise.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::{Past, with_times};
+use crate::cli::style::{Cell, Role, Table};
+use crate::cli::times::Times;
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, shapes};
+use base::text::counted;
+use config::Config;
+use run::broker::{Hindsight, Ruling};
+use state::audit::{Decided, Seen};
+
+/// Matters that no log decides.
+const UNKNOWN: &str = "arguments, budgets and rate limits, pins, answers of people";
+/// Most lines about calls that are not decided.
+const MAX_LINES: usize = 20;
+
+/// Client, server and tool of calls, the decisions before and after, and the rule or the reason.
+type Kind = [String; 6];
+
+pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui: Ui) -> Result<ExitCode, Failure> {
+    let log = past.read(config, ui)?;
+    let next = Hindsight::new(next).map_err(Failure::of_usage)?;
+    let (mut changes, mut unknown): (BTreeMap<Kind, Seen>, BTreeMap<Kind, Seen>) = Default::default();
+    let mut same = 0;
+    for (call, seen) in &log.calls.rows {
+        let before = match &call.decided {
+            Decided::Allowed => "allowed",
+            Decided::Approved | Decided::NotApproved => "asks",
+            Decided::Refused(_) => "refused",
+            Decided::Otherwise(_) => "unknown",
+        };
+        let (after, rule) = match (&call.decided, next.decide(call)) {
+            (Decided::Otherwise(why), _) => ("unknown", why.clone()),
+            (_, Ruling::Allowed) => ("allowed", "no rule is against it".to_owned()),
+            (_, Ruling::Asks(rules)) => ("asks", rules),
+            (_, Ruling::Refused(error)) => ("refused", error.message),
+            (_, Ruling::Unknown(why)) => ("unknown", why),
+        };
+        let kinds = match after {
+            "unknown" => &mut unknown,
+            _ if after == before => {
+                same += seen.count;
+                continue;
+            }
+            _ => &mut changes,
+        };
+        let kind = [&call.client, &call.server, &call.tool, before, after, &rule].map(str::to_owned);
+        kinds.entry(kind).or_default().add(*seen);
+    }
+    if past.format.json {
+        let all = |kinds: &BTreeMap<Kind, Seen>| kinds.iter().map(json).collect::<Vec<_>>();
+        let object = json!({
+            "changes": all(&changes), "same": same, "not_decided": all(&unknown), "never_decided": UNKNOWN,
+        });
+        shapes::print(log.told(past, object), ui);
+    } else {
+        show(&changes, times, ui);
+        let sum = |kinds: &BTreeMap<Kind, Seen>| kinds.values().map(|seen| seen.count).sum::<u64>();
+        let [otherwise, undecided] = [&changes, &unknown].map(sum);
+        ui.note(&format!("decided otherwise: {otherwise}; as before: {same}; not decided by this log: {undecided}"));
+        for ([client, server, tool, _, _, why], seen) in unknown.iter().take(MAX_LINES) {
+            let calls = counted(seen.count as usize, "call");
+            ui.note(&format!("not decided by this log: {calls} of {server}.{tool} by {client}: {why}"));
+        }
+        if unknown.len() > MAX_LINES {
+            ui.note("not decided by this log: more; --json has all");
+        }
+        ui.note(&format!("not decided by any log: {UNKNOWN}"));
+    }
+    Ok(ExitCode::from(u8::from(!changes.is_empty())))
+}
+
+fn show(changes: &BTreeMap<Kind, Seen>, times: Times, ui: Ui) {
+    let head = ["SERVER", "TOOL", "CLIENT", "CALLS", "BEFORE", "AFTER", "FIRST", "LAST", "RULE"];
+    let mut table = Table::new(head, &[3], &[8]);
+    for ([client, server, tool, before, after, rule], seen) in changes {
+        let role = match after.as_str() {
+            "refused" => Role::Failed,
+            "asks" => Role::Waiting,
+            _ => Role::Good,
+        };
+        table.push([
+            Cell::plain(server),
+            Cell::plain(tool),
+            Cell::plain(client),
+            Cell::plain(&seen.count.to_string()),
+            Cell::plain(before),
+            Cell::new(role, after),
+            Cell::new(Role::Faint, &times.ago(seen.first)),
+            Cell::new(Role::Faint, &times.ago(seen.last)),
+            Cell::plain(rule),
+        ]);
+    }
+    ui.table(&table);
+}
+
+fn json(([client, server, tool, before, after, rule], seen): (&Kind, &Seen)) -> Value {
+    let object = json!({
+        "client": client, "server": server, "tool": tool, "before": before, "after": after, "rule": rule,
+    });
+    with_times(*seen, object)
+}
