@@ -40,10 +40,8 @@ async fn made() -> Option<(Fence, String)> {
     session.execute("starlark", &format!("web.send(text={PRIVATE:?})")).await;
     session.execute("starlark", "[web.look(), web.look()][0]").await;
     session.execute("starlark", "read_resource('vault', 'vault://data')").await;
-    session.execute_err("starlark", "call_tool('web', ''.join(['hid', 'den']), {})").await;
+    session.execute_err("starlark", "call_tool('web', ''.join(['hid', 'den']))").await;
     session.execute_err("starlark", "chat.post(to='x')").await;
-    // The check refuses it.
-    session.execute_err("starlark", "web.hidden()").await;
     session.close().await;
     let session = fence.connect(Era::Modern, fence.forgefs(["--as", "ci", "serve"])).await;
     session.ready(&["web"]).await;
@@ -90,17 +88,19 @@ async fn a_suggested_profile_allows_what_was_called_and_nothing_else() {
     let Some((fence, config)) = made().await else { return };
     let local = suggested(&fence, "local");
     let want = "\
-# local: 5 calls from TODAY to TODAY
+# local: calls of TODAY to TODAY
 # A profile only narrows: `approval` of servers and tools asks as before.
 [profiles.local]
 servers = [\"chat\", \"vault\", \"web\"]
 allow = [
   \"chat.send\", # 1 call, last TODAY, 1 after approval
+  \"vault.*\", # no tool: 1 call, last TODAY
   \"web.look\", # 2 calls, last TODAY
   \"web.send\", # 1 call, last TODAY
-  \"vault.*\", # resources and prompts
 ]
-deny = [\"vault.*\"] # their tools
+deny = [
+  \"vault.*\", # its tools
+]
 # not in it: chat.post: 1 call, last TODAY: asked about, and not approved
 # not in it: web.hidden: 1 call, last TODAY: TOOL_NOT_FOUND
 [clients.local]
@@ -109,7 +109,7 @@ profile = \"local\"
     assert_eq!(local, want);
     assert_eq!(suggested(&fence, "local"), local);
     let ci = suggested(&fence, "ci");
-    let want = "# ci: 1 call from TODAY to TODAY\n[profiles.ci]\nservers = [\"web\"]\nallow = [\n  \"web.look\", # 1 call, last TODAY\n]\n\
+    let want = "# ci: calls of TODAY to TODAY\n[profiles.ci]\nservers = [\"web\"]\nallow = [\n  \"web.look\", # 1 call, last TODAY\n]\n\
         # Write into [clients.ci]: profile = \"ci\"\n";
     assert_eq!(ci, want);
     let both = fence.run(["policy", "suggest", "--json"]).success();
@@ -117,7 +117,6 @@ profile = \"local\"
     let both = both.object();
     let of = |at: usize| both["suggestions"][at]["toml"].as_str().unwrap_or_default();
     assert_eq!([of(0).lines().count(), of(1).lines().count()], [ci.lines().count(), local.lines().count()]);
-    assert_eq!(both["log"]["refused_before_a_call"], 1);
 
     // Pasted, it decides so.
     let pasted = format!("{config}profile = \"ci\"\n{}{}", of(0), of(1));
@@ -146,7 +145,10 @@ profile = \"local\"
     );
     let next = fence.run(["policy", "suggest", "--client", "ci"]).success().stdout;
     assert!(next.contains("[profiles.ci-2]\n"), "{next}");
-    assert!(next.contains("# as in [profiles.ci]\nbudgets = { day = 5 }\napproval = \"writes\"\n"), "{next}");
+    assert!(
+        next.contains("# As in [profiles.ci], but for its lists:\nbudgets = { day = 5 }\napproval = \"writes\"\n"),
+        "{next}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,8 +213,7 @@ async fn a_changed_configuration_is_tried_on_the_log() {
         "{text:?}"
     );
     assert_eq!(text.stdout.lines().count(), 1, "{text:?}");
-    for says in ["decided otherwise: 1; as before: 0; ", "arguments, budgets and rate limits", "1 × script was refused"]
-    {
+    for says in ["decided otherwise: 1; as before: 0; ", "arguments, budgets and rate limits"] {
         assert!(text.stderr.contains(says), "{says}: {text:?}");
     }
     let broken = fence.run(["policy", "try", "nowhere.toml", "--json"]);
@@ -221,11 +222,19 @@ async fn a_changed_configuration_is_tried_on_the_log() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_that_a_run_held_decides_about_its_calls() {
+    // A profile without the server of the data would refuse the call.
+    let of_ci = "[profiles.ci]\nservers = [\"chat\", \"web\"]\nallow = [\n  \"chat.*\", # no tool: its data was held\n";
     let Some(fence) = has_python("tests/servers/policy.py") else { return };
     let config = config(&fence);
     fence.write("forge.toml", &config);
     fence.run_with_input(["run", "-", "--lang", "starlark"], "vault.look()\nweb.send(text='x')").success();
     fence.run(["call", "web", "send", "{}"]).success();
+    let ended = fs::read_to_string(fence.audit()).expect("a log");
+    let mut ended: Value = serde_json::from_str(ended.lines().next_back().expect("a line")).expect("a record");
+    ended["principal"] = "ci".into();
+    ended["calls"][0]["labels"] = json!(["chat"]);
+    append(&fence, &[ended.to_string().as_bytes()]);
+    assert!(suggested(&fence, "ci").contains(of_ci), "{}", suggested(&fence, "ci"));
     for (more, want) in [
         ("[[flows]]\nfrom = \"vault\"\nto = \"web\"\naction = \"deny\"\n", "local web.send allowed>refused 1"),
         ("[[flows]]\nfrom = \"vault\"\nto = \"web\"\naction = \"approve\"\n", "local web.send allowed>asks 1"),
@@ -265,10 +274,16 @@ async fn a_script_takes_along_what_it_may_call() {
     let narrower = suggestion.replace(lists[1], "");
     let hidden = tried(&fence, &format!("{config}{narrower}"));
     assert_eq!(changes(&hidden), ["local scripts.peek allowed>refused 1"], "{hidden:?}");
-    fence.write("forge.toml", &format!("{config}{narrower}"));
-    assert_eq!(fence.run(["call", "scripts", "peek", "{}"]).code, Some(1));
-    fence.write("forge.toml", &format!("{config}{suggestion}"));
-    fence.run(["call", "scripts", "peek", "{}"]).success();
+    let session = fence.serve(&format!("{config}{suggestion}")).await;
+    // Scripts are judged, and shown, a moment later.
+    for _ in 0..200 {
+        if session.call("ls", json!({"depth": 3})).await.text.contains("peek") {
+            assert_eq!(session.execute("javascript", "await scripts.peek({ far: true })").await, "data of web");
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("no script: {}", session.stderr());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -276,25 +291,33 @@ async fn rotated_files_count_and_broken_lines_are_told() {
     let Some(fence) = has_python("tests/servers/policy.py") else { return };
     fence.write("forge.toml", &config(&fence));
     let nothing = fence.run(["policy", "suggest"]).success();
-    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("no call is on record in "), "{nothing:?}");
+    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("no such call is on record in "), "{nothing:?}");
     let call = || _ = fence.run(["call", "web", "look", "{}"]).success();
     call();
     for number in [2, 1] {
         fs::rename(fence.audit(), fence.audit().with_extension(format!("{number}.jsonl"))).expect("renamed");
         call();
     }
-    let old = fs::read_to_string(fence.audit()).expect("a log").replace("\"time\":\"20", "\"time\":\"19");
+    let old = fs::read_to_string(fence.audit()).expect("a log").replace("\"time\":\"20", "\"time\":\"1");
     let old = old.lines().next_back().expect("a line").replace("\"id\":\"", "\"id\":\"0").into_bytes();
     append(&fence, &[b"{\"id\":\"ab", b"\xff\xfe\x00", b"{\"x\":1}", &vec![b'x'; (16 << 20) + 1], &old]);
     // A last line without an end may still be written.
     fs::OpenOptions::new().append(true).open(fence.audit()).expect("a log").write_all(b"{\"id\":").expect("written");
     let output = fence.run(["policy", "suggest", "--json"]).success();
     let told = output.object();
-    assert_eq!(told["suggestions"][0]["tools"][0]["calls"], 3, "{output:?}");
+    assert_eq!(
+        told["suggestions"][0]["toml"].as_str().map(|toml| toml.matches("3 calls").count()),
+        Some(2),
+        "{output:?}"
+    );
     assert_eq!(told["log"]["broken_lines"], 4, "{output:?}");
-    assert!(output.stderr.contains("note: 4 × line of the log is no record"), "{output:?}");
+    assert!(output.stderr.contains("warning: 4 lines of the log are no records"), "{output:?}");
     let all = fence.run(["policy", "suggest", "--json", "--days", "36500"]).success().object();
-    assert_eq!(all["suggestions"][0]["tools"][0]["calls"], 3, "a hundred years");
+    assert_eq!(
+        all["suggestions"][0]["toml"].as_str().map(|toml| toml.matches("3 calls").count()),
+        Some(0),
+        "a hundred years"
+    );
 
     let unknown = fence.run(["policy", "suggest", "--client", "cii"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
@@ -303,7 +326,7 @@ async fn rotated_files_count_and_broken_lines_are_told() {
         "{unknown:?}"
     );
     let silent = fence.run(["policy", "suggest", "--client", "ci"]).success();
-    assert!(silent.stdout.is_empty() && silent.stderr.contains("no call of ci is on record"), "{silent:?}");
+    assert!(silent.stdout.is_empty() && silent.stderr.contains("no such call is on record"), "{silent:?}");
     fence.write("forge.toml", &format!("{}[audit]\nto = \"off\"\n", config(&fence)));
     let off = fence.run(["policy", "suggest"]);
     assert!(off.code == Some(2) && off.stderr.contains("audit records do not go to a file"), "{off:?}");
@@ -317,6 +340,7 @@ async fn names_in_a_log_are_no_toml_and_no_control_of_a_terminal() {
     fence.run(["call", "web", "look", "{}"]).success();
     let names = [
         "x\n[profiles.evil]\nservers = [\"vault\"]",
+        "console/x\ny",
         "\u{1b}[31mred",
         "\"]\nallow = [\"*.*\"]\n#",
         "\u{202e}\u{7f}\u{85}\r",
@@ -327,11 +351,11 @@ async fn names_in_a_log_are_no_toml_and_no_control_of_a_terminal() {
         "",
     ];
     let text = fs::read_to_string(fence.audit()).expect("a log");
-    let whole: Value = serde_json::from_str(text.lines().next_back().expect("a line")).expect("a record");
+    let whole: Value = serde_json::from_str(text.lines().nth(1).expect("a line")).expect("a record");
     for (number, name) in names.iter().enumerate() {
         let mut record = whole.clone();
         record["id"] = format!("00000000000{number}").into();
-        record["principal"] = (*name).into();
+        record["principal"] = if number % 2 == 0 { "ci" } else { name }.into();
         let mut calls = vec![record["calls"][0].clone(); 4];
         calls[0]["server"] = (*name).into();
         calls[1]["tool"] = (*name).into();
@@ -349,13 +373,12 @@ async fn names_in_a_log_are_no_toml_and_no_control_of_a_terminal() {
     let parsed: toml::Table =
         toml::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}\n{}", output.stdout));
     let profiles = parsed["profiles"].as_table().expect("profiles");
-    assert_eq!(profiles.len(), names.len() + 1, "{}", output.stdout);
-    for (name, profile) in profiles {
-        assert!(!name.contains("evil["), "{name}");
+    assert_eq!(profiles.keys().collect::<Vec<_>>(), ["ci", "local"], "{}", output.stdout);
+    for profile in profiles.values() {
         assert_eq!(profile["servers"], toml::Value::from(vec!["web"]), "{}", output.stdout);
         assert_eq!(profile["allow"], toml::Value::from(vec!["web.look"]), "{}", output.stdout);
     }
-    assert!(output.stderr.contains("note: 1 × line of the log is no record, or names too much"), "{output:?}");
+    assert!(output.stderr.contains("warning: 1 lines of the log are no records, or name too much"), "{output:?}");
     let tried = tried(&fence, &config.replace("deny = [\"hidden\"]", "deny = [\"look\"]"));
     assert_eq!(tried.code, Some(1), "{tried:?}");
     fence.run(["policy", "try", "next.toml"]).stdout.chars().for_each(|c| assert!(c == '\n' || !c.is_control()));

@@ -3,6 +3,7 @@
 mod suggest;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -17,9 +18,8 @@ use super::{Failure, Global, audit};
 use base::error::{did_you_mean, nearest};
 use base::principal::LOCAL;
 use base::text::counted;
-use base::time::rfc3339;
 use config::{Config, process_env};
-use state::audit::{PastCalls, Seen};
+use state::audit::PastCalls;
 
 /// Arguments of `forgefs policy`.
 #[derive(Args)]
@@ -68,7 +68,7 @@ struct Log {
 pub(super) fn policy(global: &Global, args: PolicyArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     match args.command {
-        Command::Suggest { past } => suggest::suggest(config, &past, ui),
+        Command::Suggest { past } => suggest::suggest(&config, &past, ui),
         Command::Try { file, past, times } => {
             let next = Config::load(&file, &process_env)?;
             trial::trial(&config, next, &past, times, ui)
@@ -84,28 +84,27 @@ impl Past {
         let mut calls =
             PastCalls::read(&path, since).map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
         if let Some(client) = &self.client {
-            let names = calls.rows.keys().map(|call| &call.client).chain(config.clients.keys());
-            let known = || names.clone().map(String::as_str).chain([LOCAL]);
-            if !known().any(|name| name == client) {
+            let known: BTreeSet<&str> = calls.rows.keys().map(|call| &*call.client).chain([LOCAL]).collect();
+            let known: BTreeSet<&str> = known.into_iter().chain(config.clients.keys().map(String::as_str)).collect();
+            if !known.contains(&**client) {
+                let hint = did_you_mean(&nearest(client, known));
                 let failure =
                     Failure::usage(format!("--client: neither the log nor forge.toml has a client `{client}`"));
-                let hint = did_you_mean(&nearest(client, known()));
-                return Err(failure.hint(hint.as_deref().unwrap_or("`forgefs audit list` shows the clients")));
+                return Err(failure.hint(hint.as_deref().unwrap_or("`forgefs clients list` shows the clients")));
             }
             calls.rows.retain(|call, _| call.client == *client);
         }
-        let told = [
-            (calls.broken, "line of the log is no record, or names too much: not counted"),
-            (calls.left_out, "call is not counted: the log has too many distinct ones; choose --days or --client"),
-            (calls.unmade, "script was refused before its first call: what it would have called is not on record"),
-        ];
-        for (count, what) in told.iter().filter(|(count, _)| *count > 0) {
-            ui.note(&format!("note: {count} × {what}"));
+        let broken = (calls.broken, "lines of the log are no records, or name too much");
+        let left_out = (calls.left_out, "calls are left out: the log has too many distinct ones; --days has fewer");
+        for (count, what) in [broken, left_out].iter().filter(|(count, _)| *count > 0) {
+            ui.note(&format!("warning: {count} {what}"));
         }
         if calls.rows.is_empty() {
-            let of = self.client.as_ref().map(|client| format!(" of {client}")).unwrap_or_default();
-            let days = counted(self.days as usize, "day");
-            ui.note(&format!("no call{of} is on record in {} in the last {days}", path.display()));
+            ui.note(&format!(
+                "no such call is on record in {} in the last {}",
+                path.display(),
+                counted(self.days as usize, "day")
+            ));
         }
         Ok(Log { path, calls })
     }
@@ -114,19 +113,8 @@ impl Past {
 impl Log {
     /// The object with what every command tells of the log.
     fn told(&self, past: &Past, mut object: Value) -> Value {
-        let PastCalls { left_out, broken, unmade, .. } = &self.calls;
-        object["log"] = json!({
-            "file": self.path.display().to_string(), "days": past.days,
-            "broken_lines": broken, "left_out": left_out, "refused_before_a_call": unmade,
-        });
+        let (file, PastCalls { left_out, broken, .. }) = (self.path.display().to_string(), &self.calls);
+        object["log"] = json!({ "file": file, "days": past.days, "broken_lines": broken, "left_out": left_out });
         object
     }
-}
-
-/// Number and times, as keys of an object.
-fn with_times(seen: Seen, mut object: Value) -> Value {
-    object["calls"] = seen.count.into();
-    object["first"] = rfc3339(seen.first).into();
-    object["last"] = rfc3339(seen.last).into();
-    object
 }

@@ -1,13 +1,12 @@
 //! `forgefs policy suggest`: the narrowest profile that allows what a client called.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use toml_edit::{DocumentMut, Item};
 
-use super::{Past, with_times};
+use super::Past;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, shapes};
 use base::principal::LOCAL;
@@ -15,37 +14,51 @@ use base::text::{counted, head};
 use base::time::rfc3339;
 use catalog::people;
 use config::{Config, SCRIPTS_SERVER as SCRIPTS, process_env};
-use run::broker::{Hindsight, Place, Ruling};
+use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, PastCall, Seen};
 
 /// Keys of a profile that a suggestion has itself.
 const OWN: [&str; 5] = ["servers", "allow", "deny", "scripts", "allow_unmatched"];
 
-pub(super) fn suggest(config: Config, past: &Past, ui: Ui) -> Result<ExitCode, Failure> {
-    let log = past.read(&config, ui)?;
+pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, Failure> {
+    let log = past.read(config, ui)?;
     let path = config.path.clone().unwrap_or_default();
-    let text = std::fs::read_to_string(&path).map_err(|error| Failure::of_path(&path, error))?;
+    let mut text = std::fs::read_to_string(&path).map_err(|error| Failure::of_path(&path, error))? + "\n";
     let here = Hindsight::new(config.clone()).map_err(Failure::of_usage)?;
-    let mut all: BTreeMap<String, Suggestion<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<&str, Suggestion<'_>> = BTreeMap::new();
+    let mut gone: BTreeMap<&str, u64> = BTreeMap::new();
     for (call, seen) in &log.calls.rows {
-        // A person of the console acts as this machine's user.
         let client = if call.client.starts_with("console/") { LOCAL } else { &call.client };
-        all.entry(client.to_owned()).or_default().take(&here, call, *seen);
+        match here.has_client(client) {
+            true => all.entry(client).or_default().take(&here, config, call, *seen),
+            false => *gone.entry(client).or_default() += seen.count,
+        }
     }
-    let mut taken: BTreeSet<String> = config.profiles.keys().cloned().collect();
+    for (client, count) in gone {
+        ui.note(&format!("note: {count} calls of `{}`, which is no client now", people::line(client)));
+    }
+    let mut suggested = Vec::new();
     for (client, suggestion) in &mut all {
         suggestion.add_calls_of_scripts(&here);
-        suggestion.name = free(client, &taken);
-        taken.insert(suggestion.name.clone());
-        suggestion.write(client, &config, &text);
+        let name = client.replace(':', "-");
+        let mut names = [name.clone()].into_iter().chain((2..).map(|number| format!("{name}-{number}")));
+        suggestion.profile = names.find(|name| !config.profiles.contains_key(name)).unwrap_or_default();
+        let toml = suggestion.toml(client, config, &text);
+        suggested.push(json!({ "client": client, "profile": suggestion.profile, "toml": toml }));
     }
-    check(&text, &path, &all)?;
-    match past.format.json {
-        true => {
-            let suggestions: Vec<Value> = all.iter().map(|(client, of)| of.json(client)).collect();
-            shapes::print(log.told(past, json!({ "suggestions": suggestions })), ui);
+    text.extend(suggested.iter().filter_map(|one| one["toml"].as_str()));
+    // Holds the suggestions to what was called, by the policy: with them the configuration must decide as now.
+    let fault = |why: String| Failure::internal(format!("a suggestion does not fit into {}: {why}", path.display()));
+    let then = Config::parse(&text, &path, &process_env).map_err(|error| fault(error.to_string()))?;
+    let then = Hindsight::new(then).map_err(|error| fault(error.message))?;
+    for (of, call) in all.values().flat_map(|of| of.calls.iter().map(move |call| (of, call))) {
+        if let Ruling::Refused(error) = then.decide_as(Some(&of.profile), call) {
+            return Err(fault(format!("it refuses {}.{}: {}", call.server, call.tool, error.message)));
         }
-        false => all.values().for_each(|suggestion| ui.out(&suggestion.toml)),
+    }
+    match past.format.json {
+        true => shapes::print(log.told(past, json!({ "suggestions": suggested })), ui),
+        false => suggested.iter().filter_map(|one| one["toml"].as_str()).for_each(|toml| ui.out(toml)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -53,12 +66,9 @@ pub(super) fn suggest(config: Config, past: &Past, ui: Ui) -> Result<ExitCode, F
 /// What a client called, and the profile for it.
 #[derive(Default)]
 struct Suggestion<'a> {
-    name: String,
-    toml: String,
-    /// Server and tool, or `scripts` and a script, by configured and wire name.
-    tools: BTreeMap<(String, String), Use>,
-    /// Servers whose resources or prompts were read; true if they have tools.
-    others: BTreeMap<String, bool>,
+    profile: String,
+    /// By configured name of the server and wire name of the tool, which is empty for resources and prompts.
+    uses: BTreeMap<(String, String), Use>,
     /// Calls that the profile does not allow, with the reason.
     left: BTreeMap<(String, String), Seen>,
     /// Calls that it has to allow.
@@ -70,167 +80,112 @@ struct Suggestion<'a> {
 struct Use {
     seen: Seen,
     approved: u64,
-    is_unlisted: bool,
+    /// True if the server's tools are known.
+    is_known: bool,
 }
 
 impl<'a> Suggestion<'a> {
-    fn take(&mut self, here: &Hindsight, call: &'a PastCall, seen: Seen) {
-        let PastCall { server, tool, decided, .. } = call;
-        let why = match decided {
-            Decided::Allowed | Decided::Approved => match here.decide(call) {
-                Ruling::Refused(error) => format!("refused now: {}", error.message),
-                _ => {
-                    self.all.add(seen);
-                    self.calls.push(call);
-                    let key = match here.place(server, tool) {
-                        Place::Tool(server, tool) => (server, tool),
-                        Place::Unlisted(server) => (server, tool.clone()),
-                        Place::Server(server, has_tools) => {
-                            self.others.insert(server, has_tools);
-                            return;
-                        }
-                    };
-                    let used = self.tools.entry(key).or_default();
-                    used.seen.add(seen);
-                    used.approved += if *decided == Decided::Approved { seen.count } else { 0 };
-                    used.is_unlisted = matches!(here.place(server, tool), Place::Unlisted(_));
-                    return;
-                }
-            },
-            Decided::NotApproved => "asked about, and not approved".to_owned(),
-            Decided::Refused(code) | Decided::Otherwise(code) => code.clone(),
+    fn take(&mut self, here: &Hindsight, config: &Config, call: &'a PastCall, seen: Seen) {
+        let (decided, held) = (&call.decided, call.labels.iter().flatten());
+        let why = match (decided, here.decide(call), here.place(call)) {
+            (Decided::NotApproved, ..) => "asked about, and not approved".to_owned(),
+            (Decided::Refused(code) | Decided::Otherwise(code), ..) => code.clone(),
+            (_, Ruling::Refused(error), _) => format!("refused now: {}", error.message),
+            (.., Some((entry, tool))) if held.clone().all(|label| config.servers.contains_key(label)) => {
+                // A profile without a server refuses the calls of runs that hold data of it.
+                held.for_each(|label| _ = self.uses.entry((label.clone(), String::new())).or_default());
+                let used = self.uses.entry((entry.name.clone(), tool.unwrap_or_default())).or_default();
+                used.approved += if *decided == Decided::Approved { seen.count } else { 0 };
+                used.is_known = entry.names.is_some();
+                used.seen.add(seen);
+                self.all.add(seen);
+                return self.calls.push(call);
+            }
+            _ => "its run held data of a server that is not there now".to_owned(),
         };
-        self.left.entry((format!("{server}.{tool}"), why)).or_default().add(seen);
+        self.left.entry((format!("{}.{}", call.server, call.tool), why)).or_default().add(seen);
     }
 
     /// A profile does not show a script that calls what it does not have.
     fn add_calls_of_scripts(&mut self, here: &Hindsight) {
-        let of_scripts = |(server, tool): &(String, String)| (server == SCRIPTS).then(|| tool.clone());
-        let mut scripts: Vec<String> = self.tools.keys().filter_map(of_scripts).collect();
+        let scripts = self.uses.keys().filter(|(server, _)| server == SCRIPTS);
+        let mut scripts: Vec<String> = scripts.map(|(_, script)| script.clone()).collect();
         while let Some(script) = scripts.pop() {
             for call in here.calls_of(&script) {
-                if !self.tools.contains_key(call) {
-                    self.tools.insert(call.clone(), Use::default());
-                    scripts.extend(of_scripts(call));
+                if !self.uses.contains_key(call) {
+                    self.uses.insert(call.clone(), Use::default());
+                    scripts.extend((call.0 == SCRIPTS).then(|| call.1.clone()));
                 }
             }
         }
     }
 
-    /// Writes it as TOML.
-    fn write(&mut self, client: &str, config: &Config, text: &str) {
+    fn toml(&self, client: &str, config: &Config, text: &str) -> String {
         let day = |ms| head(&rfc3339(ms), 10).to_owned();
         let times = |seen: Seen| format!("{}, last {}", counted(seen.count as usize, "call"), day(seen.last));
-        let mut toml = String::new();
-        let mut put = |line: String| toml.extend([&*line, "\n"]);
         let comment = |text: &str| format!("# {}", people::line(text));
-        let (calls, first, last) = (self.all.count as usize, day(self.all.first), day(self.all.last));
-        match calls {
-            0 => put(comment(&format!("{client}: no call that is allowed; this profile has nothing"))),
-            _ => put(comment(&format!("{client}: {} from {first} to {last}", counted(calls, "call")))),
+        let of_days = format!("{client}: calls of {} to {}", day(self.all.first), day(self.all.last));
+        let nothing = format!("{client}: no call that is allowed");
+        let mut lines = vec![comment(if self.calls.is_empty() { &nothing } else { &of_days })];
+        if self.uses.values().any(|used| used.approved > 0) {
+            lines.push("# A profile only narrows: `approval` of servers and tools asks as before.".to_owned());
         }
-        if self.tools.values().any(|used| used.approved > 0) {
-            put(comment("A profile only narrows: `approval` of servers and tools asks as before."));
-        }
-        put(format!("[profiles.{}]", quoted(&self.name)));
-        let of_servers = self.tools.keys().map(|(server, _)| server).filter(|server| *server != SCRIPTS);
-        let servers: BTreeSet<&String> = of_servers.chain(self.others.keys()).collect();
-        put(format!("servers = [{}]", servers.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")));
-        for (key, is_script) in [("allow", false), ("scripts", true)] {
-            if is_script && config.scripts.path.is_none() {
-                continue;
+        let name = if self.profile.contains('.') { quoted(&self.profile) } else { self.profile.clone() };
+        lines.push(format!("[profiles.{name}]"));
+        let servers: BTreeSet<&String> = self.uses.keys().map(|(server, _)| server).collect();
+        let servers: Vec<String> = servers.into_iter().filter(|of| *of != SCRIPTS).map(|of| quoted(of)).collect();
+        lines.push(format!("servers = [{}]", servers.join(", ")));
+        let (mut allow, mut scripts, mut deny) = (Vec::new(), Vec::new(), Vec::new());
+        for ((server, tool), used) in &self.uses {
+            let said = match (used.seen.count, used.approved) {
+                (0, _) if tool.is_empty() => "its data was held".to_owned(),
+                (0, _) => "a script that is called may call it".to_owned(),
+                (_, 0) if !used.is_known => {
+                    format!("{}; not checked: its server's tools are not known", times(used.seen))
+                }
+                (_, 0) => times(used.seen),
+                (_, approved) => format!("{}, {approved} after approval", times(used.seen)),
+            };
+            let entry = |name: &str, said: &str| format!("  {}, {}", quoted(name), comment(said));
+            match (server == SCRIPTS, tool.is_empty()) {
+                (true, _) => scripts.push(entry(&exactly(tool), &said)),
+                (_, false) => allow.push(entry(&exactly(&format!("{server}.{tool}")), &said)),
+                // Without an entry that reaches the server, it is hidden.
+                _ if !self.uses.keys().any(|(of, tool)| of == server && !tool.is_empty()) => {
+                    allow.push(entry(&format!("{}.*", exactly(server)), &format!("no tool: {said}")));
+                    deny.push(entry(&format!("{}.*", exactly(server)), "its tools"));
+                }
+                _ => {}
             }
-            put(format!("{key} = ["));
-            for ((server, tool), used) in self.tools.iter().filter(|((server, _), _)| (server == SCRIPTS) == is_script)
-            {
-                let name = if is_script { exactly(tool) } else { exactly(&format!("{server}.{tool}")) };
-                let said = match (used.seen.count, used.approved) {
-                    (0, _) => "a script that is called may call it".to_owned(),
-                    (_, 0) => times(used.seen),
-                    (_, approved) => format!("{}, {approved} after approval", times(used.seen)),
-                };
-                let unlisted = if used.is_unlisted { "; not checked: its server was never listed here" } else { "" };
-                put(format!("  {}, {}", quoted(&name), comment(&format!("{said}{unlisted}"))));
-            }
-            let bare =
-                self.others.keys().filter(|server| !is_script && !self.tools.keys().any(|(of, _)| of == *server));
-            bare.for_each(|server| {
-                put(format!("  {}, # resources and prompts", quoted(&format!("{}.*", exactly(server)))))
-            });
-            put("]".to_owned());
         }
-        let has_none =
-            |(server, has_tools): &(&String, &bool)| **has_tools && !self.tools.keys().any(|(of, _)| of == *server);
-        let bare: Vec<String> =
-            self.others.iter().filter(has_none).map(|(server, _)| quoted(&format!("{}.*", exactly(server)))).collect();
-        if !bare.is_empty() {
-            put(format!("deny = [{}] # their tools", bare.join(", ")));
+        let (has_deny, has_scripts) = (!deny.is_empty(), config.scripts.path.is_some());
+        let lists = [("allow", allow, true), ("deny", deny, has_deny), ("scripts", scripts, has_scripts)];
+        for (key, list, _) in lists.into_iter().filter(|(.., is_written)| *is_written) {
+            let list = if list.is_empty() { String::new() } else { format!("\n{}\n", list.join("\n")) };
+            lines.push(format!("{key} = [{list}]"));
         }
-        let profile = self.calls.first().and_then(|call| config.profile_of(client, call.profile.as_deref()));
-        let kept = profile.map(|profile| kept(text, profile)).unwrap_or_default();
-        if let (Some(profile), false) = (profile, kept.is_empty()) {
-            put(comment(&format!("as in [profiles.{profile}]")));
+        if let Some(profile) = self.calls.first().and_then(|call| config.profile_of(client, call.profile.as_deref())) {
+            lines.push(comment(&format!("As in [profiles.{profile}], but for its lists:")));
+            lines.extend(kept(text, profile));
         }
-        kept.into_iter().for_each(&mut put);
-        for ((what, why), seen) in &self.left {
-            put(comment(&format!("not in it: {what}: {}: {why}", times(*seen))));
-        }
-        match config.clients.contains_key(client) {
-            true => put(comment(&format!("Write into [clients.{client}]: profile = {}", quoted(&self.name)))),
-            false if client == LOCAL => put(format!("[clients.local]\nprofile = {}", quoted(&self.name))),
-            false => put(comment("This client has no entry in [clients]: its credentials choose its profile.")),
-        }
-        self.toml = toml;
-    }
-
-    fn json(&self, client: &str) -> Value {
-        let tools = self.tools.iter().map(|((server, tool), used)| {
-            let seen = used.seen.count > 0;
-            let tool = json!({ "server": server, "tool": tool, "approved": used.approved, "called": seen });
-            if seen { with_times(used.seen, tool) } else { tool }
+        let left = self.left.iter();
+        lines.extend(left.map(|((what, why), seen)| comment(&format!("not in it: {what}: {}: {why}", times(*seen)))));
+        lines.push(match config.clients.contains_key(client) {
+            true => comment(&format!("Write into [clients.{client}]: profile = {}", quoted(&self.profile))),
+            false if client == LOCAL => format!("[clients.local]\nprofile = {}", quoted(&self.profile)),
+            false => "# This client has no entry in [clients]: its credentials choose its profile.".to_owned(),
         });
-        let left = self.left.iter().map(|((what, why), seen)| with_times(*seen, json!({ "what": what, "why": why })));
-        json!({
-            "client": client, "profile": self.name, "toml": self.toml, "tools": tools.collect::<Vec<_>>(),
-            "resources": self.others.keys().collect::<Vec<_>>(), "not_in_it": left.collect::<Vec<_>>(),
-        })
+        lines.join("\n") + "\n"
     }
-}
-
-/// Holds the suggestions to what was called, by the policy: with them the configuration must decide as now.
-fn check(text: &str, path: &Path, all: &BTreeMap<String, Suggestion<'_>>) -> Result<(), Failure> {
-    let text = format!("{text}\n{}", all.values().map(|suggestion| suggestion.toml.as_str()).collect::<String>());
-    let fault = |why: String| Failure::internal(format!("a suggestion does not fit into {}: {why}", path.display()));
-    let config = Config::parse(&text, path, &process_env).map_err(|error| fault(error.to_string()))?;
-    let then = Hindsight::new(config).map_err(|error| fault(error.message))?;
-    for suggestion in all.values() {
-        for call in &suggestion.calls {
-            if let Ruling::Refused(error) = then.decide_as(Some(&suggestion.name), call) {
-                return Err(fault(format!("it refuses {}.{}: {}", call.server, call.tool, error.message)));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Keys of a profile that a narrower one keeps, as lines.
 fn kept(text: &str, profile: &str) -> Vec<String> {
-    let Ok(document) = text.parse::<DocumentMut>() else { return Vec::new() };
+    let document: DocumentMut = text.parse().unwrap_or_default();
     let table = document.get("profiles").and_then(|all| all.get(profile)).and_then(Item::as_table_like);
     let keys = table.into_iter().flat_map(|table| table.iter()).filter(|(key, _)| !OWN.contains(key));
-    let value =
-        |(key, item): (&str, &Item)| Some(format!("{key} = {}", item.clone().into_value().ok()?.decorated("", "")));
-    keys.filter_map(value).collect()
-}
-
-/// A name for a profile that no other has.
-fn free(client: &str, taken: &BTreeSet<String>) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let name: String = client.chars().map(plain).take(56).collect();
-    let name = name.trim_start_matches(['-', '_', '.']);
-    let name = if name.is_empty() { "client" } else { name };
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    [name.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default()
+    keys.filter_map(|(key, item)| Some(format!("{key} = {}", item.clone().into_value().ok()?.decorated("", ""))))
+        .collect()
 }
 
 /// A pattern that matches this text alone.

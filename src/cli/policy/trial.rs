@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{Past, with_times};
+use super::Past;
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::times::Times;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, shapes};
-use base::text::counted;
+use base::time::rfc3339;
 use config::Config;
 use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, Seen};
@@ -29,49 +29,46 @@ pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui
     let (mut changes, mut unknown): (BTreeMap<Kind, Seen>, BTreeMap<Kind, Seen>) = Default::default();
     let mut same = 0;
     for (call, seen) in &log.calls.rows {
-        let before = match &call.decided {
-            Decided::Allowed => "allowed",
-            Decided::Approved | Decided::NotApproved => "asks",
-            Decided::Refused(_) => "refused",
-            Decided::Otherwise(_) => "unknown",
+        let (after, rule) = match next.decide(call) {
+            Ruling::Allowed => ("allowed", "no rule is against it".to_owned()),
+            Ruling::Asks(rules) => ("asks", rules),
+            Ruling::Refused(error) => ("refused", error.message),
+            Ruling::Unknown(why) => ("unknown", why),
         };
-        let (after, rule) = match (&call.decided, next.decide(call)) {
-            (Decided::Otherwise(why), _) => ("unknown", why.clone()),
-            (_, Ruling::Allowed) => ("allowed", "no rule is against it".to_owned()),
-            (_, Ruling::Asks(rules)) => ("asks", rules),
-            (_, Ruling::Refused(error)) => ("refused", error.message),
-            (_, Ruling::Unknown(why)) => ("unknown", why),
+        let (before, after, rule) = match &call.decided {
+            Decided::Allowed => ("allowed", after, rule),
+            Decided::Approved | Decided::NotApproved => ("asks", after, rule),
+            Decided::Refused(_) => ("refused", after, rule),
+            Decided::Otherwise(why) => ("unknown", "unknown", why.clone()),
         };
-        let kinds = match after {
-            "unknown" => &mut unknown,
-            _ if after == before => {
-                same += seen.count;
-                continue;
-            }
-            _ => &mut changes,
-        };
+        if before == after && after != "unknown" {
+            same += seen.count;
+            continue;
+        }
+        let kinds = if after == "unknown" { &mut unknown } else { &mut changes };
         let kind = [&call.client, &call.server, &call.tool, before, after, &rule].map(str::to_owned);
         kinds.entry(kind).or_default().add(*seen);
     }
     if past.format.json {
         let all = |kinds: &BTreeMap<Kind, Seen>| kinds.iter().map(json).collect::<Vec<_>>();
-        let object = json!({
-            "changes": all(&changes), "same": same, "not_decided": all(&unknown), "never_decided": UNKNOWN,
-        });
+        let (changes, unknown) = (all(&changes), all(&unknown));
+        let object = json!({ "changes": changes, "same": same, "not_decided": unknown, "never_decided": UNKNOWN });
         shapes::print(log.told(past, object), ui);
     } else {
         show(&changes, times, ui);
         let sum = |kinds: &BTreeMap<Kind, Seen>| kinds.values().map(|seen| seen.count).sum::<u64>();
-        let [otherwise, undecided] = [&changes, &unknown].map(sum);
-        ui.note(&format!("decided otherwise: {otherwise}; as before: {same}; not decided by this log: {undecided}"));
-        for ([client, server, tool, _, _, why], seen) in unknown.iter().take(MAX_LINES) {
-            let calls = counted(seen.count as usize, "call");
-            ui.note(&format!("not decided by this log: {calls} of {server}.{tool} by {client}: {why}"));
+        ui.note(&format!(
+            "decided otherwise: {}; as before: {same}; not decided by this log: {}",
+            sum(&changes),
+            sum(&unknown)
+        ));
+        for ([client, server, tool, .., why], seen) in unknown.iter().take(MAX_LINES) {
+            ui.note(&format!("not decided by this log: {} × {server}.{tool} by {client}: {why}", seen.count));
         }
-        if unknown.len() > MAX_LINES {
-            ui.note("not decided by this log: more; --json has all");
-        }
-        ui.note(&format!("not decided by any log: {UNKNOWN}"));
+        ui.note(&format!(
+            "not decided by any log: {UNKNOWN}{}",
+            if unknown.len() > MAX_LINES { "; --json has all calls" } else { "" }
+        ));
     }
     Ok(ExitCode::from(u8::from(!changes.is_empty())))
 }
@@ -101,8 +98,9 @@ fn show(changes: &BTreeMap<Kind, Seen>, times: Times, ui: Ui) {
 }
 
 fn json(([client, server, tool, before, after, rule], seen): (&Kind, &Seen)) -> Value {
-    let object = json!({
+    let (calls, first, last) = (seen.count, rfc3339(seen.first), rfc3339(seen.last));
+    json!({
         "client": client, "server": server, "tool": tool, "before": before, "after": after, "rule": rule,
-    });
-    with_times(*seen, object)
+        "calls": calls, "first": first, "last": last,
+    })
 }

@@ -1,18 +1,15 @@
 //! Calls of a log, counted while it is read: its size does not matter, the number of distinct calls does.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind};
+use std::io;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use super::file::rotated;
-use super::record::{CallRecord, Description, Line, Record};
+use super::follow::Follower;
+use super::record::{CallRecord, Description, Line};
 use super::verdict::Verdict;
 use base::error::{ErrorCode, code_name};
 use base::labels::Labels;
-use base::limits;
-use base::lines::{self, Line as Read};
 use base::outcome::Outcome;
 use base::principal::LOCAL;
 use base::time::unix_ms;
@@ -23,6 +20,9 @@ const MAX_ROWS: usize = 20_000;
 const MAX_BYTES: usize = 4 << 10;
 /// Most calls kept of runs whose end was not read yet.
 const MAX_OPEN: usize = 10_000;
+
+/// Words of the refusal of a tool that differs from its review.
+const QUARANTINED: &str = " is quarantined: ";
 
 /// Calls that the policy cannot tell apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,8 +87,6 @@ pub struct PastCalls {
     pub left_out: u64,
     /// Lines that are no record.
     pub broken: u64,
-    /// Scripts that the check refused before their first call, by what they name: they have no call on record.
-    pub unmade: u64,
     since: u64,
     /// Runs without an end so far, by id.
     open: HashMap<String, (Description, Vec<CallRecord>)>,
@@ -101,38 +99,20 @@ impl PastCalls {
     /// # Errors
     /// When a file cannot be read.
     pub fn read(path: &Path, since: SystemTime) -> io::Result<Self> {
-        let mut files = Vec::new();
-        // Opened first: they may be rotated meanwhile.
-        for number in 0.. {
-            let path = if number == 0 { path.to_owned() } else { rotated(path, number) };
-            match fs::metadata(&path) {
-                Ok(found) if !found.is_file() => return Err(io::Error::other("it is no regular file")),
-                Ok(found) if found.modified().is_ok_and(|last| last < since) => break,
-                Ok(_) => files.push(File::open(&path)?),
-                // It is being rotated at this moment, or was never written.
-                Err(error) if error.kind() == ErrorKind::NotFound && number == 0 => {}
-                Err(error) if error.kind() == ErrorKind::NotFound => break,
-                Err(error) => return Err(error),
-            }
-        }
         let mut calls = Self { since: unix_ms(since), ..Self::default() };
-        for file in files.into_iter().rev() {
-            lines::read(BufReader::new(file), limits::AUDIT_LINE.max, |line| {
-                match line {
-                    // A full disk leaves half a record, which may end inside a character.
-                    Read::Whole(line) => calls.take(&String::from_utf8_lossy(&line)),
-                    Read::Skipped { .. } => calls.broken += 1,
-                }
-                Some(())
-            })?;
-        }
+        // A full disk leaves half a record, which may end inside a character.
+        Follower::new(path.to_owned()).look(|line| calls.take(&String::from_utf8_lossy(line)))?;
         calls.close();
         Ok(calls)
     }
 
     fn take(&mut self, line: &str) {
         match Line::read(line) {
-            Some(Line::Ended(record)) if !record.id.is_empty() => self.ended(&record),
+            Some(Line::Ended(record)) if !record.id.is_empty() => {
+                // It has all calls of its run.
+                self.opened -= self.open.remove(&record.id).map_or(0, |(_, calls)| calls.len());
+                record.calls.iter().for_each(|call| self.count(&record.run, call, Some(call.labels.clone())));
+            }
             Some(Line::Sent(run, begun, call)) if !run.is_empty() => {
                 let (description, calls) = self.open.entry(run).or_default();
                 // The first line of the run, which may stand behind one of a call that was made at the same time.
@@ -147,19 +127,6 @@ impl PastCalls {
             }
             _ => self.broken += 1,
         }
-    }
-
-    fn ended(&mut self, record: &Record) {
-        // The record has all calls of its run.
-        if let Some((_, calls)) = self.open.remove(&record.id) {
-            self.opened -= calls.len();
-        }
-        let is_of_policy = matches!(record.outcome, Outcome::Failed(code) if refuses(code));
-        let time = humantime::parse_rfc3339_weak(&record.time).unwrap_or(UNIX_EPOCH);
-        if record.calls.is_empty() && is_of_policy && record.run.language.is_some() && unix_ms(time) >= self.since {
-            self.unmade += 1;
-        }
-        record.calls.iter().for_each(|call| self.count(&record.run, call, Some(call.labels.clone())));
     }
 
     /// Counts the calls of runs that have no end: their gateway was killed, or they are under way.
@@ -185,7 +152,9 @@ impl PastCalls {
             decided: Decided::of(call),
         };
         let seen = Seen { count: 1, first: at, last: at };
-        if row.bytes() > MAX_BYTES {
+        let names = [Some(&row.client), Some(&row.server), Some(&row.tool), row.from.as_ref(), row.profile.as_ref()];
+        let bytes = names.into_iter().flatten().chain(row.labels.iter().flatten()).map(|name| name.len() + 16);
+        if bytes.sum::<usize>() > MAX_BYTES {
             self.broken += 1;
         } else if let Some(known) = self.rows.get_mut(&row) {
             known.add(seen);
@@ -197,41 +166,25 @@ impl PastCalls {
     }
 }
 
-impl PastCall {
-    fn bytes(&self) -> usize {
-        let labels = self.labels.iter().flatten().map(|label| label.len() + 32);
-        let names =
-            [Some(&self.client), self.profile.as_ref(), Some(&self.server), Some(&self.tool), self.from.as_ref()];
-        labels.chain(names.into_iter().flatten().map(String::len)).sum()
-    }
-}
-
 impl Decided {
     fn of(call: &CallRecord) -> Self {
-        let code = match (&call.verdict, &call.outcome) {
+        use ErrorCode::{ApprovalDenied, ApprovalWaits, GroupPolicyDenied, ServerNotFound, ToolDenied, ToolNotFound};
+        let code = match (&call.verdict, call.outcome) {
             (Verdict::Allowed, _) => return Self::Allowed,
             (Verdict::Approved(_) | Verdict::WouldAsk(_), _) => return Self::Approved,
-            // By pins, which are no part of the configuration.
-            (Verdict::Denied(why), _) if why.contains(" is quarantined: ") => {
-                return Self::Otherwise("quarantined".to_owned());
-            }
-            (Verdict::Refused(code, _), _) | (Verdict::Denied(_), Outcome::Failed(code)) => *code,
-            (Verdict::Denied(_), _) => ErrorCode::ToolDenied,
             (Verdict::Inherited(_), _) => return Self::Otherwise("answered by an earlier run".to_owned()),
-            (Verdict::Undecided | Verdict::Other(_), _) => return Self::Otherwise("no decision on record".to_owned()),
+            // By pins, which are no part of the configuration.
+            (Verdict::Denied(why), _) if why.contains(QUARANTINED) => return Self::Otherwise("quarantined".to_owned()),
+            (Verdict::Denied(_), Outcome::Failed(code)) => code,
+            (Verdict::Refused(code, _), _) => *code,
+            _ => return Self::Otherwise("no decision on record".to_owned()),
         };
         match code {
-            ErrorCode::ApprovalDenied | ErrorCode::ApprovalWaits => Self::NotApproved,
-            code if refuses(code) => Self::Refused(code_name(code)),
-            code => Self::Otherwise(code_name(code)),
+            ApprovalDenied | ApprovalWaits => Self::NotApproved,
+            ToolDenied | GroupPolicyDenied | ServerNotFound | ToolNotFound => Self::Refused(code_name(code)),
+            _ => Self::Otherwise(code_name(code)),
         }
     }
-}
-
-/// True for the codes of rules that take a call away, or hide what it names.
-fn refuses(code: ErrorCode) -> bool {
-    use ErrorCode::{GroupPolicyDenied, ServerNotFound, ToolDenied, ToolNotFound};
-    matches!(code, ToolDenied | GroupPolicyDenied | ServerNotFound | ToolNotFound)
 }
 
 #[cfg(test)]

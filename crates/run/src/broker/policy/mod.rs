@@ -44,7 +44,7 @@ use upstream::Operation;
 
 use access::Grants;
 pub(super) use groups::admit;
-pub use hindsight::{Hindsight, Place, Ruling};
+pub use hindsight::{Hindsight, Ruling};
 use only_from::Callers;
 pub(super) use review::reviewed;
 
