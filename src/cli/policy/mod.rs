@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::shapes::Format;
 use super::times::Times;
@@ -17,9 +16,11 @@ use super::ui::Ui;
 use super::{Failure, Global, audit};
 use base::error::{did_you_mean, nearest};
 use base::principal::LOCAL;
-use base::text::counted;
 use config::{Config, process_env};
 use state::audit::PastCalls;
+
+/// Seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
 
 /// Arguments of `forgefs policy`.
 #[derive(Args)]
@@ -31,10 +32,7 @@ pub(super) struct PolicyArgs {
 #[derive(Subcommand)]
 enum Command {
     /// Suggest the narrowest profile for what clients called
-    Suggest {
-        #[command(flatten)]
-        past: Past,
-    },
+    Suggest(Past),
     /// Try a changed forge.toml on the calls of the log; exits with 1 if it decides any otherwise
     Try {
         /// The whole changed file, in the folder of forge.toml
@@ -59,16 +57,10 @@ struct Past {
     format: Format,
 }
 
-/// Calls of the log, and where it is.
-struct Log {
-    path: PathBuf,
-    calls: PastCalls,
-}
-
 pub(super) fn policy(global: &Global, args: PolicyArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     match args.command {
-        Command::Suggest { past } => suggest::suggest(&config, &past, ui),
+        Command::Suggest(past) => suggest::suggest(&config, &past, ui),
         Command::Try { file, past, times } => {
             let next = Config::load(&file, &process_env)?;
             trial::trial(&config, next, &past, times, ui)
@@ -77,44 +69,31 @@ pub(super) fn policy(global: &Global, args: PolicyArgs, ui: Ui) -> Result<ExitCo
 }
 
 impl Past {
-    fn read(&self, config: &Config, ui: Ui) -> Result<Log, Failure> {
+    /// Reads the log, and tells what of it is not counted.
+    fn read(&self, config: &Config, ui: Ui) -> Result<PastCalls, Failure> {
         let path = audit::path(config)?;
-        let days = Duration::from_secs(u64::from(self.days) * 24 * 60 * 60);
-        let since = SystemTime::now().checked_sub(days).unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut calls =
-            PastCalls::read(&path, since).map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
+        let since = SystemTime::now().checked_sub(Duration::from_secs(u64::from(self.days) * DAY));
+        let calls = PastCalls::read(&path, since.unwrap_or(SystemTime::UNIX_EPOCH));
+        let mut calls = calls.map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
         if let Some(client) = &self.client {
-            let known: BTreeSet<&str> = calls.rows.keys().map(|call| &*call.client).chain([LOCAL]).collect();
-            let known: BTreeSet<&str> = known.into_iter().chain(config.clients.keys().map(String::as_str)).collect();
+            let known = calls.rows.keys().map(|call| &*call.client).chain(config.clients.keys().map(String::as_str));
+            let known: BTreeSet<&str> = known.chain([LOCAL]).collect();
             if !known.contains(&**client) {
+                let what = format!("--client: neither the log nor forge.toml has a client `{client}`");
                 let hint = did_you_mean(&nearest(client, known));
-                let failure =
-                    Failure::usage(format!("--client: neither the log nor forge.toml has a client `{client}`"));
-                return Err(failure.hint(hint.as_deref().unwrap_or("`forgefs clients list` shows the clients")));
+                return Err(Failure { hint, ..Failure::usage(what) });
             }
             calls.rows.retain(|call, _| call.client == *client);
         }
-        let broken = (calls.broken, "lines of the log are no records, or name too much");
-        let left_out = (calls.left_out, "calls are left out: the log has too many distinct ones; --days has fewer");
-        for (count, what) in [broken, left_out].iter().filter(|(count, _)| *count > 0) {
-            ui.note(&format!("warning: {count} {what}"));
+        if calls.broken > 0 {
+            ui.note(&format!("warning: {} lines of the log are no records, or name too much", calls.broken));
+        }
+        if calls.left_out > 0 {
+            ui.note(&format!("warning: {} calls are left out, there are too many kinds: use --days", calls.left_out));
         }
         if calls.rows.is_empty() {
-            ui.note(&format!(
-                "no such call is on record in {} in the last {}",
-                path.display(),
-                counted(self.days as usize, "day")
-            ));
+            ui.note(&format!("no such call of the last {} days is on record in {}", self.days, path.display()));
         }
-        Ok(Log { path, calls })
-    }
-}
-
-impl Log {
-    /// The object with what every command tells of the log.
-    fn told(&self, past: &Past, mut object: Value) -> Value {
-        let (file, PastCalls { left_out, broken, .. }) = (self.path.display().to_string(), &self.calls);
-        object["log"] = json!({ "file": file, "days": past.days, "broken_lines": broken, "left_out": left_out });
-        object
+        Ok(calls)
     }
 }

@@ -1,6 +1,7 @@
 //! `forgefs policy suggest`: the narrowest profile that allows what a client called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -26,16 +27,16 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
     let mut text = std::fs::read_to_string(&path).map_err(|error| Failure::of_path(&path, error))? + "\n";
     let here = Hindsight::new(config.clone()).map_err(Failure::of_usage)?;
     let mut all: BTreeMap<&str, Suggestion<'_>> = BTreeMap::new();
-    let mut gone: BTreeMap<&str, u64> = BTreeMap::new();
-    for (call, seen) in &log.calls.rows {
+    let mut gone = 0;
+    for (call, seen) in &log.rows {
         let client = if call.client.starts_with("console/") { LOCAL } else { &call.client };
         match here.has_client(client) {
             true => all.entry(client).or_default().take(&here, config, call, *seen),
-            false => *gone.entry(client).or_default() += seen.count,
+            false => gone += seen.count,
         }
     }
-    for (client, count) in gone {
-        ui.note(&format!("note: {count} calls of `{}`, which is no client now", people::line(client)));
+    if gone > 0 {
+        ui.note(&format!("note: {gone} calls are of clients that are gone"));
     }
     let mut suggested = Vec::new();
     for (client, suggestion) in &mut all {
@@ -43,21 +44,24 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
         let name = client.replace(':', "-");
         let mut names = [name.clone()].into_iter().chain((2..).map(|number| format!("{name}-{number}")));
         suggestion.profile = names.find(|name| !config.profiles.contains_key(name)).unwrap_or_default();
-        let toml = suggestion.toml(client, config, &text);
+        let toml = suggestion.toml(client, &here, config, &text);
         suggested.push(json!({ "client": client, "profile": suggestion.profile, "toml": toml }));
     }
     text.extend(suggested.iter().filter_map(|one| one["toml"].as_str()));
-    // Holds the suggestions to what was called, by the policy: with them the configuration must decide as now.
-    let fault = |why: String| Failure::internal(format!("a suggestion does not fit into {}: {why}", path.display()));
-    let then = Config::parse(&text, &path, &process_env).map_err(|error| fault(error.to_string()))?;
-    let then = Hindsight::new(then).map_err(|error| fault(error.message))?;
+    // With the suggestions the configuration must decide as now, by the policy itself.
+    let fault = |why: &dyn Display| Failure::internal(format!("a suggestion does not fit {}: {why}", path.display()));
+    let then = Config::parse(&text, &path, &process_env).map_err(|error| fault(&error))?;
+    let then = Hindsight::new(then).map_err(Failure::of_usage)?;
     for (of, call) in all.values().flat_map(|of| of.calls.iter().map(move |call| (of, call))) {
         if let Ruling::Refused(error) = then.decide_as(Some(&of.profile), call) {
-            return Err(fault(format!("it refuses {}.{}: {}", call.server, call.tool, error.message)));
+            return Err(fault(&error.context(format_args!("{}.{} is refused", call.server, call.tool)).message));
         }
     }
     match past.format.json {
-        true => shapes::print(log.told(past, json!({ "suggestions": suggested })), ui),
+        true => {
+            let (broken, left_out) = (log.broken, log.left_out);
+            shapes::print(json!({ "suggestions": suggested, "broken_lines": broken, "left_out": left_out }), ui);
+        }
         false => suggested.iter().filter_map(|one| one["toml"].as_str()).for_each(|toml| ui.out(toml)),
     }
     Ok(ExitCode::SUCCESS)
@@ -73,7 +77,6 @@ struct Suggestion<'a> {
     left: BTreeMap<(String, String), Seen>,
     /// Calls that it has to allow.
     calls: Vec<&'a PastCall>,
-    all: Seen,
 }
 
 #[derive(Default)]
@@ -98,7 +101,6 @@ impl<'a> Suggestion<'a> {
                 used.approved += if *decided == Decided::Approved { seen.count } else { 0 };
                 used.is_known = entry.names.is_some();
                 used.seen.add(seen);
-                self.all.add(seen);
                 return self.calls.push(call);
             }
             _ => "its run held data of a server that is not there now".to_owned(),
@@ -120,16 +122,11 @@ impl<'a> Suggestion<'a> {
         }
     }
 
-    fn toml(&self, client: &str, config: &Config, text: &str) -> String {
+    fn toml(&self, client: &str, here: &Hindsight, config: &Config, text: &str) -> String {
         let day = |ms| head(&rfc3339(ms), 10).to_owned();
         let times = |seen: Seen| format!("{}, last {}", counted(seen.count as usize, "call"), day(seen.last));
         let comment = |text: &str| format!("# {}", people::line(text));
-        let of_days = format!("{client}: calls of {} to {}", day(self.all.first), day(self.all.last));
-        let nothing = format!("{client}: no call that is allowed");
-        let mut lines = vec![comment(if self.calls.is_empty() { &nothing } else { &of_days })];
-        if self.uses.values().any(|used| used.approved > 0) {
-            lines.push("# A profile only narrows: `approval` of servers and tools asks as before.".to_owned());
-        }
+        let mut lines = vec![comment(&format!("{client}, as it called"))];
         let name = if self.profile.contains('.') { quoted(&self.profile) } else { self.profile.clone() };
         lines.push(format!("[profiles.{name}]"));
         let servers: BTreeSet<&String> = self.uses.keys().map(|(server, _)| server).collect();
@@ -144,7 +141,7 @@ impl<'a> Suggestion<'a> {
                     format!("{}; not checked: its server's tools are not known", times(used.seen))
                 }
                 (_, 0) => times(used.seen),
-                (_, approved) => format!("{}, {approved} after approval", times(used.seen)),
+                (_, approved) => format!("{}, {approved} after approval, which goes on", times(used.seen)),
             };
             let entry = |name: &str, said: &str| format!("  {}, {}", quoted(name), comment(said));
             match (server == SCRIPTS, tool.is_empty()) {
@@ -152,8 +149,9 @@ impl<'a> Suggestion<'a> {
                 (_, false) => allow.push(entry(&exactly(&format!("{server}.{tool}")), &said)),
                 // Without an entry that reaches the server, it is hidden.
                 _ if !self.uses.keys().any(|(of, tool)| of == server && !tool.is_empty()) => {
-                    allow.push(entry(&format!("{}.*", exactly(server)), &format!("no tool: {said}")));
-                    deny.push(entry(&format!("{}.*", exactly(server)), "its tools"));
+                    let all = format!("{}.*", exactly(server));
+                    allow.push(entry(&all, &format!("no tool: {said}")));
+                    deny.extend(here.has_tools(server).then(|| entry(&all, "its tools")));
                 }
                 _ => {}
             }
@@ -183,9 +181,11 @@ impl<'a> Suggestion<'a> {
 fn kept(text: &str, profile: &str) -> Vec<String> {
     let document: DocumentMut = text.parse().unwrap_or_default();
     let table = document.get("profiles").and_then(|all| all.get(profile)).and_then(Item::as_table_like);
-    let keys = table.into_iter().flat_map(|table| table.iter()).filter(|(key, _)| !OWN.contains(key));
-    keys.filter_map(|(key, item)| Some(format!("{key} = {}", item.clone().into_value().ok()?.decorated("", ""))))
-        .collect()
+    let line = |(key, item): (&str, &Item)| {
+        let value = item.clone().into_value().ok().filter(|_| !OWN.contains(&key))?;
+        Some(format!("{key} = {}", value.decorated("", "")))
+    };
+    table.into_iter().flat_map(|table| table.iter()).filter_map(line).collect()
 }
 
 /// A pattern that matches this text alone.

@@ -28,7 +28,7 @@ pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui
     let next = Hindsight::new(next).map_err(Failure::of_usage)?;
     let (mut changes, mut unknown): (BTreeMap<Kind, Seen>, BTreeMap<Kind, Seen>) = Default::default();
     let mut same = 0;
-    for (call, seen) in &log.calls.rows {
+    for (call, seen) in &log.rows {
         let (after, rule) = match next.decide(call) {
             Ruling::Allowed => ("allowed", "no rule is against it".to_owned()),
             Ruling::Asks(rules) => ("asks", rules),
@@ -52,23 +52,19 @@ pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui
     if past.format.json {
         let all = |kinds: &BTreeMap<Kind, Seen>| kinds.iter().map(json).collect::<Vec<_>>();
         let (changes, unknown) = (all(&changes), all(&unknown));
-        let object = json!({ "changes": changes, "same": same, "not_decided": unknown, "never_decided": UNKNOWN });
-        shapes::print(log.told(past, object), ui);
+        let object = json!({
+            "changes": changes, "same": same, "not_decided": unknown, "never_decided": UNKNOWN,
+            "broken_lines": log.broken, "left_out": log.left_out,
+        });
+        shapes::print(object, ui);
     } else {
         show(&changes, times, ui);
-        let sum = |kinds: &BTreeMap<Kind, Seen>| kinds.values().map(|seen| seen.count).sum::<u64>();
-        ui.note(&format!(
-            "decided otherwise: {}; as before: {same}; not decided by this log: {}",
-            sum(&changes),
-            sum(&unknown)
-        ));
         for ([client, server, tool, .., why], seen) in unknown.iter().take(MAX_LINES) {
             ui.note(&format!("not decided by this log: {} × {server}.{tool} by {client}: {why}", seen.count));
         }
-        ui.note(&format!(
-            "not decided by any log: {UNKNOWN}{}",
-            if unknown.len() > MAX_LINES { "; --json has all calls" } else { "" }
-        ));
+        let [changed, unknown] = [&changes, &unknown].map(|of| of.values().map(|seen| seen.count).sum::<u64>());
+        ui.note(&format!("{changed} calls are decided otherwise, {same} as before, {unknown} not by this log"));
+        ui.note(&format!("no log decides {UNKNOWN}"));
     }
     Ok(ExitCode::from(u8::from(!changes.is_empty())))
 }
@@ -77,11 +73,7 @@ fn show(changes: &BTreeMap<Kind, Seen>, times: Times, ui: Ui) {
     let head = ["SERVER", "TOOL", "CLIENT", "CALLS", "BEFORE", "AFTER", "FIRST", "LAST", "RULE"];
     let mut table = Table::new(head, &[3], &[8]);
     for ([client, server, tool, before, after, rule], seen) in changes {
-        let role = match after.as_str() {
-            "refused" => Role::Failed,
-            "asks" => Role::Waiting,
-            _ => Role::Good,
-        };
+        let role = if after == "refused" { Role::Failed } else { Role::Waiting };
         table.push([
             Cell::plain(server),
             Cell::plain(tool),

@@ -1,7 +1,7 @@
 //! Approvals: calls that need the user's consent.
 
 use super::{Caller, PendingCall, Reason, Rules};
-use config::Approval;
+use config::{Approval, ScriptApproval};
 use upstream::Operation;
 
 /// Reason to ask the user before this call, if any. A tool's own name beats a pattern; of several patterns the
@@ -11,7 +11,11 @@ pub(super) fn wanted(rules: &Rules, asked: &PendingCall<'_>) -> Option<Reason> {
         return None;
     }
     // Reviewed with everything that its lock lists: whether it asks at all was decided at its own call.
-    if !asked.from.is_none_or(Caller::is_asked) {
+    if asked
+        .from
+        .and_then(Caller::scope)
+        .is_some_and(|scope| scope.locked().is_some() && scope.script.approval != ScriptApproval::Each)
+    {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;

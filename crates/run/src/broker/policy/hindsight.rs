@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use stubgen::ToolStub;
 
-use super::{Caller, PendingCall, Rules, all_of, decide_anew, reviewed};
+use super::{Caller, PendingCall, Reason, Rules, all_of, decide_anew, reviewed};
 use crate::scripts::{Folder, Lock, Locked, SERVER};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Held;
@@ -17,7 +17,7 @@ use base::principal::LOCAL;
 use catalog::manifest::{Cache, ServerEntry, ServerState};
 use catalog::skills::{Calls, Skills};
 use catalog::{Catalog, Catalogs};
-use config::{Access, Config, Profile, ScriptApproval, Server, View};
+use config::{Access, Config, Profile, ScriptApproval, ScriptRule, Server, View};
 use state::audit::PastCall;
 use upstream::{Listing, Operation};
 
@@ -29,6 +29,8 @@ pub struct Hindsight {
     listed: Catalog,
     /// Rules of each profile, and of none.
     rules: BTreeMap<Option<String>, Rules>,
+    /// Rules of a profile that is not configured.
+    nothing: Rules,
     /// Tools that each script may call by its lock.
     calls: Calls,
 }
@@ -59,14 +61,14 @@ impl Hindsight {
         let (mut shown, mut listed, mut calls) = (Vec::new(), Vec::new(), Calls::new());
         for (name, ident) in names.iter().zip(stubgen::assign_idents(&names)) {
             let Some(server) = config.servers.get(*name) else { continue };
-            let (listing, known) = match cache.load(name, server) {
-                Some((listing, _)) => (listing, ServerState::Ready { protocol: String::new() }),
-                None => (Listing::default(), ServerState::Connecting),
-            };
+            let listing = cache.load(name, server).map(|(listing, _)| listing);
+            let known = if listing.is_some() { ready() } else { ServerState::Connecting };
             let state = if server.enabled { known.clone() } else { ServerState::Disabled };
-            shown.push(Arc::new(ServerEntry::listed(name, &ident, Some(server), listing.clone(), state)));
             let open = Server { access: Access::default(), ..server.clone() };
-            listed.push(Arc::new(ServerEntry::listed(name, &ident, Some(&open), listing, known)));
+            for (entries, server, state) in [(&mut shown, server, state), (&mut listed, &open, known)] {
+                let listing = listing.clone().unwrap_or_default();
+                entries.push(Arc::new(ServerEntry::listed(name, &ident, Some(server), listing, state)));
+            }
         }
         if let Some(path) = &config.scripts.path {
             let lock = Lock::load(&config.scripts.lock)?.unwrap_or_default().scripts;
@@ -78,29 +80,26 @@ impl Hindsight {
                 }
             }
             let tools = calls.keys().map(|name| json!({ "name": name })).collect();
-            let (listing, state) =
-                (Listing { tools, ..Listing::default() }, ServerState::Ready { protocol: String::new() });
-            let entry = Arc::new(ServerEntry::listed(SERVER, SERVER, None, listing, state));
+            let listing = Listing { tools, ..Listing::default() };
+            let entry = Arc::new(ServerEntry::listed(SERVER, SERVER, None, listing, ready()));
             shown.push(Arc::clone(&entry));
             listed.push(entry);
         }
         let hides = config.profiles.iter().filter(|(_, profile)| !profile.shows_all());
         let views = hides.map(|(name, profile)| (name.clone(), Arc::new(View::of(profile)))).collect();
-        let catalogs =
-            Catalogs::empty().rebuilt(shown, Arc::new(Skills::default().with_calls(calls.clone())), &views)?;
+        let skills = Arc::new(Skills::default().with_calls(calls.clone()));
+        let catalogs = Catalogs::empty().rebuilt(shown, skills, &views)?;
+        let nothing = Rules::new(&config, Some(Profile::nothing()));
         let rules = |(name, profile): (&String, &Profile)| (Some(name.clone()), Rules::new(&config, Some(profile)));
         let rules = config.profiles.iter().map(rules).chain([(None, Rules::new(&config, None))]).collect();
-        Ok(Self { catalogs, listed: Catalog::build(listed), rules, calls, config })
+        Ok(Self { catalogs, listed: Catalog::build(listed), rules, nothing, calls, config })
     }
 
     /// True if the configuration lets a client of this name in.
     #[must_use]
     pub fn has_client(&self, client: &str) -> bool {
-        let is_of_token = config::is_of_token(client) && self.config.http.oauth.is_some();
-        is_of_token
-            || is_of_person(client)
-            || client.starts_with("profile:")
-            || self.config.clients.contains_key(client)
+        let has = self.config.clients.contains_key(client) || is_of_person(client);
+        has || client.starts_with("profile:") || config::is_of_token(client) && self.config.http.oauth.is_some()
     }
 
     /// Decides about a call, by the profile that its client has in this configuration.
@@ -110,9 +109,9 @@ impl Hindsight {
         if !self.has_client(client) {
             return Ruling::Refused(Error::new(ErrorCode::ToolDenied, format!("there is no client `{client}`")));
         }
-        let is_named =
-            client == LOCAL || self.config.clients.get(client).is_some_and(|known| known.claims().is_empty());
-        let by_credentials = call.profile.as_deref().filter(|_| !is_named);
+        let known = self.config.clients.get(client);
+        let is_by_claims = client != LOCAL && known.is_none_or(|known| !known.claims().is_empty());
+        let by_credentials = call.profile.as_deref().filter(|_| is_by_claims);
         self.decide_as(self.config.profile_of(client, by_credentials), call)
     }
 
@@ -123,28 +122,32 @@ impl Hindsight {
     }
 
     fn ruled(&self, profile: Option<&str>, call: &PastCall) -> Result<Ruling> {
-        let nothing;
-        let rules = match self.rules.get(&profile.map(str::to_owned)) {
-            Some(rules) => rules,
-            None => {
-                nothing = Rules::new(&self.config, Some(Profile::nothing()));
-                &nothing
-            }
-        };
+        let rules = self.rules.get(&profile.map(str::to_owned)).unwrap_or(&self.nothing);
         let (entry, stub, operation) = self.part(&call.server, &call.tool)?;
-        let from = call.from.as_deref().map(|from| self.caller(from));
+        let script = call.from.as_deref().map(|from| from.strip_prefix("scripts.").unwrap_or(from));
         let held = Held { labels: call.labels.clone().unwrap_or_default(), group: None };
         let decide = |entry, stub| {
+            let from = script.map(Caller::Reviewed);
             decide_anew(rules, &PendingCall { entry, stub, operation: &operation, written: None, from }, &held)
         };
         let narrowed = profile.and_then(|profile| self.catalogs.of(profile));
         let catalog = narrowed.as_ref().unwrap_or(&self.catalogs.whole);
-        let reasons = match stub.map(|stub| (stub, catalog.tool(&entry.ident, &stub.ident))) {
+        let mut reasons = match stub.map(|stub| (stub, catalog.tool(&entry.ident, &stub.ident))) {
             None => decide(entry, None)?,
             Some((_, Ok((entry, stub)))) => reviewed(entry, stub).and_then(|()| decide(entry, Some(stub)))?,
             // The rule that hides it refuses it too, but for a script that calls what is hidden.
             Some((stub, Err(hidden))) => decide(entry, Some(stub)).and(Err(hidden))?,
         };
+        // A locked script asks for its calls, or need not.
+        let is_covered = |(name, rule): (&String, &ScriptRule)| {
+            let is_locked = self.calls.get(name).is_some_and(Option::is_some);
+            script.is_some_and(|script| name.replace('/', "_") == script)
+                && is_locked
+                && rule.approval != ScriptApproval::Each
+        };
+        if self.config.scripts.tools.iter().any(is_covered) {
+            reasons.retain(|reason| !matches!(reason, Reason::Approval { .. }));
+        }
         Ok(if matches!(operation, Operation::List) {
             Ruling::Unknown(format!("what {} lists, as this configuration starts it, is not known here", entry.name))
         } else if !reasons.is_empty() {
@@ -163,6 +166,12 @@ impl Hindsight {
         let (entry, stub, operation) = self.part(&call.server, &call.tool).ok()?;
         let unlisted = || matches!(operation, Operation::List).then(|| call.tool.clone());
         Some((entry, stub.map(|stub| stub.name.clone()).or_else(unlisted)))
+    }
+
+    /// True if a server, by configured name, listed tools.
+    #[must_use]
+    pub fn has_tools(&self, server: &str) -> bool {
+        self.listed.servers().iter().any(|entry| entry.name == server && !entry.stubs.tools.is_empty())
     }
 
     /// Server and tool of each call that a script's lock lists.
@@ -187,16 +196,10 @@ impl Hindsight {
         };
         Ok((entry, None, operation))
     }
+}
 
-    /// The script of a call, `scripts.name`.
-    fn caller<'c>(&self, from: &'c str) -> Caller<'c> {
-        let name = from.strip_prefix("scripts.").unwrap_or(from);
-        let is = |script: &str| script.replace('/', "_") == name;
-        let is_locked = self.calls.iter().any(|(script, calls)| calls.is_some() && is(script));
-        let rule = self.config.scripts.tools.iter().find(|(script, _)| is(script));
-        let asks = rule.map(|(_, rule)| rule.approval).unwrap_or_default();
-        Caller::Past { name, is_asked: !is_locked || asks == ScriptApproval::Each }
-    }
+fn ready() -> ServerState {
+    ServerState::Ready { protocol: String::new() }
 }
 
 /// True for this machine's user, as whom people of the console act.

@@ -168,37 +168,21 @@ pub(super) enum Caller<'a> {
     Reviewed(&'a str),
     /// It runs.
     Runs(&'a Scope),
-    /// It ran once.
-    Past {
-        /// Its identifier.
-        name: &'a str,
-        /// True if its calls ask, not it alone.
-        is_asked: bool,
-    },
 }
 
 impl<'a> Caller<'a> {
     /// Its scope, if it runs.
     pub(super) fn scope(self) -> Option<&'a Scope> {
         match self {
-            Self::Reviewed(_) | Self::Past { .. } => None,
+            Self::Reviewed(_) => None,
             Self::Runs(scope) => Some(scope),
-        }
-    }
-
-    /// True if its calls ask: they were not reviewed with it, or it asks at each.
-    pub(super) fn is_asked(self) -> bool {
-        match self {
-            Self::Reviewed(_) => true,
-            Self::Runs(scope) => scope.locked().is_none() || scope.script.approval == ScriptApproval::Each,
-            Self::Past { is_asked, .. } => is_asked,
         }
     }
 
     /// Its wire name, if it is what was reviewed, or is being.
     pub(super) fn reviewed(self) -> Option<&'a str> {
         match self {
-            Self::Reviewed(name) | Self::Past { name, .. } => Some(name),
+            Self::Reviewed(name) => Some(name),
             Self::Runs(scope) => scope.locked().map(|_| scope.script.source.name.as_str()),
         }
     }
