@@ -64,7 +64,7 @@ enum Command {
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
-    let records = read(&path)?;
+    let (_, records) = records(&config)?.unwrap_or_default();
     match args.command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
@@ -114,14 +114,10 @@ pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
 /// The file of the audit log, and its records, oldest first; `None` if they do not go to a file.
 pub(super) fn records(config: &Config) -> Result<Option<(PathBuf, Vec<Record>)>, Failure> {
     let Ok(path) = path(config) else { return Ok(None) };
-    let records = read(&path)?;
-    Ok(Some((path, records)))
-}
-
-fn read(path: &Path) -> Result<Vec<Record>, Failure> {
-    match audit::records(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read.map_err(|error| Failure::internal(format!("{}: {error}", path.display()))),
+    match audit::records(&path) {
+        Ok(records) => Ok(Some((path, records))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some((path, Vec::new()))),
+        Err(error) => Err(Failure::internal(format!("{}: {error}", path.display()))),
     }
 }
 

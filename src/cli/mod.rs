@@ -170,7 +170,7 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// The audit log: every request, its calls, and the stubs read
     Audit(audit::AuditArgs),
-    /// Suggest profiles from the audit log; try a changed forge.toml on it
+    /// Suggest profiles from the log; try a changed forge.toml on it
     Policy(policy::PolicyArgs),
     /// Runs of scripts: list them, show one, delete its journal
     Runs(runs::RunsArgs),

@@ -138,16 +138,17 @@ profile = \"local\"
     let read = fence.run_with_input(["run", "-", "--lang", "starlark"], "read_resource('vault', 'vault://data')");
     assert!(read.success().stdout.contains("data of vault"));
     // A profile of this name is there now, and what it has beside its lists stays.
-    fence.write(
-        "forge.toml",
-        &pasted.replace("[profiles.ci]\n", "[profiles.ci]\nbudgets = { day = 5 }\napproval = \"writes\"\n"),
-    );
+    let more = "[profiles.ci.budgets]\n# A day\nday = 5 # calls\n[profiles.ci]\napproval = \"writes\"\n";
+    fence.write("forge.toml", &pasted.replace("[profiles.ci]\n", more));
     let next = fence.run(["policy", "suggest", "--client", "ci"]).success().stdout;
-    assert!(next.contains("[profiles.ci-2]\n"), "{next}");
-    assert!(
-        next.contains("# As in [profiles.ci], but for its lists:\nbudgets = { day = 5 }\napproval = \"writes\"\n"),
-        "{next}"
-    );
+    for says in [
+        "[profiles.ci-2]\n",
+        "# As in [profiles.ci], but for its lists:\n",
+        "\nbudgets = { day = 5 }\n",
+        "\napproval = \"writes\"\n",
+    ] {
+        assert!(next.contains(says), "{says}: {next}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,19 +72,10 @@ pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui
 fn show(changes: &BTreeMap<Kind, Seen>, times: Times, ui: Ui) {
     let head = ["SERVER", "TOOL", "CLIENT", "CALLS", "BEFORE", "AFTER", "FIRST", "LAST", "RULE"];
     let mut table = Table::new(head, &[3], &[8]);
-    for ([client, server, tool, before, after, rule], seen) in changes {
-        let role = if after == "refused" { Role::Failed } else { Role::Waiting };
-        table.push([
-            Cell::plain(server),
-            Cell::plain(tool),
-            Cell::plain(client),
-            Cell::plain(&seen.count.to_string()),
-            Cell::plain(before),
-            Cell::new(role, after),
-            Cell::new(Role::Faint, &times.ago(seen.first)),
-            Cell::new(Role::Faint, &times.ago(seen.last)),
-            Cell::plain(rule),
-        ]);
+    for (kind, seen) in changes {
+        let [client, server, tool, before, after, rule] = kind.each_ref().map(|text| Cell::plain(text));
+        let [first, last] = [seen.first, seen.last].map(|ms| Cell::new(Role::Faint, &times.ago(ms)));
+        table.push([server, tool, client, Cell::plain(&seen.count.to_string()), before, after, first, last, rule]);
     }
     ui.table(&table);
 }

@@ -1,6 +1,6 @@
 //! Calls of a log, counted while it is read: its size does not matter, the number of distinct calls does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
@@ -50,7 +50,7 @@ pub enum Decided {
     Allowed,
     /// A rule asked, and a person or the operator approved.
     Approved,
-    /// A rule asked in vain.
+    /// A rule asked in vain, or would have asked: it was a dry run.
     NotApproved,
     /// A rule refused it, or it named what the client did not have; the code.
     Refused(String),
@@ -89,7 +89,7 @@ pub struct PastCalls {
     pub broken: u64,
     since: u64,
     /// Runs without an end so far, by id.
-    open: HashMap<String, (Description, Vec<CallRecord>)>,
+    open: BTreeMap<String, (Description, Vec<CallRecord>)>,
     opened: usize,
 }
 
@@ -171,7 +171,8 @@ impl Decided {
         use ErrorCode::{ApprovalDenied, ApprovalWaits, GroupPolicyDenied, ServerNotFound, ToolDenied, ToolNotFound};
         let code = match (&call.verdict, call.outcome) {
             (Verdict::Allowed, _) => return Self::Allowed,
-            (Verdict::Approved(_) | Verdict::WouldAsk(_), _) => return Self::Approved,
+            (Verdict::Approved(_), _) => return Self::Approved,
+            (Verdict::WouldAsk(_), _) => return Self::NotApproved,
             (Verdict::Inherited(_), _) => return Self::Otherwise("answered by an earlier run".to_owned()),
             // By pins, which are no part of the configuration.
             (Verdict::Denied(why), _) if why.contains(QUARANTINED) => return Self::Otherwise("quarantined".to_owned()),
