@@ -236,6 +236,15 @@ async fn data_that_a_run_held_decides_about_its_calls() {
     ended["calls"][0]["labels"] = json!(["chat"]);
     append(&fence, &[ended.to_string().as_bytes()]);
     assert!(suggested(&fence, "ci").contains(of_ci), "{}", suggested(&fence, "ci"));
+    // A profile of this name would be that of every client.
+    fence.write("forge.toml", &config.replace("[clients.ci]", "[clients.default]"));
+    ended["principal"] = "default".into();
+    append(&fence, &[ended.to_string().as_bytes()]);
+    assert!(suggested(&fence, "default").contains("[profiles.default-2]\n"));
+    let of = fs::read_to_string(fence.audit()).expect("a log");
+    let kept: Vec<&str> = of.lines().filter(|line| !line.contains("\"principal\":\"default\"")).collect();
+    fs::write(fence.audit(), kept.join("\n") + "\n").expect("written");
+    fence.write("forge.toml", &config);
     for (more, want) in [
         ("[[flows]]\nfrom = \"vault\"\nto = \"web\"\naction = \"deny\"\n", "local web.send allowed>refused 1"),
         ("[[flows]]\nfrom = \"vault\"\nto = \"web\"\naction = \"approve\"\n", "local web.send allowed>asks 1"),

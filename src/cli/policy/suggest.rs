@@ -14,7 +14,7 @@ use base::principal::LOCAL;
 use base::text::{counted, head};
 use base::time::rfc3339;
 use catalog::people;
-use config::{Config, SCRIPTS_SERVER as SCRIPTS, process_env};
+use config::{Config, DEFAULT_PROFILE, SCRIPTS_SERVER as SCRIPTS, process_env};
 use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, PastCall, Seen};
 
@@ -39,11 +39,13 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
         ui.note(&format!("note: {gone} calls are of clients that are gone"));
     }
     let mut suggested = Vec::new();
+    // A profile of the default's name would be that of every client.
+    let mut taken: BTreeSet<String> = config.profiles.keys().cloned().chain([DEFAULT_PROFILE.to_owned()]).collect();
     for (client, suggestion) in &mut all {
         suggestion.add_calls_of_scripts(&here);
         let name = client.replace(':', "-");
         let mut names = [name.clone()].into_iter().chain((2..).map(|number| format!("{name}-{number}")));
-        suggestion.profile = names.find(|name| !config.profiles.contains_key(name)).unwrap_or_default();
+        suggestion.profile = names.find(|name| taken.insert(name.clone())).unwrap_or_default();
         let toml = suggestion.toml(client, &here, config, &text);
         suggested.push(json!({ "client": client, "profile": suggestion.profile, "toml": toml }));
     }
