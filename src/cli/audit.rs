@@ -63,10 +63,8 @@ enum Command {
 
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    let Some((path, records)) = records(&config)? else {
-        return Err(Failure::usage("audit records do not go to a file".to_owned())
-            .hint("set `to = \"file\"` in [audit] of forge.toml"));
-    };
+    let path = path(&config)?;
+    let (_, records) = records(&config)?.unwrap_or_default();
     match args.command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
@@ -102,9 +100,20 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
+/// The file of the audit log.
+///
+/// # Errors
+/// Records do not go to a file.
+pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
+    config.audit.path.clone().filter(|_| config.audit.to == AuditTo::File).ok_or_else(|| {
+        Failure::usage("audit records do not go to a file".to_owned())
+            .hint("set `to = \"file\"` in [audit] of forge.toml")
+    })
+}
+
 /// The file of the audit log, and its records, oldest first; `None` if they do not go to a file.
 pub(super) fn records(config: &Config) -> Result<Option<(PathBuf, Vec<Record>)>, Failure> {
-    let Some(path) = config.audit.path.clone().filter(|_| config.audit.to == AuditTo::File) else { return Ok(None) };
+    let Ok(path) = path(config) else { return Ok(None) };
     match audit::records(&path) {
         Ok(records) => Ok(Some((path, records))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some((path, Vec::new()))),

@@ -19,7 +19,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Use", &["demo", "serve", "run", "call", "ls", "cat", "search"]),
     ("Servers", &["init", "add", "registry", "list", "enable", "disable", "remove", "auth", "connect"]),
     ("Scripts", &["check", "scripts", "test", "replay", "journal"]),
-    ("Review", &["console", "runs", "approvals", "audit", "stubs"]),
+    ("Review", &["console", "runs", "approvals", "audit", "policy", "stubs"]),
     ("Teams", &["clients", "secrets"]),
     ("Operate", &["doctor", "daemon", "reload", "completions", "help"]),
 ];

@@ -30,6 +30,7 @@ mod help;
 pub mod init;
 mod junit;
 mod newest;
+mod policy;
 mod records;
 mod registry;
 mod reload;
@@ -169,6 +170,8 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// The audit log: every request, its calls, and the stubs read
     Audit(audit::AuditArgs),
+    /// Suggest profiles from the log; try a changed forge.toml on it
+    Policy(policy::PolicyArgs),
     /// Runs of scripts: list them, show one, delete its journal
     Runs(runs::RunsArgs),
     /// Run a recorded script again offline, and say where it diverges
@@ -321,6 +324,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Approvals(args) => approvals::approvals(global, args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
+        Command::Policy(args) => policy::policy(global, args, ui),
         Command::Runs(args) => runs::runs(global, args, ui).await,
         Command::Replay(args) => replay::replay(global, args, ui).await,
         Command::Journal(args) => replay::journal(global, args, ui).await,

@@ -116,6 +116,7 @@ fn an_error_is_an_object_as_well() {
         (&fence, &["search", "--json", "--no-such-option"], 2, "--no-such-option"),
         (&fence, &["auth", "status", "nobody", "--json"], 2, "no server is called `nobody`"),
         (&fence, &["audit", "show", "nothing", "--json"], 2, "no record"),
+        (&fence, &["policy", "try", "nowhere.toml", "--json"], 2, "nowhere.toml"),
         (&fence, &["ls", "--json", "--engine", "v9"], 2, "no JavaScript engine"),
         (&fence, &["call", "people", "list_teams", "{\"x\": 1}", "--json"], 1, "no parameter `x`"),
         (&fence, &["remove", "nobody", "--json"], 2, "no server is called `nobody`"),

@@ -70,6 +70,7 @@ mod pins;
 mod placeholders;
 mod planted;
 mod policy;
+mod policy_learned;
 mod processes;
 mod profiles;
 mod proposals;

@@ -73,7 +73,7 @@ pub use evidence::{Evidence, PARTED};
 pub(crate) use ledger::ALL_MADE;
 pub use ledger::Ledger;
 pub use policy::is_read_only;
-pub use policy::{Rules, RulesNow};
+pub use policy::{Hindsight, Rules, RulesNow, Ruling};
 
 use audit::Subject;
 use base::labels::Held;

@@ -29,8 +29,8 @@ impl Follower {
         &self.path
     }
 
-    /// Takes the whole lines that came since the last look, oldest first. Nothing where there is no file. Lines of a file
-    /// that was removed meanwhile are missing, and those of the others come again.
+    /// Takes the whole lines that came since the last look, oldest first; one that is too long as an empty one. Nothing
+    /// where there is no file. Lines of a file that was removed meanwhile are missing, and those of the others come again.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -75,7 +75,10 @@ fn whole_lines(mut file: File, from: u64, take: &mut impl FnMut(&[u8])) -> io::R
                 bytes += line.len() as u64 + 1;
                 take(&line);
             }
-            Line::Skipped { bytes: skipped, .. } => bytes += skipped as u64 + 1,
+            Line::Skipped { bytes: skipped, .. } => {
+                bytes += skipped as u64 + 1;
+                take(b"");
+            }
         }
         Some(())
     })?;

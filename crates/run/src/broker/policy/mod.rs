@@ -15,6 +15,7 @@ mod access;
 mod approval;
 mod flows;
 mod groups;
+mod hindsight;
 #[cfg(test)]
 mod laundering;
 mod lock;
@@ -43,6 +44,7 @@ use upstream::Operation;
 
 use access::Grants;
 pub(super) use groups::admit;
+pub use hindsight::{Hindsight, Ruling};
 use only_from::Callers;
 pub(super) use review::reviewed;
 
