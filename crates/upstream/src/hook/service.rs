@@ -1,0 +1,86 @@
+//! A hook that is a service: each question is a POST. The data API of Open Policy Agent wraps what it gets and gives.
+
+use std::collections::BTreeMap;
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use crate::mcp::sent_headers::SentHeaders;
+use base::address::Reach;
+use base::error::chain;
+use base::http;
+use base::limits;
+use config::Credential;
+
+/// Beginning of the paths of that API.
+const DATA_API: &str = "/v1/data/";
+
+pub(super) struct Service {
+    url: String,
+    headers: BTreeMap<String, Credential>,
+    ready: OnceCell<Ready>,
+}
+
+struct Ready {
+    client: Client,
+    url: Url,
+    headers: SentHeaders,
+}
+
+impl Service {
+    pub(super) fn new(url: &str, headers: BTreeMap<String, Credential>) -> Self {
+        Self { url: url.to_owned(), headers, ready: OnceCell::new() }
+    }
+
+    pub(super) async fn ask(&self, question: &str) -> Result<Vec<u8>, String> {
+        let ready = self.ready.get_or_try_init(|| self.prepare()).await?;
+        let input = ready.url.path().starts_with(DATA_API).then(|| format!("{{\"input\":{question}}}"));
+        let question = input.as_deref().unwrap_or(question);
+        let mut headers = ready.headers.now();
+        let mut answer = ready.post(question, headers.headers()).await?;
+        if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            && let Some(renewed) = ready.headers.renewed(&headers).await
+        {
+            headers = renewed;
+            answer = ready.post(question, headers.headers()).await?;
+        }
+        if !answer.status().is_success() {
+            return Err(format!("it answered with the status {}", answer.status().as_u16()));
+        }
+        match http::body(answer, limits::HOOK_ANSWER.max).await {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => Err(format!("its answer is over the limit of {} bytes", limits::HOOK_ANSWER.max)),
+            Err(error) => Err(format!("its answer broke off: {}", chain(&error.without_url()))),
+        }
+    }
+
+    async fn prepare(&self) -> Result<Ready, String> {
+        let url = Url::parse(&self.url).map_err(|error| error.to_string())?;
+        let reach = Reach::configured();
+        if !reach.allows(&url) {
+            return Err("its address is one that no request is sent to".to_owned());
+        }
+        let client = http::client(&url, reach, Policy::none()).build().map_err(|error| chain(&error))?;
+        let headers = SentHeaders::read(&self.headers, &BTreeMap::new()).await.map_err(|error| error.message)?;
+        Ok(Ready { client, url, headers })
+    }
+}
+
+impl Ready {
+    /// Posts a question; once more if the connection, which an earlier question may have left, turns out to be closed.
+    async fn post(&self, question: &str, headers: &crate::mcp::http_client::Headers) -> Result<Response, String> {
+        let send = || {
+            let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            request.body(question.to_owned()).send()
+        };
+        let sent = match send().await {
+            Err(error) if error.is_request() && !error.is_connect() => send().await,
+            sent => sent,
+        };
+        sent.map_err(|error| format!("it cannot be reached: {}", chain(&error.without_url())))
+    }
+}
