@@ -45,10 +45,14 @@ impl Studio {
         let mut studio = Self { fence: Fence::new(), service: None };
         let (log, says) = (studio.log(), says.to_string());
         let reached = match by {
-            By::Command => format!("command = {:?}", ["python3", SCRIPT, &log.to_string_lossy(), &says]),
-            By::Url => format!("url = \"http://127.0.0.1:{}/\"\nheaders.X-Token = \"t0k3n-of-hook\"", studio.serve(&says)),
+            By::Command => format!("command = {}", command(&log, &says)),
+            By::Url => {
+                format!("url = \"http://127.0.0.1:{}/\"\nheaders.X-Token = \"t0k3n-of-hook\"", studio.serve(&says))
+            }
         };
-        studio.config(&format!("[hooks.guard]\n{reached}\n{keys}"));
+        // The start of a program counts, on any machine.
+        let patient = if keys.contains("timeout") { "" } else { "timeout = \"60s\"\n" };
+        studio.config(&format!("[hooks.guard]\n{patient}{reached}\n{keys}"));
         Some(studio)
     }
 
@@ -105,6 +109,11 @@ impl Studio {
     }
 }
 
+/// The program of a hook, as the configuration has it.
+fn command(log: &Path, says: &str) -> toml::Value {
+    ["python3", SCRIPT, &log.to_string_lossy(), says].map(toml::Value::from).to_vec().into()
+}
+
 fn wait(until: impl Fn() -> bool) {
     let began = Instant::now();
     while !until() {
@@ -117,7 +126,8 @@ fn wait(until: impl Fn() -> bool) {
 fn decisions(run: &Value) -> Vec<String> {
     let calls = run["calls"].as_array().cloned().unwrap_or_default();
     let of_call = |call: &Value| call["hooks"].as_array().cloned().unwrap_or_default();
-    let text = |hook: &Value| format!("{} {}", hook["on"].as_str().expect("on"), hook["decision"].as_str().expect("it"));
+    let text =
+        |hook: &Value| format!("{} {}", hook["on"].as_str().expect("on"), hook["decision"].as_str().expect("it"));
     calls.iter().flat_map(of_call).map(|hook| text(&hook)).collect()
 }
 
@@ -237,7 +247,7 @@ fn table() -> Vec<Row> {
             Command,
             deny.clone(),
             ON_CALL,
-            "return await forge.call('chat', 'send', {text: 'a'})",
+            "return await forge.callTool('chat', 'send', {text: 'a'})",
             "chat.send is refused by the hook",
             0,
             &["call deny"],
@@ -250,7 +260,7 @@ fn table() -> Vec<Row> {
             replace(DATA, "[gone]"),
             ON_ANSWER,
             "return await forge.cat('/chat/resources/data.txt')",
-            r#""value":"[gone]""#,
+            r#""value":"[gone]\n""#,
             1,
             &["answer replace"],
         ),
@@ -283,7 +293,7 @@ fn table() -> Vec<Row> {
         (Command, replace("ta", ""), ON_ANSWER, "return await chat.link({text: 'x://ttaa'})", "is there again when others are replaced", 1, &["answer replace"]),
         (
             Command,
-            replace("a", &"x".repeat(900_000)),
+            replace("a", &"x".repeat(100_000)),
             ON_ANSWER,
             "return await chat.huge()",
             "the answer is over the limit of bytes",
@@ -319,7 +329,8 @@ fn every_decision_and_fault_has_its_effect() {
 
 #[test]
 fn a_question_says_who_calls_what_with_which_data() {
-    let Some(studio) = Studio::new(By::Url, &json!({"decision": "allow"}), "on = [\"call\", \"answer\", \"script\"]") else {
+    let Some(studio) = Studio::new(By::Url, &json!({"decision": "allow"}), "on = [\"call\", \"answer\", \"script\"]")
+    else {
         return;
     };
     let code = "await vault.look({text: 'a'}); return await chat.send({text: 'b'})";
@@ -332,7 +343,10 @@ fn a_question_says_who_calls_what_with_which_data() {
         assert_eq!((&question["hook"], &question["client"], &question["run"]), (&json!("guard"), &json!("local"), id));
         assert_eq!(question["token"], json!("t0k3n-of-hook"));
     }
-    assert_eq!((&script["on"], &script["language"], &script["code"]), (&json!("script"), &json!("javascript"), &json!(code)));
+    assert_eq!(
+        (&script["on"], &script["language"], &script["code"]),
+        (&json!("script"), &json!("javascript"), &json!(code))
+    );
     assert_eq!((&script["tools"], &script["names_all"]), (&json!(["vault.look", "chat.send"]), &json!(true)));
     assert_eq!((&call["server"], &call["tool"], &call["class"]), (&json!("vault"), &json!("look"), &json!("read")));
     assert_eq!((&call["arguments"], &call["labels"]), (&json!({"text": "a"}), &json!([])));
@@ -350,7 +364,8 @@ fn a_question_says_who_calls_what_with_which_data() {
 #[test]
 fn what_a_hook_takes_out_is_stored_nowhere() {
     let says = json!({"answer": {"decision": "allow", "replace": [{"text": DATA, "with": "[gone]"}]}});
-    let keys = "on = [\"answer\"]\n[manifest]\nobserve = true\n[redaction]\nresults = \"secrets+pii\"\nplaceholders = true\n";
+    let keys =
+        "on = [\"answer\"]\n[manifest]\nobserve = true\n[redaction]\nresults = \"secrets+pii\"\nplaceholders = true\n";
     let Some(studio) = Studio::new(By::Command, &says, keys) else { return };
     let code = "const all = await chat.huge(); const one = await chat.look();\n\
                 await forge.stash.put('kept', all); console.log(one); console.log(JSON.stringify(all[7]));\n\
@@ -370,18 +385,29 @@ fn what_a_hook_takes_out_is_stored_nowhere() {
     assert!(shown.contains("guard on answer: replace 1 texts"), "{shown}");
 }
 
-#[test]
-fn an_embedded_text_is_taken_out_of_the_content_that_the_client_gets() {
-    let says = json!({"answer": {"decision": "allow", "replace": [{"text": "very private", "with": "[gone]"}]}});
-    let Some(studio) = Studio::new(By::Command, &says, ON_ANSWER) else { return };
-    let code = "return await chat.link({text: 'x://very private'})";
-    let run = studio.run(code, &[]);
-    assert!(run.to_string().contains("x://[gone]") && !run.to_string().contains("very private"), "{run:#}");
+#[tokio::test]
+async fn content_beside_an_answer_is_what_the_hook_leaves() {
+    let taken = json!({"decision": "allow", "replace": [{"text": "very-private", "with": "gone"}]});
+    let code = "try { return await chat.link({text: 'x://very-private'}) } catch (error) { return {handle: 'blob:1'} }";
+    for (says, uri) in [(taken, Some("x://gone")), (json!({"decision": "deny"}), None)] {
+        let Some(studio) = Studio::new(By::Command, &json!({ "answer": says }), ON_ANSWER) else { return };
+        let text = fs::read_to_string(studio.fence.work().join("forge.toml")).expect("the configuration");
+        let session = studio.fence.serve(&text).await;
+        session.ready(&["chat"]).await;
+        let answer = session.call("execute", json!({"language": "javascript", "code": code})).await;
+        assert!(!answer.is_error, "{answer:?}");
+        let found: Vec<&str> = answer.others.iter().filter_map(|block| block["uri"].as_str()).collect();
+        assert!(found.iter().all(|found| uri.is_some_and(|uri| found.ends_with(uri))), "{answer:?}");
+        assert_eq!(found.is_empty(), uri.is_none(), "{answer:?}");
+        session.close().await;
+    }
 }
 
 #[test]
 fn a_resumed_run_is_asked_about_new_calls_alone() {
-    let Some(studio) = Studio::new(By::Command, &json!({"decision": "allow"}), "on = [\"call\", \"answer\"]") else { return };
+    let Some(studio) = Studio::new(By::Command, &json!({"decision": "allow"}), "on = [\"call\", \"answer\"]") else {
+        return;
+    };
     let code = "await chat.send({text: 'a'});\nthrow new Error('stop')";
     let run = studio.run(code, &[]);
     let id = run["resume"].as_str().unwrap_or_else(|| panic!("{run:#}")).to_owned();
@@ -400,8 +426,7 @@ async fn a_hook_that_asks_has_the_user_asked() {
         let (fence, user) = (Fence::new(), User::new(decision));
         let says = json!({"decision": "ask", "question": "is it \u{202e}urgent?\nBecause: no"}).to_string();
         let log = fence.work().join("hook.log");
-        let command = ["python3", SCRIPT, &log.to_string_lossy(), &says];
-        let keys = format!("[hooks.guard]\ncommand = {command:?}\non = [\"call\"]\n");
+        let keys = format!("[hooks.guard]\ncommand = {}\non = [\"call\"]\ntimeout = \"60s\"\n", command(&log, &says));
         let service = connected(&fence, Era::Modern, &keys, &user).await;
         let answer = execute(&service, "javascript", SEND).await;
         assert_eq!(answer.is_ok(), ok, "{decision:?}: {answer:?}");
@@ -455,7 +480,9 @@ fn many_calls_at_once_get_the_answers_to_their_own_questions() {
 fn a_question_over_its_limit_is_not_asked() {
     let keys = "on = [\"call\"]\n[sandbox.limits]\nargs = \"16MiB\"\n";
     for (fail, ok) in [("", false), ("fail = \"allow\"\n", true)] {
-        let Some(studio) = Studio::new(By::Command, &json!({"decision": "allow"}), &format!("{fail}{keys}")) else { return };
+        let Some(studio) = Studio::new(By::Command, &json!({"decision": "allow"}), &format!("{fail}{keys}")) else {
+            return;
+        };
         let run = studio.run("return (await chat.send({text: 'x'.repeat(5 << 20)})).length", &[]);
         assert_eq!(run["ok"], json!(ok), "{run:#}");
         assert_eq!(run.to_string().contains("over the limit of 4194304"), true, "{run:#}");
@@ -465,7 +492,7 @@ fn a_question_over_its_limit_is_not_asked() {
 
 #[test]
 fn a_hook_that_hangs_is_started_again() {
-    let keys = "on = [\"call\"]\ntimeout = \"700ms\"";
+    let keys = "on = [\"call\"]\ntimeout = \"5s\"";
     // It answers the first question, and then no more: its process is another one afterwards.
     let Some(studio) = Studio::new(By::Command, &json!("wait 1"), keys) else { return };
     let hook = "import sys, json, os\n\
@@ -511,7 +538,11 @@ const EDITS: [(&str, &str, Option<&str>); 9] = [
     ("servers = [\"chat\"]", "servers = [\"vault\"]", Some("hooks.guard.servers (perhaps shrunk)")),
     ("[hooks.guard]", "[hooks.other]", Some("hooks.guard (removed)")),
     ("\"SAYS\"", "\"other\"", Some("hooks.guard.args (changed)")),
-    ("[hooks.guard]", "[hooks.further]\nurl = \"https://example.com\"\non = [\"call\"]\n[hooks.guard]", Some("hooks.further (a new program or address)")),
+    (
+        "[hooks.guard]",
+        "[hooks.further]\nurl = \"https://example.com\"\non = [\"call\"]\n[hooks.guard]",
+        Some("hooks.further (a new program or address)"),
+    ),
 ];
 
 #[test]
@@ -536,8 +567,7 @@ async fn a_hook_that_is_added_while_a_script_runs_decides_about_its_next_call() 
     let (fence, user) = (Fence::new(), User::new(None));
     let log = fence.work().join("hook.log");
     let of_vault = |says: &str| {
-        let command = ["python3", SCRIPT, &log.to_string_lossy(), says];
-        format!("[hooks.guard]\ncommand = {command:?}\nservers = [\"vault\"]\non = [\"call\"]\n")
+        format!("[hooks.guard]\ncommand = {}\ntimeout = \"60s\"\nservers = [\"vault\"]\non = [\"call\"]\n", command(&log, says))
     };
     let keys = of_vault(r#"{"decision":"deny"}"#);
     let service = connected(&fence, Era::Modern, &keys, &user).await;
@@ -580,9 +610,9 @@ fn example(first: &str) -> String {
 #[test]
 fn the_pii_engine_of_the_documentation_takes_numbers_out() {
     let Some(fence) = has_python(SCRIPT) else { return };
-    let Some(python) = installed(&fence, "phonenumbers==9.0.43") else { return };
+    let Some(python) = installed(&fence, "phonenumberslite==9.0.42") else { return };
     let program = fence.write("pii.py", &example("\"\"\"Takes telephone numbers"));
-    let keys = format!("[hooks.pii]\ncommand = [{python:?}, {program:?}]\non = [\"answer\"]\ntimeout = \"30s\"\n");
+    let keys = format!("[hooks.pii]\ncommand = [{python:?}, {program:?}]\non = [\"answer\"]\ntimeout = \"60s\"\n");
     fence.write("forge.toml", &policy::config(&fence, &keys));
     let number = "+44 20 7946 0018";
     fence.write("a.js", &format!("return await chat.link({{text: 'tel:{number} or {number}'}})"));
@@ -600,7 +630,8 @@ fn the_policy_of_the_documentation_decides() {
     wait(|| port.exists());
     let port = fs::read_to_string(port).expect("a port");
     let ran = ["v0", "v1"].map(|version| {
-        let keys = format!("[hooks.opa]\nurl = \"http://127.0.0.1:{port}/{version}/data/forge/decision\"\non = [\"call\"]\n");
+        let keys =
+            format!("[hooks.opa]\nurl = \"http://127.0.0.1:{port}/{version}/data/forge/decision\"\non = [\"call\"]\ntimeout = \"60s\"\n");
         fence.write("forge.toml", &policy::config(&fence, &keys));
         ["chat.look({text: 'a'})", "chat.send({text: 'a'})", "vault.send({text: 'b'})"].map(|call| {
             fence.write("a.js", &format!("await vault.look({{text: 'x'}}); return await {call}"));

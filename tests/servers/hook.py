@@ -43,7 +43,7 @@ def said(question):
         return [json.dumps({"id": question.get("id"), **says})]
     mode, _, rest = says.partition(" ")
     if mode == "raw":
-        return [rest.replace("ID", str(question.get("id")))]
+        return [rest.replace("ID", json.dumps(question.get("id")))]
     if mode == "huge":
         return [json.dumps({"id": question.get("id"), **ALLOW, "more": "x" * (2 << 20)})]
     if mode == "hang":

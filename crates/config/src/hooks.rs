@@ -132,11 +132,7 @@ fn program(
     Ok(Transport::Stdio { command: words.remove(0), args, env: environment(&key.key("env"), env)?, cwd })
 }
 
-fn service(
-    key: &Key<'_>,
-    url: String,
-    given: Option<Credentials>,
-) -> Result<Transport, ConfigError> {
+fn service(key: &Key<'_>, url: String, given: Option<Credentials>) -> Result<Transport, ConfigError> {
     let (url, is_private) = address(&key.key("url"), url)?;
     if !is_private {
         let error = key.key("url").at_value("plain http to another machine");

@@ -16,8 +16,8 @@ use super::sandbox::{self, RawLimits, RawMemory};
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
-    Approval, AuditTo, Binding, Expose, FlowAction, HookEvent, Isolation, Relay, Returns, ScriptApproval, Share, Start, Tasks,
-    auth, daemon, hooks, schema, transport,
+    Approval, AuditTo, Binding, Expose, FlowAction, HookEvent, Isolation, Relay, Returns, ScriptApproval, Share, Start,
+    Tasks, auth, daemon, hooks, schema, transport,
 };
 
 /// Tables of the file, each with the words for a value that is none: no key has to be there, and an unknown one is a

@@ -178,9 +178,11 @@ pub(super) fn environment(
     key: &Key<'_>,
     raw: Option<BTreeMap<String, RawCredential>>,
 ) -> Result<BTreeMap<String, Credential>, ConfigError> {
-    variables(key, raw.unwrap_or_default(), true, |key| match key.name().is_empty() || key.name().contains(['=', '\0']) {
-        true => Err(key.at_key("not usable as the name of an environment variable")),
-        false => Ok(()),
+    variables(key, raw.unwrap_or_default(), true, |key| {
+        match key.name().is_empty() || key.name().contains(['=', '\0']) {
+            true => Err(key.at_key("not usable as the name of an environment variable")),
+            false => Ok(()),
+        }
     })
 }
 

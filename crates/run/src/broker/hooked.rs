@@ -46,7 +46,9 @@ impl Broker {
         let what = asked.what();
         let arguments = match asked.operation {
             Operation::List | Operation::Connect => None,
-            Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Some(Arguments::Named(arguments)),
+            Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => {
+                Some(Arguments::Named(arguments))
+            }
             Operation::Complete { params, .. } => Some(Arguments::Named(params)),
             Operation::Resource { uri, .. } => Some(Arguments::Uri(uri)),
         };
@@ -132,7 +134,8 @@ impl Broker {
     /// `TOOL_DENIED` when one of them is against it.
     pub async fn hooks_about_script(&self, language: Language, code: &str, plan: &Plan) -> Result<()> {
         let named = plan.steps.iter().map(|step| &step.server).chain(&plan.unknown);
-        let server = |ident: &String| self.context.catalog.server(ident).map_or(ident.clone(), |entry| entry.name.clone());
+        let server =
+            |ident: &String| self.context.catalog.server(ident).map_or(ident.clone(), |entry| entry.name.clone());
         let servers: Vec<String> = named.map(server).collect();
         let hooks = self.hooks(HookEvent::Script, servers.iter().map(String::as_str), !plan.is_partial);
         let tools = plan.steps.iter().map(|step| match &step.tool {
@@ -167,13 +170,7 @@ impl Broker {
     }
 
     /// Asks all of them at once.
-    async fn ask_hooks(
-        &self,
-        hooks: &[Arc<Hook>],
-        on: HookEvent,
-        about: Subject<'_>,
-        labels: &Labels,
-    ) -> Vec<Heard> {
+    async fn ask_hooks(&self, hooks: &[Arc<Hook>], on: HookEvent, about: Subject<'_>, labels: &Labels) -> Vec<Heard> {
         let question = self.hook_question(about, labels);
         join_all(hooks.iter().map(|hook| hook.ask(on, &question))).await
     }

@@ -45,7 +45,9 @@ impl Decision {
     /// # Errors
     /// Says what is wrong with it, without its words.
     pub(super) fn read(answer: &[u8], on: HookEvent) -> Result<Self, String> {
-        let wrong = |error: serde_json::Error| format!("its answer is no decision: line {}, column {}", error.line(), error.column());
+        let wrong = |error: serde_json::Error| {
+            format!("its answer is no decision: line {}, column {}", error.line(), error.column())
+        };
         let said: Said = serde_json::from_slice(answer).map_err(wrong)?;
         let said = match said.result {
             Some(inner) if said.decision.is_none() => *inner,

@@ -45,7 +45,8 @@ impl Replacements {
         }
         let (texts, with): (Vec<_>, Vec<_>) = pairs.into_iter().map(|pair| (pair.text, pair.with)).unzip();
         let finder = |kind| {
-            let builder = AhoCorasick::builder().match_kind(kind).kind(Some(AhoCorasickKind::ContiguousNFA)).build(&texts);
+            let builder =
+                AhoCorasick::builder().match_kind(kind).kind(Some(AhoCorasickKind::ContiguousNFA)).build(&texts);
             builder.map_err(|error| error.to_string())
         };
         Ok(Self { longest: finder(MatchKind::LeftmostLongest)?, all: finder(MatchKind::Standard)?, texts, with })
