@@ -347,7 +347,9 @@ fn a_question_says_who_calls_what_with_which_data() {
         (&script["on"], &script["language"], &script["code"]),
         (&json!("script"), &json!("javascript"), &json!(code))
     );
-    assert_eq!((&script["tools"], &script["names_all"]), (&json!(["vault.look", "chat.send"]), &json!(true)));
+    let steps = script["plan"]["steps"].as_array().expect("steps");
+    let tools: Vec<&str> = steps.iter().filter_map(|step| step["tool"].as_str()).collect();
+    assert_eq!((tools, &script["plan"]["is_partial"]), (vec!["look", "send"], &json!(false)));
     assert_eq!((&call["server"], &call["tool"], &call["class"]), (&json!("vault"), &json!("look"), &json!("read")));
     assert_eq!((&call["arguments"], &call["labels"]), (&json!({"text": "a"}), &json!([])));
     assert_eq!((&answer["on"], &answer["value"]), (&json!("answer"), &json!("data of vault")));
@@ -382,7 +384,7 @@ fn what_a_hook_takes_out_is_stored_nowhere() {
     let replayed = studio.fence.run(["replay", "last"]);
     assert!(replayed.code == Some(0) && replayed.stdout.starts_with("same "), "{replayed:?}");
     let shown = studio.fence.run(["audit", "show", "last"]).success().stdout;
-    assert!(shown.contains("guard on answer: replace 1 texts"), "{shown}");
+    assert!(shown.contains("guard on answer: replace, 1 texts"), "{shown}");
 }
 
 #[tokio::test]
@@ -567,7 +569,10 @@ async fn a_hook_that_is_added_while_a_script_runs_decides_about_its_next_call() 
     let (fence, user) = (Fence::new(), User::new(None));
     let log = fence.work().join("hook.log");
     let of_vault = |says: &str| {
-        format!("[hooks.guard]\ncommand = {}\ntimeout = \"60s\"\nservers = [\"vault\"]\non = [\"call\"]\n", command(&log, says))
+        format!(
+            "[hooks.guard]\ncommand = {}\ntimeout = \"60s\"\nservers = [\"vault\"]\non = [\"call\"]\n",
+            command(&log, says)
+        )
     };
     let keys = of_vault(r#"{"decision":"deny"}"#);
     let service = connected(&fence, Era::Modern, &keys, &user).await;

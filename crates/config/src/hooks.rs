@@ -81,15 +81,12 @@ pub(super) fn hook(key: &Key<'_>, raw: RawHook, servers: &[&str]) -> Result<Hook
         let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
         return Err(key.at_key("not usable as the name of a hook").with_hint(form));
     }
-    let is_program = command.is_some();
-    let others = [
-        ("env", env.is_some(), is_program),
-        ("cwd", cwd.is_some(), is_program),
-        ("sandbox", sandbox.is_some(), is_program),
-        ("headers", headers.is_some(), !is_program),
-    ];
+    let not_its = |name: &str, with: &str| Err(key.key(name).at_key(format!("not a key of a hook with `{with}`")));
     let transport = match (command, url) {
+        (Some(_), None) if headers.is_some() => return not_its("headers", "command"),
         (Some(words), None) => program(key, words, env, cwd)?,
+        (None, Some(_)) if env.is_some() => return not_its("env", "url"),
+        (None, Some(_)) if cwd.is_some() => return not_its("cwd", "url"),
         (None, Some(url)) => service(key, url, headers)?,
         (Some(_), Some(_)) => {
             return Err(key.at_key("both `command` and `url`: a hook is one of them").with_hint("keep one"));
@@ -99,10 +96,6 @@ pub(super) fn hook(key: &Key<'_>, raw: RawHook, servers: &[&str]) -> Result<Hook
             return Err(key.at_key("neither `command` nor `url`").with_hint(hint));
         }
     };
-    if let Some((name, ..)) = others.into_iter().find(|(_, is_given, is_its)| *is_given && !is_its) {
-        let message = if is_program { "not a key of a hook with `command`" } else { "not a key of a hook with `url`" };
-        return Err(key.key(name).at_key(message));
-    }
     let events = key.key("on");
     let on: BTreeSet<HookEvent> = events.word_list(on)?.into_iter().collect();
     if on.is_empty() {

@@ -422,7 +422,7 @@ impl Broker {
     async fn admit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: Held) -> Result<Admitted> {
         let rules = self.context.rules_now();
         let mut reasons = self.decide(&rules, asked, &taint)?;
-        reasons.extend(self.hooks_about_call(call, asked, &taint.labels).await?);
+        reasons.extend(self.hooks_about_call(call, asked).await?);
         let mut approval = None;
         let verdict = match reasons.is_empty() {
             true => Verdict::Allowed,

@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-use super::Replacements;
+use super::replacing::Replacements;
 use base::limits;
 use base::text::{brief, head};
 use catalog::people;
 use config::HookEvent;
 use redact::Surface;
 
-/// Decision of a hook.
+/// Decision of a hook. Its words are as [`words`] has them once the broker has heard it.
 pub(crate) enum Decision {
     /// It goes on.
     Allow,
@@ -66,6 +66,17 @@ impl Decision {
             // No one is asked about these.
             "ask" => Ok(Self::Deny("it asks for approval, which only a call can get".to_owned())),
             other => Err(format!("its decision is {}", people::quoted(&brief(other)))),
+        }
+    }
+}
+
+impl Decision {
+    /// With other words.
+    pub(crate) fn map_words(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Deny(said) => Self::Deny(words(said)),
+            Self::Ask(said) => Self::Ask(words(said)),
+            decision => decision,
         }
     }
 }

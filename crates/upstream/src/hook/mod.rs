@@ -27,8 +27,8 @@ pub struct Hook {
 }
 
 enum Place {
-    Program(Program),
-    Service(Service),
+    Program(Box<Program>),
+    Service(Box<Service>),
     /// No hook has this transport.
     Nowhere,
 }
@@ -38,8 +38,14 @@ impl Hook {
     #[must_use]
     pub fn new(name: &str, hook: &config::Hook) -> Self {
         let place = match &hook.transport {
-            Transport::Stdio { .. } => Place::Program(Program::new(name, hook.transport.clone(), hook.sandbox.clone())),
-            Transport::Http { url, headers, .. } => Place::Service(Service::new(url, headers.clone())),
+            Transport::Stdio { .. } => Place::Program(Box::new(Program {
+                name: format!("hook {name}"),
+                transport: hook.transport.clone(),
+                sandbox: hook.sandbox.clone(),
+                stderr: Stderr::default(),
+                state: tokio::sync::Mutex::default(),
+            })),
+            Transport::Http { url, headers, .. } => Place::Service(Box::new(Service::new(url, headers.clone()))),
             Transport::OpenApi { .. } => Place::Nowhere,
         };
         Self { place, timeout: hook.timeout, turns: Semaphore::new(limits::HOOK_QUESTIONS.max) }
@@ -79,7 +85,7 @@ impl Hook {
     #[must_use]
     pub fn stderr(&self) -> Option<&Stderr> {
         match &self.place {
-            Place::Program(program) => Some(program.stderr()),
+            Place::Program(program) => Some(&program.stderr),
             Place::Service(_) | Place::Nowhere => None,
         }
     }

@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -19,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::process::{Process, Stdin};
 use crate::program::{self, Started};
 use crate::stderr::Stderr;
-use base::error::{Error, ErrorCode};
+use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::lines::{self, Line};
 use base::task::{self, Task};
@@ -36,37 +34,29 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const LOADING: Duration = Duration::from_secs(60);
 
 pub(super) struct Program {
-    settings: Arc<Settings>,
-    state: Mutex<State>,
-}
-
-struct Settings {
-    name: String,
-    transport: Transport,
-    sandbox: Option<Confinement>,
-    stderr: Stderr,
+    pub(super) name: String,
+    pub(super) transport: Transport,
+    pub(super) sandbox: Option<Confinement>,
+    pub(super) stderr: Stderr,
+    pub(super) state: tokio::sync::Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
-    current: Option<Starting>,
+pub(super) struct State {
+    running: Option<Arc<Running>>,
     /// Time of the last start.
     began: Option<Instant>,
     /// Starts without an answer since the last one.
     in_vain: u32,
     /// Why the last process is no more.
-    why: Option<String>,
+    why: String,
 }
 
-/// A process that runs, or is being started.
-type Starting = Shared<BoxFuture<'static, Result<Arc<Running>, String>>>;
-
-/// A running process. Dropping it ends it.
+/// A process that was started.
 struct Running {
     lines: mpsc::Sender<Vec<u8>>,
     inbox: Arc<Inbox>,
     _tasks: [Task; 2],
-    _process: Process,
     /// Keeps its secrets redacted.
     _env: Resolved,
 }
@@ -80,6 +70,8 @@ struct Questions {
     /// Time of its last answer, or before the first one, up to which it may load.
     quiet_since: Instant,
     has_answered: bool,
+    /// Dropping it ends it.
+    process: Option<Process>,
     /// Why it answers no more.
     ended: Option<String>,
 }
@@ -90,109 +82,78 @@ struct Numbered {
 }
 
 impl Program {
-    pub(super) fn new(name: &str, transport: Transport, sandbox: Option<Confinement>) -> Self {
-        let (name, stderr) = (format!("hook {name}"), Stderr::default());
-        Self { settings: Arc::new(Settings { name, transport, sandbox, stderr }), state: Mutex::default() }
-    }
-
-    pub(super) fn stderr(&self) -> &Stderr {
-        &self.settings.stderr
-    }
-
     pub(super) async fn ask(&self, question: &str) -> Result<Vec<u8>, String> {
-        let running = self.running()?.await?;
-        let (id, answer) = running.inbox.expect()?;
+        let running = self.running().await?;
+        let (id, answer) = running.inbox.expect();
         let _waiting = Waiting { inbox: &running.inbox, id };
         let line = format!("{{\"id\":{id},{}\n", question.strip_prefix('{').unwrap_or(question));
-        let answer = match running.lines.send(line.into_bytes()).await {
-            Ok(()) => answer.await.ok(),
-            Err(_) => None,
-        };
-        answer.ok_or_else(|| {
-            self.end(&running, "its process ended");
-            running.inbox.ended().unwrap_or_default()
-        })
+        // Where the writer has ended, the reader tells why.
+        let _ = running.lines.send(line.into_bytes()).await;
+        let told = answer.await;
+        told.map_err(|_| running.inbox.0.lock().ended.clone().unwrap_or_default())
     }
 
     /// Ends the process if it has answered nothing since then.
     pub(super) fn end_if_quiet_since(&self, asked: Instant) {
-        let current = self.state.lock().current.clone();
-        if let Some(Ok(running)) = current.as_ref().and_then(Shared::peek)
+        // While it is being started, there is none.
+        let Ok(state) = self.state.try_lock() else { return };
+        if let Some(running) = &state.running
             && running.inbox.0.lock().quiet_since < asked
         {
-            tracing::warn!(hook = self.settings.name, "its process is ended: it answers nothing");
-            self.end(running, "its process was ended, since it answered nothing");
-        }
-    }
-
-    /// Ends a process, as all its questions are told.
-    fn end(&self, running: &Arc<Running>, why: &str) {
-        running.inbox.end(why.to_owned());
-        let mut state = self.state.lock();
-        let is_current = state.current.as_ref().and_then(Shared::peek);
-        if is_current.and_then(|now| now.as_ref().ok()).is_some_and(|now| Arc::ptr_eq(now, running)) {
-            state.failed(running.inbox.has_answered(), running.inbox.ended());
+            tracing::warn!(hook = self.name, "its process is ended: it answers nothing");
+            running.inbox.end("its process was ended, since it answered nothing".to_owned());
         }
     }
 
     /// The process, which is started if none runs.
-    fn running(&self) -> Result<Starting, String> {
-        let mut state = self.state.lock();
-        let current = state.current.clone();
-        let failed = match current.as_ref().map(|current| (current, current.peek())) {
-            None => None,
-            Some((_, Some(Ok(running)))) if running.inbox.ended().is_some() => {
-                Some((running.inbox.has_answered(), running.inbox.ended()))
-            }
-            Some((_, Some(Err(error)))) => Some((false, Some(error.clone()))),
-            Some((current, _)) => return Ok(current.clone()),
-        };
-        if let Some((has_answered, why)) = failed {
-            state.failed(has_answered, why);
+    async fn running(&self) -> Result<Arc<Running>, String> {
+        let mut state = self.state.lock().await;
+        if let Some(running) = state.running.clone() {
+            let questions = running.inbox.0.lock();
+            let Some(why) = questions.ended.clone() else {
+                drop(questions);
+                return Ok(running);
+            };
+            let in_vain = if questions.has_answered { 0 } else { state.in_vain + 1 };
+            *state = State { running: None, why, in_vain, ..*state };
         }
         let pause = PAUSE * (1 << state.in_vain.min(DOUBLINGS));
         let begin = state.began.map_or_else(Instant::now, |began| began + pause);
         if let Some(rest) = begin.checked_duration_since(Instant::now() + PATIENCE) {
-            let why = state.why.clone().unwrap_or_default();
-            return Err(format!("{why}; it is started again in {} s", (rest + PATIENCE).as_secs() + 1));
+            return Err(format!("{}; it is started again in {} s", state.why, (rest + PATIENCE).as_secs() + 1));
         }
-        state.began = Some(begin.max(Instant::now()));
-        let settings = Arc::clone(&self.settings);
-        // Goes on when the question that began it is given up.
-        let started = tokio::spawn(async move {
-            sleep_until(begin).await;
-            settings.start().await.map(Arc::new).map_err(|error| {
-                tracing::warn!(hook = settings.name, %error, "it did not start");
-                error.message
-            })
-        });
-        let started = async { started.await.unwrap_or_else(|error| Err(error.to_string())) };
-        Ok(state.current.insert(started.boxed().shared()).clone())
+        sleep_until(begin).await;
+        state.began = Some(Instant::now());
+        match self.start().await {
+            Ok(running) => Ok(Arc::clone(state.running.insert(Arc::new(running)))),
+            Err(error) => {
+                tracing::warn!(hook = self.name, %error, "it did not start");
+                (state.in_vain, state.why) = (state.in_vain + 1, error.message);
+                Err(state.why.clone())
+            }
+        }
     }
-}
 
-impl State {
-    /// Notes that there is no process any more.
-    fn failed(&mut self, has_answered: bool, why: Option<String>) {
-        self.in_vain = if has_answered { 0 } else { self.in_vain + 1 };
-        (self.current, self.why) = (None, why);
-    }
-}
-
-impl Settings {
-    async fn start(&self) -> Result<Running, Error> {
+    async fn start(&self) -> Result<Running> {
         let Transport::Stdio { command, args, env, cwd } = &self.transport else {
-            return Err(Error::new(ErrorCode::Internal, "no program"));
+            return Err(Error::new(ErrorCode::Internal, "it is no program"));
         };
         let env = secrets::resolve(env).await?;
         let (name, cwd, sandbox) = (self.name.as_str(), cwd.as_deref(), self.sandbox.as_ref());
         let program = program::Program { name, program: command, args, env: env.values(), cwd, sandbox };
         let Started { stdin, stdout, process } = program.start(&self.stderr).await?;
         let (lines, questions) = mpsc::channel(limits::HOOK_QUESTIONS.max);
-        let inbox = Arc::new(Inbox::new());
+        let inbox = Arc::new(Inbox(Mutex::new(Questions {
+            waiting: HashMap::new(),
+            asked: 0,
+            quiet_since: Instant::now() + LOADING,
+            has_answered: false,
+            process: Some(process),
+            ended: None,
+        })));
         let reading = read(stdout, Arc::clone(&inbox), self.name.clone(), self.stderr.clone());
         let tasks = [Task::spawn(write(stdin, questions)), Task::spawn(reading)];
-        Ok(Running { lines, inbox, _tasks: tasks, _process: process, _env: env })
+        Ok(Running { lines, inbox, _tasks: tasks, _env: env })
     }
 }
 
@@ -208,16 +169,17 @@ async fn write(stdin: Stdin, mut lines: mpsc::Receiver<Vec<u8>>) {
 }
 
 async fn read(mut stdout: BufReader<ChildStdout>, inbox: Arc<Inbox>, hook: String, stderr: Stderr) {
+    let most = limits::HOOK_ANSWER.max;
     let why = loop {
-        match lines::next(&mut stdout, limits::HOOK_ANSWER.max).await {
-            Some(Line::Whole(line)) => match inbox.take(line) {
-                Ok(()) => {}
-                Err(why) => break why,
-            },
+        let taken = match lines::next(&mut stdout, most).await {
+            Some(Line::Whole(line)) => inbox.take(line),
             Some(Line::Skipped { bytes, .. }) => {
-                break format!("it answered with {bytes} bytes, over the limit of {}", limits::HOOK_ANSWER.max);
+                Err(format!("it answered with {bytes} bytes, over the limit of {most}"))
             }
-            None => break "its process ended".to_owned(),
+            None => Err("its process ended".to_owned()),
+        };
+        if let Err(why) = taken {
+            break why;
         }
     };
     inbox.end(why.clone());
@@ -226,54 +188,38 @@ async fn read(mut stdout: BufReader<ChildStdout>, inbox: Arc<Inbox>, hook: Strin
 }
 
 impl Inbox {
-    fn new() -> Self {
-        let quiet_since = Instant::now() + LOADING;
-        Self(Mutex::new(Questions { waiting: HashMap::new(), asked: 0, quiet_since, has_answered: false, ended: None }))
-    }
-
-    /// Expects the answer to one more question.
-    fn expect(&self) -> Result<(u64, oneshot::Receiver<Vec<u8>>), String> {
+    /// Expects the answer to one more question; of a process that has ended none comes.
+    fn expect(&self) -> (u64, oneshot::Receiver<Vec<u8>>) {
         let mut questions = self.0.lock();
-        if let Some(why) = &questions.ended {
-            return Err(why.clone());
-        }
         let (tell, told) = oneshot::channel();
         questions.asked += 1;
         let id = questions.asked;
-        questions.waiting.insert(id, tell);
-        Ok((id, told))
+        if questions.ended.is_none() {
+            questions.waiting.insert(id, tell);
+        }
+        (id, told)
     }
 
     /// Takes an answer. One to a question that was given up is late.
     fn take(&self, line: Vec<u8>) -> Result<(), String> {
         let numbered = task::work_on(line.len(), || serde_json::from_slice::<Numbered>(&line));
-        let Ok(Numbered { id }) = numbered else {
-            return Err("it answered with what is no JSON object with the `id` of its question".to_owned());
-        };
+        let Numbered { id } =
+            numbered.map_err(|_| "it answered with what is no JSON object with the `id` of its question".to_owned())?;
         let mut questions = self.0.lock();
         if id == 0 || id > questions.asked {
             return Err(format!("it answered to the question {id}, which was not asked"));
         }
         (questions.quiet_since, questions.has_answered) = (Instant::now(), true);
-        if let Some(tell) = questions.waiting.remove(&id) {
-            // The question may be given up at this moment.
-            let _ = tell.send(line);
-        }
+        // The question may be given up at this moment.
+        questions.waiting.remove(&id).map(|tell| tell.send(line));
         Ok(())
-    }
-
-    fn ended(&self) -> Option<String> {
-        self.0.lock().ended.clone()
-    }
-
-    fn has_answered(&self) -> bool {
-        self.0.lock().has_answered
     }
 
     /// Ends it for all its questions; the first reason counts.
     fn end(&self, why: String) {
         let mut questions = self.0.lock();
         questions.ended.get_or_insert(why);
+        questions.process = None;
         questions.waiting.clear();
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, StatusCode};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::mcp::sent_headers::SentHeaders;
+use crate::mcp::sent_headers::{SentHeaders, Values};
 use base::address::Reach;
 use base::error::chain;
 use base::http;
@@ -40,12 +40,18 @@ impl Service {
         let input = ready.url.path().starts_with(DATA_API).then(|| format!("{{\"input\":{question}}}"));
         let question = input.as_deref().unwrap_or(question);
         let mut headers = ready.headers.now();
-        let mut answer = ready.post(question, headers.headers()).await?;
+        let post = async |values: &Values| {
+            let request = ready.client.post(ready.url.clone()).header(CONTENT_TYPE, "application/json");
+            let request = values.headers().iter().fold(request, |request, (name, value)| request.header(name, value));
+            let sent = request.body(question.to_owned()).send().await;
+            sent.map_err(|error| format!("it cannot be reached: {}", chain(&error.without_url())))
+        };
+        let mut answer = post(&headers).await?;
         if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
             && let Some(renewed) = ready.headers.renewed(&headers).await
         {
             headers = renewed;
-            answer = ready.post(question, headers.headers()).await?;
+            answer = post(&headers).await?;
         }
         if !answer.status().is_success() {
             return Err(format!("it answered with the status {}", answer.status().as_u16()));
@@ -66,21 +72,5 @@ impl Service {
         let client = http::client(&url, reach, Policy::none()).build().map_err(|error| chain(&error))?;
         let headers = SentHeaders::read(&self.headers, &BTreeMap::new()).await.map_err(|error| error.message)?;
         Ok(Ready { client, url, headers })
-    }
-}
-
-impl Ready {
-    /// Posts a question; once more if the connection, which an earlier question may have left, turns out to be closed.
-    async fn post(&self, question: &str, headers: &crate::mcp::http_client::Headers) -> Result<Response, String> {
-        let send = || {
-            let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
-            let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-            request.body(question.to_owned()).send()
-        };
-        let sent = match send().await {
-            Err(error) if error.is_request() && !error.is_connect() => send().await,
-            sent => sent,
-        };
-        sent.map_err(|error| format!("it cannot be reached: {}", chain(&error.without_url())))
     }
 }
