@@ -162,7 +162,7 @@ impl Pass<'_> {
         for found in self.by.all.find_overlapping_iter(written) {
             self.matches = self.matches.checked_sub(1).ok_or("it replaces texts by too many texts that it replaces")?;
             let before = put.partition_point(|range| range.start <= found.start());
-            if !put[..before].last().is_some_and(|range| found.end() <= range.end) {
+            if put[..before].last().is_none_or(|range| found.end() > range.end) {
                 return Err("a text that it replaces is there again when others are replaced".to_owned());
             }
         }
