@@ -376,8 +376,8 @@ fn what_a_hook_takes_out_is_stored_nowhere() {
     assert_eq!(run["ok"], json!(true), "{run:#}");
     assert!(run.to_string().contains("[gone], line 7") && !run.to_string().contains(DATA), "{run:#}");
     let audit = fs::read_to_string(studio.fence.audit()).expect("records");
-    assert!(audit.contains("\"decision\":\"replace\"") && audit.contains("[gone]") == false, "{audit}");
-    assert_eq!(studio.files_with(DATA), [PathBuf::new(); 0]);
+    assert!(audit.contains("\"decision\":\"replace\"") && !audit.contains("[gone]"), "{audit}");
+    assert!(studio.files_with(DATA).is_empty(), "{:?}", studio.files_with(DATA));
     assert!(!studio.files_with("[gone], line 7").is_empty(), "the journal has what the script got");
     // Replayed without the hook, and without a server.
     studio.config("");
@@ -487,7 +487,7 @@ fn a_question_over_its_limit_is_not_asked() {
         };
         let run = studio.run("return (await chat.send({text: 'x'.repeat(5 << 20)})).length", &[]);
         assert_eq!(run["ok"], json!(ok), "{run:#}");
-        assert_eq!(run.to_string().contains("over the limit of 4194304"), true, "{run:#}");
+        assert!(run.to_string().contains("over the limit of 4194304"), "{run:#}");
         assert_eq!((studio.questions().len(), reached(&studio.fence).len()), (0, usize::from(ok)));
     }
 }

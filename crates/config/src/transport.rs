@@ -56,6 +56,18 @@ pub enum Transport {
     },
 }
 
+impl Transport {
+    /// Its credentials.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let (given, more) = match self {
+            Self::Stdio { env, .. } => (env, None),
+            Self::Http { headers, .. } => (headers, None),
+            Self::OpenApi { headers, query, .. } => (headers, Some(query)),
+        };
+        given.values().chain(more.into_iter().flat_map(BTreeMap::values))
+    }
+}
+
 /// Where a document is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentPlace {

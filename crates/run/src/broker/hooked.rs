@@ -13,7 +13,7 @@ use wire::Language;
 
 use super::ledger::Call;
 use super::policy::{Caller, PendingCall, Reason};
-use super::{Broker, Plan};
+use super::{Broker, Plan, Rules};
 use crate::hooks::{Decision, Hook, Question, words};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::task;
@@ -118,6 +118,14 @@ impl Broker {
         let mut hooks = self.context.policy.rules.hooks().and(self.context.rules_now().hooks());
         hooks.retain(|hook| hook.covers(on, servers, are_all));
         hooks
+    }
+
+    /// True if `rules` have hooks for a call that neither those of `before` nor those of the begin have.
+    pub(super) fn has_further_hooks(&self, asked: &PendingCall<'_>, rules: &Rules, before: &Rules) -> bool {
+        let known = self.context.policy.rules.hooks().and(before.hooks());
+        let is_new = |hook: &Arc<Hook>| known.iter().all(|known| !Arc::ptr_eq(known, hook));
+        let covers = |hook: &Arc<Hook>| hook.covers(HookEvent::Call, slice::from_ref(&asked.entry.name), true);
+        rules.hooks().and(rules.hooks()).iter().any(|hook| is_new(hook) && covers(hook))
     }
 
     fn hook_question(&self, mut about: Value, name: &str, large: &impl Serialize) -> Question {

@@ -462,13 +462,16 @@ impl Broker {
             return Ok(());
         }
         let reasons = policy::decide_anew(&rules, asked, &admitted.taint)?;
+        let changed = |message: String| {
+            let hint = "the configuration has changed while this call waited: make it again";
+            Err(Error::new(ErrorCode::ApprovalDenied, message).hint(hint))
+        };
+        if self.has_further_hooks(asked, &rules, &admitted.rules) {
+            return changed(format!("there is a further hook, which {} has not passed", asked.label()));
+        }
         match reasons.iter().find(|reason| !admitted.reasons.contains(reason)) {
             None => Ok(()),
-            Some(reason) => {
-                let message = format!("{} now needs approval: {reason}", asked.label());
-                let hint = "the configuration has changed while this call waited: make it again";
-                Err(Error::new(ErrorCode::ApprovalDenied, message).hint(hint))
-            }
+            Some(reason) => changed(format!("{} now needs approval: {reason}", asked.label())),
         }
     }
 
