@@ -18,6 +18,7 @@ use forgefs::redact::{self, Results, Surface};
 use forgefs::run::broker::{
     Approver, Broker, Evidence, ExecutionContext, Policy, Records, Rules, Scripts, Validators, Workers,
 };
+use forgefs::run::hooks::Hooks;
 use forgefs::run::parts;
 use forgefs::run::router::{Route, Router};
 use forgefs::run::runs::Runs;
@@ -108,7 +109,7 @@ impl Setup {
             )),
             validators: Arc::default(),
             spending: Spending::new(&config, Arc::new(Embedded::default())),
-            rules: Arc::new(Rules::new(&config, None)),
+            rules: Arc::new(Rules::new(&config, None).with_hooks(Hooks::new(&config, &Hooks::default()))),
             // No script runs, and nothing is recorded.
             pool: Pool::new(PoolOptions {
                 exe: PathBuf::new(),
@@ -214,6 +215,15 @@ const RATES: &str = "rate = { calls = 1000000, per = \"10ms\", burst = 1000000 }
 const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
 const DAY: &str = "[budgets]\nday = 1000000000\n";
 
+const HOOK: &str = r#"[hooks.allows]
+on = ["call"]
+command = ["python3", "-c", """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"id": json.loads(line)["id"], "decision": "allow"}), flush=True)
+"""]
+"#;
+
 /// Destination of answers.
 #[derive(Clone, Copy)]
 enum Answers {
@@ -228,12 +238,13 @@ enum Answers {
 }
 
 /// Cases: name, settings, and destination of answers.
-const CASES: [(&str, &[&str], Answers); 11] = [
+const CASES: [(&str, &[&str], Answers); 12] = [
     ("the broker, nothing configured", &[], Answers::Dropped),
     ("without observed shapes", &["[manifest]\nobserve = false\n"], Answers::Dropped),
     ("with rates, groups, flows, approvals", &[RATES, POLICY], Answers::Dropped),
     ("with budgets of run and session as well", &[RATES, POLICY, BUDGETS], Answers::Dropped),
     ("with a budget of the day alone", &[DAY], Answers::Dropped),
+    ("with a hook about calls, a program of Python", &[HOOK], Answers::Dropped),
     ("nothing configured, answers shown", &[], Answers::Shown(Surface::Answer(Results::Off))),
     ("the same without secrets", &[], Answers::Shown(Surface::Answer(Results::Secrets))),
     ("the same without secrets and personal data", &[], Answers::Shown(Surface::Answer(Results::SecretsAndPii))),

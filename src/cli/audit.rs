@@ -173,6 +173,9 @@ pub(super) fn show(record: &Record, times: Times) -> String {
     put("cost", &record.ms.map(|_| record.cost.to_string()).unwrap_or_default());
     put("confined", &record.confined.join(", "));
     put("unconfined", &record.unconfined.join(", "));
+    for hook in &record.hooks {
+        put("hook", &hook.to_string());
+    }
     put("code hash", &words(&run.code_hash));
     for line in words(&run.code).lines() {
         put("  |", line);
@@ -188,6 +191,9 @@ pub(super) fn show(record: &Record, times: Times) -> String {
         }
         put("  error", &words(&call.error));
         put("  verdict", &call.verdict.to_string());
+        for hook in &call.hooks {
+            put("  hook", &hook.to_string());
+        }
         put("  holding", &call.labels.iter().cloned().collect::<Vec<_>>().join(", "));
     }
     for (path, seen) in &record.read {

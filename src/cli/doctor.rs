@@ -126,6 +126,19 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             confined(name, examined, &mut report);
         }
     }
+    report.many("hooks");
+    for (name, answered) in gateway.hooks().probe().await {
+        let object = json!({ "hook": name, "ms": answered.as_ref().ok(), "error": answered.as_ref().err() });
+        let line = match answered {
+            Ok(ms) => format!("hook     {name}: decides in {ms} ms"),
+            Err(why) => {
+                report.fault("hook", &format!("mend the hook {name}, or its entry in forge.toml"));
+                exit = if exit == 0 { 3 } else { exit };
+                format!("hook     {name}: NO DECISION, {}", people::line(&why))
+            }
+        };
+        report.push("hooks", &line, object);
+    }
     if catalog.servers().is_empty() && !args.format.json {
         ui.out("server   none configured");
     }
@@ -245,11 +258,17 @@ fn state(server: &ServerEntry) -> String {
 }
 
 /// Kinds of faults, the most urgent first, with the words behind their number.
-const FAULTS: [(&str, &str); 5] =
-    [("server", " not ready"), ("tool", " held"), ("rule", " without effect"), ("finding", ""), ("warning", "")];
+const FAULTS: [(&str, &str); 6] = [
+    ("server", " not ready"),
+    ("hook", " without a decision"),
+    ("tool", " held"),
+    ("rule", " without effect"),
+    ("finding", ""),
+    ("warning", ""),
+];
 
 /// Words of a line about something that does not work.
-const BAD: [&str; 4] = [": failed", "needs login", "NOT ACTIVE", "NOT STARTED"];
+const BAD: [&str; 5] = [": failed", "needs login", "NOT ACTIVE", "NOT STARTED", "NO DECISION"];
 
 /// Findings: lines that are printed as they come, or an object that is printed at the end.
 struct Report {
@@ -288,8 +307,8 @@ impl Report {
         let role = match word {
             "tool" | "rule" => Role::Failed,
             "warning" | "audit" | "pins" | "finding" | "note" => Role::Waiting,
-            "server" | "sandbox" | "confined" if BAD.iter().any(|bad| rest.contains(bad)) => Role::Failed,
-            "server" | "sandbox" | "confined" => Role::Good,
+            "server" | "hook" | "sandbox" | "confined" if BAD.iter().any(|bad| rest.contains(bad)) => Role::Failed,
+            "server" | "hook" | "sandbox" | "confined" => Role::Good,
             _ => Role::Head,
         };
         self.ui.parts(&[(role, word), (Role::Plain, rest)]);

@@ -252,6 +252,7 @@ fn the_example_has_every_key_after_a_comment() {
         "servers.x.sandbox",
         "groups.x",
         "[flows]",
+        "hooks.x",
         "sandbox",
         "sandbox.limits",
         "budgets",

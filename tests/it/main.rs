@@ -41,6 +41,7 @@ mod floods;
 mod formats;
 mod forms;
 mod generated;
+mod hooks;
 mod hostile_files;
 mod hostile_input;
 mod hostile_logins;

@@ -4,6 +4,7 @@ use std::io::{self, BufRead};
 use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 /// Bytes at both ends of a line that are searched for its request id.
 const ENDS: usize = 512;
@@ -40,6 +41,19 @@ pub fn read(mut input: impl BufRead, limit: usize, mut take: impl FnMut(Line) ->
         input.consume(used);
         if line.is_some_and(|line| take(line).is_none()) {
             return Ok(());
+        }
+    }
+}
+
+/// Reads the next line of at most `limit` bytes; `None` at the end, and when the input cannot be read.
+pub async fn next(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
+    let mut lines = Lines::new(limit);
+    loop {
+        let available = read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+        let (used, line) = lines.take(available);
+        read.consume(used);
+        if line.is_some() {
+            return line;
         }
     }
 }

@@ -21,9 +21,16 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
         }
         _ => None,
     });
+    let mut programs = Vec::new();
+    for (name, hook) in &config.hooks {
+        if let Transport::Stdio { command, args, .. } = &hook.transport {
+            let words = [command].into_iter().chain(args).map(Path::new).filter(|word| word.is_absolute());
+            programs.extend(words.map(|path| (format!("the program of the hook `{name}`"), path)));
+        }
+    }
     let guarded = guarded.into_iter().filter_map(|(what, path)| Some((what.to_owned(), path?)));
     let mut found = Vec::new();
-    for (what, path) in guarded.chain(documents) {
+    for (what, path) in guarded.chain(documents).chain(programs) {
         let what = what.as_str();
         let Ok(real) = fs::canonicalize(path) else { continue };
         by_servers(config, what, &real, &mut found);
@@ -43,7 +50,9 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
 fn secrets(config: &Config, found: &mut Vec<String>) {
     let enabled = config.servers.values().filter(|server| server.enabled);
     let telemetry = config.telemetry.iter().flat_map(|telemetry| telemetry.headers.values());
-    let sources = enabled.flat_map(|server| server.credentials()).chain(telemetry).filter_map(Credential::source);
+    let hooks = config.hooks.values().flat_map(|hook| hook.transport.credentials());
+    let given = enabled.flat_map(|server| server.credentials()).chain(telemetry).chain(hooks);
+    let sources = given.filter_map(Credential::source);
     for Source { key, place, .. } in sources {
         match place {
             Place::File(path) => readable(&format!("the secret of `{key}`"), path, found),

@@ -34,6 +34,7 @@ mod error;
 mod expand;
 mod exposure;
 mod file;
+mod hooks;
 mod http;
 mod identity;
 mod journal;
@@ -80,6 +81,7 @@ pub use env_files::{variable_line, variables_in};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub use file::check_text;
+pub use hooks::{Hook, HookEvent};
 pub use http::{Client, Http, Tls};
 pub use http::{LISTEN_FORM, client_of_token, is_client_name, is_of_token, parse_listen, token_digest};
 pub use identity::Identity;
@@ -145,6 +147,8 @@ pub struct Config {
     pub journal: Journal,
     /// Approvals that wait.
     pub approvals: Approvals,
+    /// Programs and services that decide about calls, by name.
+    pub hooks: BTreeMap<String, Hook>,
     /// Store that replicas share; `None` for one gateway alone.
     pub state: Option<Store>,
     /// Redaction of results, beside configured values.
@@ -327,8 +331,9 @@ impl Config {
         let files = [&self.path, &self.audit.path, &self.scripts.path, &self.skills].into_iter().chain(manifest);
         let tls = self.http.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
         files.flatten().chain(tls).for_each(|path| redact::list_path(path));
-        for server in self.servers.values() {
-            let (urls, file) = match &server.transport {
+        let hooks = self.hooks.values().map(|hook| &hook.transport);
+        for transport in self.servers.values().map(|server| &server.transport).chain(hooks) {
+            let (urls, file) = match transport {
                 Transport::Stdio { .. } => (Vec::new(), None),
                 Transport::Http { url, .. } => (vec![url], None),
                 Transport::OpenApi { document: DocumentPlace::Url(url), base_url, .. } => {
@@ -383,6 +388,7 @@ impl Config {
         let (redaction, placeholders) = redaction(&key("redaction"), raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(&root, &names, raw.groups, raw.flows)?;
+        let hooks = key("hooks").entries(raw.hooks, |key, raw| hooks::hook(key, raw, &names))?;
         let known = profiles::Known { servers: &servers, groups: &policy.groups };
         let profile = |key: &Key<'_>, raw| profiles::profile(key, raw, &known);
         let profiles = key("profiles").entries(raw.profiles, profile)?;
@@ -400,6 +406,7 @@ impl Config {
             audit,
             journal,
             approvals,
+            hooks,
             state,
             redaction,
             placeholders,

@@ -16,8 +16,8 @@ use super::sandbox::{self, RawLimits, RawMemory};
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
-    Approval, AuditTo, Binding, Expose, FlowAction, Isolation, Relay, Returns, ScriptApproval, Share, Start, Tasks,
-    auth, daemon, schema, transport,
+    Approval, AuditTo, Binding, Expose, FlowAction, HookEvent, Isolation, Relay, Returns, ScriptApproval, Share, Start,
+    Tasks, auth, daemon, hooks, schema, transport,
 };
 
 /// Tables of the file, each with the words for a value that is none: no key has to be there, and an unknown one is a
@@ -47,6 +47,8 @@ tables! {
         approvals: RawApprovals,
         identity: Option<RawIdentity>,
         state: RawState,
+        #[schemars(schema_with = "schema::names::<RawHook>")]
+        hooks: BTreeMap<String, RawHook>,
         redaction: RawRedaction,
         budgets: RawBudgets,
         metrics: RawMetrics,
@@ -274,6 +276,20 @@ tables! {
         webhook: Option<String>,
     }
 
+    RawHook "a table with `command` or `url`, and `on`" {
+        command: Option<Vec<String>>,
+        env: Option<Credentials>,
+        cwd: Option<String>,
+        sandbox: Option<RawConfinement>,
+        url: Option<String>,
+        headers: Option<Credentials>,
+        on: Option<Vec<Word<HookEvent>>>,
+        servers: Option<Vec<String>>,
+        timeout: Option<DurationText>,
+        fail: Option<Word<hooks::Fail>>,
+        mode: Option<Word<hooks::Mode>>,
+    }
+
     RawRedaction "a table" {
         results: Option<Word<Results>>,
         placeholders: Option<bool>,
@@ -416,6 +432,9 @@ pub(super) type RawConfinement = TextOr<Word<Preset>, RawConfinementTable>;
 impl TableOrText for RawConfinementTable {
     const EXPECTED: &'static str = "a preset such as \"pure\", or a table";
 }
+
+/// Values that may be secrets, by name.
+pub(super) type Credentials = BTreeMap<String, RawCredential>;
 
 /// A text that may be a secret, or a table that names where it is kept.
 pub(super) type RawCredential = TextOr<String, RawSource>;

@@ -79,13 +79,8 @@ pub struct Server {
 impl Server {
     /// Its credentials.
     pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
-        let (given, more) = match &self.transport {
-            Transport::Stdio { env, .. } => (env, None),
-            Transport::Http { headers, .. } => (headers, None),
-            Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
-        };
         let oauth = self.auth.oauth().into_iter().flat_map(OAuth::credentials);
-        given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
+        self.transport.credentials().chain(oauth)
     }
 
     /// True if some of its credentials are kept outside of the configuration.

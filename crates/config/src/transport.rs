@@ -56,6 +56,18 @@ pub enum Transport {
     },
 }
 
+impl Transport {
+    /// Its credentials.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let (given, more) = match self {
+            Self::Stdio { env, .. } => (env, None),
+            Self::Http { headers, .. } => (headers, None),
+            Self::OpenApi { headers, query, .. } => (headers, Some(query)),
+        };
+        given.values().chain(more.into_iter().flat_map(BTreeMap::values))
+    }
+}
+
 /// Where a document is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentPlace {
@@ -168,14 +180,22 @@ fn stdio(key: &Key<'_>, raw: RawServer) -> Result<Transport, ConfigError> {
     let command = program(&key.key("command"), command)?;
     let mut args = Vec::new();
     key.key("args").each::<_, _, ()>(raw.args, |key, arg| argument(key, arg, &mut args))?;
-    let env = variables(&key.key("env"), raw.env.unwrap_or_default(), true, |key| {
+    let env = environment(&key.key("env"), raw.env)?;
+    let cwd = raw.cwd.map(|cwd| key.key("cwd").path(cwd)).transpose()?;
+    Ok(Transport::Stdio { command, args, env, cwd })
+}
+
+/// Variables of a process.
+pub(super) fn environment(
+    key: &Key<'_>,
+    raw: Option<BTreeMap<String, RawCredential>>,
+) -> Result<BTreeMap<String, Credential>, ConfigError> {
+    variables(key, raw.unwrap_or_default(), true, |key| {
         match key.name().is_empty() || key.name().contains(['=', '\0']) {
             true => Err(key.at_key("not usable as the name of an environment variable")),
             false => Ok(()),
         }
-    })?;
-    let cwd = raw.cwd.map(|cwd| key.key("cwd").path(cwd)).transpose()?;
-    Ok(Transport::Stdio { command, args, env, cwd })
+    })
 }
 
 /// Reads an argument behind others.

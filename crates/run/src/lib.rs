@@ -9,6 +9,7 @@
 //! | `session` | one client's session: reads, stash, results, approvals |
 //! | `discovery`, `searching` | `ls`, `cat`, `search`, for agents, scripts and the command line; learning from use |
 //! | `approvals`, `proposals` | calls that wait for a person; scripts that agents propose |
+//! | `hooks` | the operator's own programs and services that decide about calls |
 //! | `scripts` | scripts that are tools: their folder, lock and definitions |
 //! | `runs`, `replay` | runs as they are read below `/runs`; a script on recorded answers |
 //! | `telemetry` | metrics and traces |
@@ -18,6 +19,7 @@ pub mod broker;
 pub mod calls;
 pub mod discovery;
 pub mod execution;
+pub mod hooks;
 pub mod parts;
 pub mod proposals;
 pub mod replay;

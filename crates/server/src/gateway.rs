@@ -29,6 +29,7 @@ use run::approvals::Approvals;
 use run::broker::{Approver, Board, ExecutionContext, Policy, Records, Rules, Scripts, Validators, Workers};
 use run::discovery::Discovery;
 use run::execution::{Execution, Request};
+use run::hooks::Hooks;
 use run::parts::Answers;
 use run::proposals::Proposals;
 use run::router::{Router, Tenant};
@@ -114,7 +115,7 @@ impl InForce {
             None => Arc::clone(&self.rules),
             Some((name, profile)) => match self.profiles.get(name) {
                 Some(rules) => Arc::clone(rules),
-                None => Arc::new(Rules::new(&self.config, Some(profile))),
+                None => Arc::new(Rules::new(&self.config, Some(profile)).with_hooks(self.rules.hooks().clone())),
             },
         }
     }
@@ -131,9 +132,11 @@ fn pool_needs(sandbox: &config::Sandbox) -> (usize, RecyclePolicy, usize, usize,
     (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
 }
 
-fn rules_of_profiles(config: &Config) -> BTreeMap<String, Arc<Rules>> {
-    let rules = |(name, profile): (&String, &Profile)| (name.clone(), Arc::new(Rules::new(config, Some(profile))));
-    config.profiles.iter().map(rules).collect()
+/// Rules for clients without a profile, and those of each profile. Hooks that are the same as `before` go on.
+fn all_rules(config: &Config, before: &Hooks) -> (Arc<Rules>, BTreeMap<String, Arc<Rules>>) {
+    let hooks = Hooks::new(config, before);
+    let rules = |profile| Arc::new(Rules::new(config, profile).with_hooks(hooks.clone()));
+    (rules(None), config.profiles.iter().map(|(name, profile)| (name.clone(), rules(Some(profile)))).collect())
 }
 
 /// Command of a worker.
@@ -170,9 +173,10 @@ impl Gateway {
         let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
         let metrics_wanted = watch::Sender::new(config.metrics.clone());
+        let (rules, profiles) = all_rules(&config, &Hooks::default());
         let in_force = InForce {
-            rules: Arc::new(Rules::new(&config, None)),
-            profiles: rules_of_profiles(&config),
+            rules,
+            profiles,
             router,
             pool: workers.pool(&config.sandbox),
             audit: audit::Log::open(&config.audit),
@@ -245,7 +249,7 @@ impl Gateway {
             true => Arc::clone(&before.audit),
             false => audit::Log::open(&config.audit),
         };
-        let (rules, profiles) = (Arc::new(Rules::new(&config, None)), rules_of_profiles(&config));
+        let (rules, profiles) = all_rules(&config, before.rules.hooks());
         let spending = Spending::new(&config, Arc::clone(&self.state));
         let journals = match before.config.journal == config.journal {
             true => before.journals.clone(),
@@ -374,6 +378,12 @@ impl Gateway {
     #[must_use]
     pub fn serves_skills(&self, catalog: &Catalog) -> bool {
         !catalog.skills().skills.is_empty() || (self.config().skills.is_some() && !catalog.is_narrowed())
+    }
+
+    /// Hooks in force.
+    #[must_use]
+    pub fn hooks(&self) -> Hooks {
+        self.in_force.load().rules.hooks().clone()
     }
 
     /// Current catalog of everything, for the operator. Clients get that of their profile.

@@ -4,17 +4,21 @@
 //! resources and prompts alike. `build` composes the stack in one visible place.
 //!
 //! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` APIs without MCP, `overridden` tools otherwise than
-//! defined. `auth` logs in, `confined` starts servers with a sandbox.
+//! defined. `auth` logs in, `program` starts processes, `confined` with a sandbox. `hook` asks programs and services that decide
+//! about calls.
 
 pub mod auth;
 mod breaker;
 mod caller;
 pub mod confined;
 mod events;
+pub mod hook;
 mod invite;
 mod mcp;
 pub mod openapi;
 mod overridden;
+mod process;
+mod program;
 mod progress;
 mod reading;
 mod reconnect;
@@ -38,7 +42,8 @@ pub use base::memory::Listed;
 pub use breaker::CallHealth;
 pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
-pub use mcp::{Revision, count_messages, end_all};
+pub use mcp::{Revision, count_messages};
+pub use process::end_all;
 pub use progress::{Progress, Report, ReservedMemory, TaskNote};
 pub use reading::{offer_bare, offer_digest};
 pub use reconnect::Rotate;

@@ -24,6 +24,17 @@ limits! {
     /// Parts of an input schema that are applied inside each other.
     SCHEMA_LEVELS: "schemas inside each other", 256, Levels, "arguments of a call";
 
+    /// A question to a hook. About a larger one its `fail` decides.
+    HOOK_QUESTION: "question to a hook", 4 << 20, Bytes, "`[hooks]`";
+    /// The answer of a hook.
+    HOOK_ANSWER: "answer of a hook", 1 << 20, Bytes, "`[hooks]`";
+    /// Questions to a hook that are under way; further ones wait for their turn.
+    HOOK_QUESTIONS: "questions to a hook at once", 16, Items, "`[hooks]`";
+    /// Texts that a hook replaces in an answer.
+    HOOK_TEXTS: "texts that a hook replaces", 10_000, Items, "`[hooks]`";
+    /// Words of a hook that an agent is shown.
+    HOOK_WORDS: "words of a hook", 500, Bytes, "`[hooks]`";
+
     /// A request or notification of a server.
     QUESTION: "question", 4 << 20, Bytes, "what servers ask and tell unasked";
     /// Unanswered questions of a server.

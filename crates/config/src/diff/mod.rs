@@ -5,6 +5,7 @@
 //! until it is classified. A change without an obvious order, such as among patterns, counts as widening.
 
 mod flows;
+mod hooks;
 mod profiles;
 mod server;
 
@@ -33,7 +34,7 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            env_files, servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, answer_findings, budgets, metrics, telemetry, policy,
+            env_files, servers, sandbox, memory, manifest, audit, journal, approvals, hooks, state, redaction, placeholders, answer_findings, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, console, profiles: _, needs_token, references, daemon: _, path: _,
@@ -58,6 +59,7 @@ impl Widened {
         // Its texts are instructions to agents.
         widened.add("skills.path", "changed", next.skills.is_some() && next.skills != *skills);
         widened.approvals(approvals, &next.approvals);
+        hooks::compare(hooks, &next.hooks, &mut widened);
         widened.add("state.url", "another store", next.state != *state);
         let strength = |results: &Results| match results {
             Results::Off => 0,

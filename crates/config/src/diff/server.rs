@@ -67,7 +67,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
 }
 
 /// Program and address: any change counts as widening.
-fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) {
+pub(super) fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) {
     match (now, next) {
         (
             Transport::Stdio { command, args, env, cwd },

@@ -85,6 +85,32 @@ impl Attachments {
         held
     }
 
+    /// Positions of the content of `server` whose handles occur in `value`.
+    pub(super) fn mentioned(&self, server: &str, value: &Value) -> Vec<usize> {
+        let kept = self.0.lock();
+        let mut found = Mentioned { order: Vec::new(), seen: vec![false; kept.all.len()] };
+        if !kept.all.is_empty() {
+            collect(&mut value.clone(), &kept.all, &mut found);
+        }
+        found.order.retain(|position| kept.all[*position].server == server);
+        found.order
+    }
+
+    /// Rewrites content but for its binary data; what is not rewritten is dropped.
+    pub(super) fn rewrite(&self, positions: &[usize], mut write: impl FnMut(Value) -> Option<Value>) {
+        let mut kept = self.0.lock();
+        for position in positions {
+            let Some(Attachment { block, held, brief, .. }) = kept.all.get_mut(*position) else { continue };
+            let data = data_of(block).map(Value::take);
+            for value in [&mut *block, held, brief] {
+                *value = write(value.take()).unwrap_or_default();
+            }
+            if let (Some(data), Some(place)) = (data, data_of(block)) {
+                *place = data;
+            }
+        }
+    }
+
     /// Gives a block of an unknown kind as it is, and remembers to say so.
     pub(super) fn unknown(&self, tool: &str, block: Value) -> Value {
         let kind = block.get("type").and_then(Value::as_str).unwrap_or("none");
@@ -159,6 +185,12 @@ fn position(handle: &str) -> Option<usize> {
 /// The binary data of a content block.
 fn base64_of(block: &Value) -> Option<&str> {
     block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
+}
+
+/// Their place.
+fn data_of(block: &mut Value) -> Option<&mut Value> {
+    let path = if block.get("data").is_some() { "/data" } else { "/resource/blob" };
+    block.pointer_mut(path)
 }
 
 /// Puts content in place of its handles, within a number of bytes.

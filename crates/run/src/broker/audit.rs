@@ -150,6 +150,7 @@ impl Audit {
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
+            hooks: self.broker.run.ledger.hooks(),
             stash: self.broker.run.ledger.stash_uses(),
             read: reads.read,
             read_part: reads.read_part,

@@ -13,7 +13,7 @@ use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
 use config::Amount;
-use state::audit::{CallRecord, StashUse, Verdict};
+use state::audit::{CallRecord, HookRecord, StashUse, Verdict};
 
 /// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
@@ -28,6 +28,8 @@ const MAX_STASH: usize = 200;
 pub struct Ledger {
     calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
     stash: Mutex<Vec<StashUse>>,
+    /// Decisions of hooks about the script.
+    hooks: Mutex<Vec<HookRecord>>,
     closed: AtomicUsize,
     charged: AtomicU32,
     discovered: AtomicU32,
@@ -42,6 +44,7 @@ impl Ledger {
         Self {
             calls: Mutex::default(),
             stash: Mutex::default(),
+            hooks: Mutex::default(),
             closed: AtomicUsize::new(0),
             charged: AtomicU32::new(0),
             discovered: AtomicU32::new(0),
@@ -87,6 +90,16 @@ impl Ledger {
     /// The operations of the stash so far.
     pub(super) fn stash_uses(&self) -> Vec<StashUse> {
         self.stash.lock().clone()
+    }
+
+    /// Puts decisions of hooks about the script on record.
+    pub(super) fn heard(&self, decisions: impl IntoIterator<Item = HookRecord>) {
+        self.hooks.lock().extend(decisions);
+    }
+
+    /// Those so far.
+    pub(super) fn hooks(&self) -> Vec<HookRecord> {
+        self.hooks.lock().clone()
     }
 
     /// Calls that have ended.
@@ -144,6 +157,12 @@ impl Call<'_> {
         (record.call, record.args_hash.clone())
     }
 
+    /// Bytes of its arguments and its answer.
+    pub(super) fn size(&self) -> usize {
+        let record = self.record.lock();
+        record.args_bytes + record.answer_bytes
+    }
+
     /// Charges the call to the run's call limit.
     ///
     /// # Errors
@@ -168,6 +187,11 @@ impl Call<'_> {
         }
         self.record.lock().verdict = Verdict::refusal(&error);
         error
+    }
+
+    /// Notes decisions of hooks.
+    pub(super) fn heard(&mut self, decisions: impl IntoIterator<Item = HookRecord>) {
+        self.record.lock().hooks.extend(decisions);
     }
 
     /// Notes its cost.

@@ -5,10 +5,11 @@
 //! 1. resolve the names, with suggestions; an unreviewed tool stops here;
 //! 2. map and validate the arguments against the tool's schema;
 //! 3. open the record, so that refused calls are on it too;
-//! 4. ask the `policy`, and the user if a rule says so, before anything is counted or sent;
+//! 4. ask the `policy`, then the hooks, and the user if a rule or a hook says so, before anything is counted or sent;
 //! 5. charge the budgets, within the rate limits, and wait for a free slot;
 //! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
-//! 7. add the server to the taint, normalise the answer, learn its shape, redact errors, close the record.
+//! 7. add the server to the taint, normalise the answer, ask the hooks about it, learn its shape, redact errors, close the
+//!    record.
 
 mod arguments;
 mod attachments;
@@ -20,6 +21,7 @@ mod context;
 mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod hooked;
 mod ledger;
 mod nested;
 mod normalise;
@@ -362,7 +364,8 @@ impl Broker {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if asked.entry.is_scripts() => {
                 *is_run = true;
-                Box::pin(self.call_script(call, asked, &admitted)).await
+                let value = Box::pin(self.call_script(call, asked, &admitted)).await?;
+                self.hooks_about_answer(call, asked, Ok(value)).await
             }
             Ok(admitted) if admitted.is_planned => {
                 call.planned();
@@ -418,7 +421,8 @@ impl Broker {
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
     async fn admit(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, taint: Held) -> Result<Admitted> {
         let rules = self.context.rules_now();
-        let reasons = self.decide(&rules, asked, &taint)?;
+        let mut reasons = self.decide(&rules, asked, &taint)?;
+        reasons.extend(self.hooks_about_call(call, asked).await?);
         let mut approval = None;
         let verdict = match reasons.is_empty() {
             true => Verdict::Allowed,
@@ -458,13 +462,16 @@ impl Broker {
             return Ok(());
         }
         let reasons = policy::decide_anew(&rules, asked, &admitted.taint)?;
+        let changed = |message: String| {
+            let hint = "the configuration has changed while this call waited: make it again";
+            Err(Error::new(ErrorCode::ApprovalDenied, message).hint(hint))
+        };
+        if self.has_further_hooks(asked, &rules, &admitted.rules) {
+            return changed(format!("there is a further hook, which {} has not passed", asked.label()));
+        }
         match reasons.iter().find(|reason| !admitted.reasons.contains(reason)) {
             None => Ok(()),
-            Some(reason) => {
-                let message = format!("{} now needs approval: {reason}", asked.label());
-                let hint = "the configuration has changed while this call waited: make it again";
-                Err(Error::new(ErrorCode::ApprovalDenied, message).hint(hint))
-            }
+            Some(reason) => changed(format!("{} now needs approval: {reason}", asked.label())),
         }
     }
 
@@ -531,21 +538,22 @@ impl Broker {
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
-        let answer = answer.map_err(|error| self.redacted(error))?;
+        let answer = match answer.map_err(|error| self.redacted(error)) {
+            Ok(answer) => answer,
+            Err(error) => return self.hooks_about_answer(call, asked, Err(error)).await,
+        };
         let bytes = answer.text_bytes();
         // A text that is JSON becomes values too.
         let inside = task::work_on(bytes, || normalise::tree_bytes(&answer));
         if inside > memory::SMALL {
             room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
         }
-        let (bytes, value) = task::work_on(bytes, || {
-            let (bytes, value) = self.normalise(asked, answer);
-            if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
-                asked.entry.observed.learn(stub, arguments, value);
-            }
-            (bytes, value)
-        });
+        let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
         call.received(bytes);
+        let value = self.hooks_about_answer(call, asked, value).await;
+        if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
+            task::work_on(bytes, || asked.entry.observed.learn(stub, arguments, value));
+        }
         value
     }
 

@@ -336,6 +336,7 @@ impl ExecutionContext {
         let begin = async {
             let seed = self.begin_journal(request, &script.outline, broker).await?;
             broker.seeded(&seed.random);
+            broker.hooks_about_script(request.language, &request.code, &judged.plan).await?;
             broker.approve_plan(planned, &judged.plan).await?;
             Ok::<_, base::error::Error>(seed)
         };

@@ -7,6 +7,7 @@
 mod file;
 mod follow;
 mod history;
+mod hooks;
 mod past;
 mod record;
 mod verdict;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 pub use follow::Follower;
 pub use history::{had_read, record, records};
+pub use hooks::HookRecord;
 pub use past::{Decided, PastCall, PastCalls, Seen};
 pub use record::{Begun, CallRecord, Description, Line, Read, Reads, Record, StashUse, line, sent};
 pub use verdict::Verdict;

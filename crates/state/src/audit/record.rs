@@ -14,6 +14,7 @@ use base::outcome::Outcome;
 use base::time::{rfc3339_millis, unix_ms};
 use config::Amount;
 
+use super::hooks::HookRecord;
 use super::verdict::Verdict;
 
 /// Record of a run: one line, written at its end.
@@ -51,6 +52,9 @@ pub struct Record {
     pub cost: Amount,
     /// Every call, in order.
     pub calls: Vec<CallRecord>,
+    /// Decisions of hooks about its script.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
     /// Operations of the stash, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stash: Vec<StashUse>,
@@ -147,6 +151,9 @@ pub struct CallRecord {
     /// Servers whose data a script declared clean was made of, which its value does not count as.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub cleaned: Labels,
+    /// Decisions of hooks about it and its answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookRecord>,
     /// Verdict.
     pub verdict: Verdict,
     /// Outcome.
@@ -180,6 +187,7 @@ impl Default for CallRecord {
             cost: Amount::ZERO,
             labels: Labels::new(),
             cleaned: Labels::new(),
+            hooks: Vec::new(),
             verdict: Verdict::Undecided,
             outcome: Outcome::Unknown,
             error: None,
@@ -254,7 +262,7 @@ pub struct Begun {
 /// The line of a call that is about to be sent, of the run with this id; its first one describes the run too.
 #[must_use]
 pub fn sent(run: &str, call: &CallRecord, begun: Option<&Begun>) -> String {
-    let CallRecord { call: number, server, tool, from, args, args_hash, args_bytes, verdict, .. } = call;
+    let CallRecord { call: number, server, tool, from, args, args_hash, args_bytes, hooks, verdict, .. } = call;
     line(&Sent {
         event: "sent",
         run,
@@ -266,6 +274,7 @@ pub fn sent(run: &str, call: &CallRecord, begun: Option<&Begun>) -> String {
         args,
         args_hash,
         args_bytes: *args_bytes,
+        hooks,
         verdict,
         begun,
     })
@@ -285,6 +294,8 @@ struct Sent<'a> {
     args: &'a str,
     args_hash: &'a str,
     args_bytes: usize,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    hooks: &'a [HookRecord],
     verdict: &'a Verdict,
     #[serde(flatten)]
     begun: Option<&'a Begun>,

@@ -50,9 +50,9 @@ pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
 pub use standing::{Standing, account, described, forget_of_clients, kept};
+use store::Store;
 use store::forget;
 pub use store::{Forgotten, encrypt};
-use store::Store;
 use vouched::Vouched;
 
 /// Name under which logins at the identity provider are kept.

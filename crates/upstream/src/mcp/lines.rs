@@ -2,13 +2,13 @@
 
 use futures::{Stream, stream};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
+use tokio::io::AsyncBufRead;
 
 use super::failure::oversized;
 use super::inbox::Inbox;
 use super::message::{self, Parsed};
 use base::limits;
-use base::lines::{Line, Lines, number_at_end, number_at_head};
+use base::lines::{self, Line, number_at_end, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
@@ -16,7 +16,7 @@ pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
 /// Messages of each line, several for a batch.
 pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
     stream::unfold((read, inbox), |(mut read, mut inbox)| async {
-        let messages = match read_line(&mut read, MAX_MESSAGE).await? {
+        let messages = match lines::next(&mut read, MAX_MESSAGE).await? {
             Line::Whole(line) => inbox.messages(&line),
             Line::Skipped { head, tail, bytes } => skipped(&head, &tail, bytes, &mut inbox).into_iter().collect(),
         };
@@ -40,19 +40,6 @@ pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
 
 fn id(found: Option<&[u8]>) -> Option<RequestId> {
     message::id(&serde_json::from_slice(found?).ok()?)
-}
-
-/// Reads the next line; `None` at the end.
-async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
-    let mut lines = Lines::new(limit);
-    loop {
-        let available = read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
-        let (used, line) = lines.take(available);
-        read.consume(used);
-        if line.is_some() {
-            return line;
-        }
-    }
 }
 
 #[cfg(test)]

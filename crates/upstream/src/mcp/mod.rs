@@ -14,11 +14,10 @@ mod listing;
 mod message;
 mod others;
 mod pending;
-mod process;
 pub(super) mod refusal;
 pub(super) mod request;
 mod results;
-pub(super) mod sent_headers;
+pub(crate) mod sent_headers;
 mod sse;
 mod stdio;
 mod subscription;
@@ -57,6 +56,7 @@ use super::stderr::Stderr;
 use super::{Answer, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
 use crate::confined::Examined;
+use crate::program::Program;
 use base::address::Reach;
 use base::error::{Error, ErrorCode, Result};
 use base::json;
@@ -70,7 +70,6 @@ use handler::Handler;
 
 pub use handshake::Revision;
 pub use message::count_messages;
-pub use process::end_all;
 
 /// Most bytes of a server's words in place of an answer.
 const MAX_WORDS: usize = 4000;
@@ -85,7 +84,7 @@ pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Resul
         Err(error) => return Some(Err(error)),
     };
     let (env, cwd, sandbox) = (env.values(), cwd.as_deref(), Some(sandbox));
-    Some(stdio::Program { name, program: command, args, env, cwd, sandbox }.examine().await)
+    Some(Program { name, program: command, args, env, cwd, sandbox }.examine().await)
 }
 
 /// Connects to one server.
@@ -193,8 +192,8 @@ impl Connector {
         match place {
             Place::Process(program, args, cwd, env) => {
                 let (name, sandbox) = (&*self.name, self.sandbox.as_ref());
-                let program = stdio::Program { name, program, args, env: env.values(), cwd: *cwd, sandbox };
-                let transport = program.start(&self.stderr, &self.revision).await.map_err(Failed::Start)?;
+                let program = Program { name, program, args, env: env.values(), cwd: *cwd, sandbox };
+                let transport = stdio::start(program, &self.stderr, &self.revision).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await?;
                 Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) })

@@ -63,12 +63,12 @@ impl SentHeaders {
     }
 
     /// The values in use.
-    pub(super) fn now(&self) -> Arc<Values> {
+    pub(crate) fn now(&self) -> Arc<Values> {
         self.now.load_full()
     }
 
     /// Other values than those that the server refused; `None` if there are none.
-    pub(super) async fn renewed(&self, refused: &Arc<Values>) -> Option<Arc<Values>> {
+    pub(crate) async fn renewed(&self, refused: &Arc<Values>) -> Option<Arc<Values>> {
         if !secrets::has_kept(&self.configured) && !secrets::has_kept(&self.query) {
             return None;
         }

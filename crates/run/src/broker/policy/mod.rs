@@ -33,6 +33,7 @@ use stubgen::ToolStub;
 use wire::ErrorCode;
 
 use super::scope::Scope;
+use crate::hooks::Hooks;
 use crate::scripts::SERVER;
 use base::error::{Error, Result};
 use base::labels::Held;
@@ -66,6 +67,8 @@ pub struct Rules {
     view: Option<View>,
     /// Least approval of each call.
     least: Approval,
+    /// Hooks that decide about what these rules leave.
+    hooks: Hooks,
 }
 
 /// Returns the rules in force for a principal.
@@ -108,7 +111,20 @@ impl Rules {
             relays: relays.collect(),
             view: profile.filter(|profile| !profile.shows_all()).map(View::of),
             least: profile.map_or(Approval::Never, |profile| profile.approval),
+            hooks: Hooks::default(),
         }
+    }
+
+    /// These rules, with hooks.
+    #[must_use]
+    pub fn with_hooks(self, hooks: Hooks) -> Self {
+        Self { hooks, ..self }
+    }
+
+    /// Their hooks.
+    #[must_use]
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// True if any rule keeps the data of a server from another.
@@ -234,6 +250,13 @@ pub(super) enum Reason {
         /// The server that is called.
         to: String,
     },
+    /// A hook that asks.
+    Hook {
+        /// Its name.
+        hook: String,
+        /// Its question, quoted.
+        question: String,
+    },
 }
 
 /// Also the key of a remembered consent.
@@ -248,6 +271,7 @@ impl fmt::Display for Reason {
             }
             Self::Approval { server, .. } => write!(f, "{server} asks before anything that may write"),
             Self::Flow { from, to } => write!(f, "data of {from} may go to {to}"),
+            Self::Hook { hook, question } => write!(f, "the hook {hook} asks: {question}"),
         }
     }
 }

@@ -16,16 +16,16 @@ use crate::stderr::Stderr;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Stdin of a process; empty once the process is to end.
-pub(super) type Stdin = Arc<Mutex<Option<ChildStdin>>>;
+pub(crate) type Stdin = Arc<Mutex<Option<ChildStdin>>>;
 
 /// A running process. Dropping it ends the process group: stdin is closed, then SIGTERM, then SIGKILL.
-pub(super) struct Process {
+pub(crate) struct Process {
     _needed: oneshot::Sender<()>,
 }
 
 impl Process {
     /// Supervises a child that was started with [`base::spawner::tie`]. What it holds is given up once it has ended.
-    pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
+    pub(crate) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
         let (needed, unneeded) = oneshot::channel();
         let pid = child.id();
         let end = if held.is_some() { END } else { Signal::SIGKILL };

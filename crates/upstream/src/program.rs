@@ -1,0 +1,166 @@
+//! Programs that are started for servers and hooks: confined if they are to be, with their stderr kept, and ended as a group.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use confine::server::Layer;
+use tokio::io::BufReader;
+use tokio::process::{ChildStdout, Command};
+use tokio::sync::Mutex;
+
+use crate::confined::{self, Examined};
+use crate::process::{Process, Stdin};
+use crate::stderr::Stderr;
+use base::error::{Error, ErrorCode, Result};
+use base::spawner;
+use config::Confinement;
+use redact::secret::Secret;
+
+/// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
+const INHERITED: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR", // Windows needs these to start anything.
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "SYSTEMROOT",
+    "USERPROFILE",
+];
+
+/// Read buffer in bytes.
+const BUFFER: usize = 64 << 10;
+
+/// A process to start.
+pub(crate) struct Program<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) program: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) env: &'a BTreeMap<String, Secret>,
+    pub(crate) cwd: Option<&'a Path>,
+    pub(crate) sandbox: Option<&'a Confinement>,
+}
+
+/// A process that was started. Dropping `process` ends it.
+pub(crate) struct Started {
+    pub(crate) stdin: Stdin,
+    pub(crate) stdout: BufReader<ChildStdout>,
+    pub(crate) process: Process,
+}
+
+impl Program<'_> {
+    /// Starts the process and keeps its stderr in `stderr`.
+    ///
+    /// # Errors
+    /// `TRANSPORT_DEAD` when the program cannot be started.
+    pub(crate) async fn start(&self, stderr: &Stderr) -> Result<Started> {
+        let prepared = match self.sandbox {
+            Some(sandbox) => Some(confined::prepare(&self.confined(sandbox, stderr)).await?),
+            None => None,
+        };
+        let mut command = Command::new(self.program);
+        command.args(self.args).env_clear().envs(inherited());
+        if let Some(prepared) = &prepared {
+            command = prepared.command(inherited());
+        }
+        command.envs(self.env.iter().map(|(key, value)| (key, value.expose())));
+        if let Some(cwd) = self.cwd {
+            command.current_dir(cwd);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        spawner::tie(&mut command);
+        // A confined server's supervisor ends with its stdin, or at a signal.
+        command.kill_on_drop(prepared.is_none() || !cfg!(target_os = "linux"));
+        let started = spawner::spawn(move || command.spawn()).await;
+        let mut child = started.map_err(|error| self.cannot_start(error))?;
+        let (Some(mut stdin), Some(stdout), Some(words)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::new(ErrorCode::TransportDead, format!("{} has no pipes", self.name)));
+        };
+        stderr.follow(self.name, words);
+        let mut stdout = BufReader::with_capacity(BUFFER, stdout);
+        let held = match prepared {
+            Some(prepared) => {
+                let (held, layers) = prepared.enter(child.id(), &mut stdin, &mut stdout).await?;
+                layers.iter().filter(|layer| !layer.active).for_each(|layer| self.misses(layer, stderr));
+                Some(held)
+            }
+            None => None,
+        };
+        let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
+        let process = Process::watch(child, Arc::clone(&stdin), stderr.clone(), held);
+        Ok(Started { stdin, stdout, process })
+    }
+
+    /// The program that is started, for its sandbox.
+    fn confined<'s>(&'s self, confinement: &'s Confinement, stderr: &Stderr) -> confined::Server<'s> {
+        let (own, name) = (stderr.clone(), self.name.to_owned());
+        let own_env = self.env.iter().map(|(key, value)| (key.clone(), value.expose().into()));
+        confined::Server {
+            name: self.name,
+            command: self.program,
+            args: self.args,
+            env: inherited().map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
+            inherited: INHERITED,
+            cwd: self.cwd,
+            confinement,
+            log: Arc::new(move |line| own.said(&name, line)),
+        }
+    }
+
+    /// Says that a layer of its sandbox is not in force.
+    fn misses(&self, layer: &Layer, stderr: &Stderr) {
+        tracing::warn!(server = self.name, layer = %layer.name, "not confined: {}", layer.detail);
+        stderr.note(format!("not confined by {}: {}", layer.name, layer.detail));
+    }
+
+    /// Confinement of its process on this machine.
+    ///
+    /// # Errors
+    /// As of [`Program::start`].
+    pub(crate) async fn examine(&self) -> Result<Examined> {
+        let Some(sandbox) = self.sandbox else {
+            return Err(Error::new(ErrorCode::Internal, format!("{} is not confined", self.name)));
+        };
+        confined::prepare(&self.confined(sandbox, &Stderr::default())).await?.examine().await
+    }
+
+    fn cannot_start(&self, error: std::io::Error) -> Error {
+        let (Self { name, program, .. }, kind) = (self, error.kind());
+        let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`")).caused_by(error);
+        match (kind, self.cwd) {
+            (std::io::ErrorKind::NotFound, Some(cwd)) if !cwd.is_dir() => {
+                dead.hint(format!("its `cwd` {} is not a folder", cwd.display()))
+            }
+            (std::io::ErrorKind::NotFound, _) if program.contains(char::is_whitespace) => {
+                dead.hint("`command` is the program alone: write its arguments in `args`, one string each")
+            }
+            (std::io::ErrorKind::NotFound, _) => {
+                dead.hint(format!("is `{program}` installed and on PATH? An absolute path in `command` works too"))
+            }
+            _ => dead,
+        }
+    }
+}
+
+/// Variables that a server inherits from the gateway.
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)))
+}
