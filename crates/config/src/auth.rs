@@ -275,6 +275,7 @@ fn is_open(url: &str) -> bool {
 
 /// Checks that each client is one person where a server wants the login of each: runs and results are of a client.
 pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
+    check_subjects(key, config)?;
     let many =
         |(_, client): &(&String, &super::Client)| !client.claims().is_empty() && !client.claims().contains_key("sub");
     let Some((client, _)) = config.clients.iter().find(many) else { return Ok(()) };
@@ -285,6 +286,30 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
             let message = format!("several people can be the client `{client}`, whose claims name no `sub`");
             let key = key.key(name).key("auth").key(at);
             Err(key.at_value(message).with_hint("name `sub` there, or let them in by a row of [[http.oauth.map]]"))
+        }
+    }
+}
+
+/// Checks that `match_subject` can tell whose login one is.
+fn check_subjects(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
+    let matching = |(_, server): &(&String, &super::Server)| {
+        let identity = server.auth.oauth().and_then(|oauth| oauth.identity.as_ref());
+        server.auth.login() != Login::Gateway && identity.is_some_and(|identity| identity.match_subject)
+    };
+    let Some((name, server)) = config.servers.iter().find(matching) else { return Ok(()) };
+    let ours = server.auth.oauth().and_then(|oauth| oauth.identity.as_ref()).map(|identity| identity.url.as_str());
+    let theirs = config.http.oauth.as_ref().map(|oauth| oauth.issuer.trim_end_matches('/'));
+    let key = key.key(name).key("auth").key("login");
+    if theirs != ours.map(|issuer| issuer.trim_end_matches('/')) {
+        let error = key.at_value("`match_subject` needs the issuer of [identity] in [http.oauth] too");
+        return Err(error.with_hint("subjects of another issuer are other names; remove `match_subject`"));
+    }
+    match config.clients.iter().find(|(_, client)| !client.claims().is_empty()) {
+        None => Ok(()),
+        Some((client, _)) => {
+            let error =
+                key.at_value(format!("`match_subject` cannot tell whose login that of the client `{client}` is"));
+            Err(error.with_hint("let people in by rows of [[http.oauth.map]], not by claims of [clients]"))
         }
     }
 }

@@ -58,6 +58,11 @@ pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, Conf
     let Some(url) = Url::parse(&issuer).ok().filter(|url| is_private(url) && is_bare(url)) else {
         return Err(key.key("issuer").at_value(NO_HTTPS));
     };
+    let scopes = scopes(&key.key("scopes"), wanted)?;
+    if !scopes.is_empty() && !scopes.iter().any(|scope| scope == "openid") {
+        let error = key.key("scopes").at_value("has no `openid`");
+        return Err(error.with_hint("without it there is no ID token, by which the provider vouches for a person"));
+    }
     let token_key = key.key("id_token");
     Ok(Identity {
         url,
@@ -65,7 +70,7 @@ pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, Conf
         match_subject: match_subject.unwrap_or(false),
         oauth: OAuth {
             issuer: Some(issuer),
-            scopes: scopes(&key.key("scopes"), wanted)?,
+            scopes,
             redirect_port: port(&key.key("redirect_port"), redirect_port)?,
             private_network: private_network.unwrap_or(false),
             store: logins(key),

@@ -73,7 +73,9 @@ impl<U: Upstream> Upstream for Invite<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let wants_login = |error: &Error| {
             let is_undone = error.effect == Effect::Nothing;
-            is_undone && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
+            // A provider that refuses a person does so after another login too.
+            let helps = error.data.as_ref().is_none_or(|data| data.get("login") != Some(&Value::Null));
+            is_undone && helps && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
         };
         // A login that is offered to one client must not become another's, nor that of the gateway.
         let is_own = |caller: &Arc<dyn Caller>| self.logins.are_of(&caller.principal().client);

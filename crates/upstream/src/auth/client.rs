@@ -12,6 +12,7 @@ use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
+use serde_json::Value;
 use tower::{BoxError, Layer, Service};
 use url::{Url, form_urlencoded};
 
@@ -127,7 +128,8 @@ impl Client {
             let others = form_urlencoded::parse(&form).filter(|(name, _)| name != "resource");
             form = form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish().into_bytes();
         }
-        let audience = self.issuer.get().map_or(request.url().as_str(), String::as_str);
+        let issuer = self.issuer.get().or(self.oauth.issuer.as_ref());
+        let audience = issuer.map_or(request.url().as_str(), String::as_str);
         if let Some(signed) = assertion::signed(&form, &self.oauth, audience).await? {
             form = signed;
             request.headers_mut().remove(http::header::AUTHORIZATION);
@@ -175,7 +177,10 @@ impl Client {
         let status = answer.status();
         let too_long = || format!("the answer is longer than {MAX_ANSWER} bytes");
         let body = body(answer, MAX_ANSWER).await?.ok_or_else(too_long)?;
-        let Answer { status, body, resource } = readable(status, body, is_grant);
+        let Answer { status, mut body, resource } = readable(status, body, is_grant);
+        if self.oauth.identity.is_some() {
+            with_endpoint(&mut body);
+        }
         (*response.status_mut(), *response.body_mut()) = (status, body);
         if let Some(named) = resource.and_then(|resource| Url::parse(&resource).ok())
             && named != self.url
@@ -215,6 +220,16 @@ impl Documents {
             status if !status.is_success() => Err(format!("answers {status}")),
             _ => self.0.read(answer, false).await.map(http::Response::into_body).map_err(|error| error.to_string()),
         }
+    }
+}
+
+/// Gives metadata an authorization endpoint, which rmcp requires: where a provider vouches, no person is sent there.
+fn with_endpoint(body: &mut Vec<u8>) {
+    const KEY: &str = "authorization_endpoint";
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
+    if let Some(endpoint) = fields.get("token_endpoint").cloned().filter(|_| !fields.contains_key(KEY)) {
+        fields.insert(KEY.to_owned(), endpoint);
+        *body = Value::Object(fields).to_string().into_bytes();
     }
 }
 

@@ -27,6 +27,7 @@ use super::store::Store;
 use super::{Account, exposed, hide};
 use base::address::is_private;
 use base::error::{Result, chain};
+use base::random;
 use base::text::push_visible;
 use base::time::now_secs;
 
@@ -82,7 +83,8 @@ impl DeviceLogin {
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(account.usual_scopes()).await;
         }
-        scopes.extend(more.iter().cloned());
+        // Scopes of a server are none of the identity provider's login.
+        scopes.extend(more.iter().filter(|_| !account.oauth.is_provider).cloned());
         let client = Client::new(&account.url, &account.oauth)?;
         let endpoint = endpoint(&client, &metadata)?;
         let (id, secret) = identity(account, &client, &metadata).await?;
@@ -107,6 +109,7 @@ impl DeviceLogin {
             url: account.url.to_string(),
             client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: NO_REDIRECT.to_owned(),
+            id: random::id(),
             revocation_endpoint: revocation::revocation_endpoint(&metadata),
             named: (resource != account.url).then(|| resource.to_string()),
             credentials: StoredCredentials::new(id, None, Vec::new(), None),

@@ -74,14 +74,18 @@ async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, Au
         resource = named.clone();
         resolved = resolve(&client, named, false, challenge.as_deref()).await;
     }
-    if oauth.private_network && !resolved.as_ref().is_ok_and(|(_, found)| found.source.is_discovered()) {
+    if oauth.private_network
+        && oauth.private_key.is_none()
+        && !resolved.as_ref().is_ok_and(|(_, found)| found.source.is_discovered())
+    {
         resolved = resolve(&client, &resource, true, challenge.as_deref()).await;
     }
     let (mut manager, resolution) = resolved?;
     let metadata = resolution.metadata;
     check_endpoints(&client, &metadata)?;
     let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
-    if !is_guessed {
+    // Where a provider vouches there is no code to protect.
+    if !is_guessed && oauth.identity.is_none() {
         check_pkce(&metadata, oauth)?;
     }
     check_issuer(url, oauth, &metadata, &issuer)?;

@@ -82,8 +82,11 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
         AuthError::TokenExchangeFailed(said) => {
             let what = format!("no token for {server}: {}", brief(said));
             Error::new(ErrorCode::AuthRequired, what)
-                .hint("call again with a fresh access token; if that is refused too, the gateway's operator looks at `auth.exchange`")
-                .data(json!({ "server": server }))
+                .hint(
+                    "call again with a fresh access token or login; if that is refused too, who may do this is decided at \
+                     the provider, and its client and scopes in the server's `auth`",
+                )
+                .data(json!({ "server": server, "login": null }))
         }
         AuthError::ClientCredentialsError(_) => {
             Error::new(ErrorCode::AuthRequired, format!("no token for {server}: {why}"))

@@ -14,6 +14,7 @@ use super::revocation;
 use super::store::{Keep, Store};
 use super::{Account, exposed, hide};
 use base::error::Result;
+use base::random;
 
 /// A login that waits for the browser.
 pub struct Login {
@@ -67,6 +68,7 @@ impl Login {
             url: account.url.to_string(),
             client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
             redirect_uri: redirect_uri.to_owned(),
+            id: random::id(),
             revocation_endpoint: revocation::revocation_endpoint(&metadata),
             named: (resource != account.url).then(|| resource.into()),
             credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, StoredCredentials};
+use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
 use tokio::time::Instant;
 use url::Url;
 
@@ -56,7 +57,7 @@ pub use store::{Forgotten, encrypt};
 use vouched::Vouched;
 
 /// Name under which logins at the identity provider are kept.
-const IDENTITY: &str = "identity";
+const IDENTITY: &str = "@identity";
 
 /// The login of one server in this process: that of the gateway, or a client's own. With `type = "enterprise"` it is the
 /// login at the identity provider.
@@ -265,6 +266,24 @@ impl Account {
         }
     }
 
+    /// The error of a token without a scope: another login gives none where the identity provider decides.
+    #[must_use]
+    pub fn lacks_scope<E: std::error::Error + Send + Sync + 'static>(
+        &self,
+        wanted: InsufficientScopeError,
+    ) -> StreamableHttpError<E> {
+        match &self.means {
+            Means::Vouched(_) => {
+                let scope = wanted.required_scope.unwrap_or_default();
+                AuthError::TokenExchangeFailed(format!(
+                    "the server wants the scope {scope}, and there is no token with it"
+                ))
+                .into()
+            }
+            _ => StreamableHttpError::InsufficientScope(wanted),
+        }
+    }
+
     /// Grant.
     #[must_use]
     pub fn grant(&self) -> Grant {
@@ -324,10 +343,15 @@ impl Account {
     }
 
     async fn stored(&self) -> Result<Option<Record>, AuthError> {
-        match &self.store {
-            Some(store) => store.load().await,
-            None => Ok(None),
-        }
+        let stored = match &self.store {
+            Some(store) => store.load().await?,
+            None => None,
+        };
+        // Of another client at the identity provider it is no proof for this one.
+        let is_ours = |record: &Record| {
+            !self.oauth.is_provider || self.oauth.client_id.as_deref() == Some(&record.credentials.client_id)
+        };
+        Ok(stored.filter(is_ours))
     }
 
     /// Client secret of a login: the configured one, if it is the same client.

@@ -31,6 +31,9 @@ pub struct Record {
     pub(super) client_secret: Option<String>,
     /// Redirect URI of the login.
     pub(super) redirect_uri: String,
+    /// Name of this login, which renewals keep.
+    #[serde(default)]
+    pub(super) id: String,
     /// Revocation endpoint.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) revocation_endpoint: Option<String>,
@@ -58,6 +61,11 @@ impl Record {
         }
     }
 
+    /// Name of this login.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Granted scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {
@@ -76,9 +84,12 @@ impl Record {
         self.named.as_deref()
     }
 
-    /// Lifetime of the access token; `None` if unknown, zero when it has expired.
+    /// Lifetime of the access token, of a login at the identity provider of the ID token; `None` if unknown, zero when it has expired.
     #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
+        if self.server == super::IDENTITY {
+            return super::vouched::lasts(self);
+        }
         remaining(&self.credentials)
     }
 

@@ -33,7 +33,9 @@ pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_sec
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert("content-type", kind);
         *request.body_mut() = Some(form.into());
-        Client::new(url, oauth)?.send(request, OAuthHttpRedirectPolicy::Stop).await
+        let client = Client::new(url, oauth)?;
+        client.is_at(record.issuer());
+        client.send(request, OAuthHttpRedirectPolicy::Stop).await
     });
     match answer.await {
         Ok(Ok(answer)) => answer.status().is_success(),

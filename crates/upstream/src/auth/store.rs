@@ -13,7 +13,7 @@ use url::Url;
 
 use super::record::Record;
 use super::seal::Keys;
-use super::{Account, Person};
+use super::{Account, IDENTITY, Person};
 use base::error::Error;
 use base::random;
 use config::Sealing;
@@ -143,6 +143,9 @@ pub(super) async fn clients(
         let record = serde_json::from_slice::<Record>(&text).ok();
         clients.extend(record.filter(|record| record.url == url.as_str()).and_then(|record| record.client));
     }
+    // With former credentials it has a file more.
+    clients.sort();
+    clients.dedup();
     Ok(clients)
 }
 
@@ -190,7 +193,8 @@ pub(super) async fn forget(
                 _ => false,
             };
             state.keep_login(&path, None).await.map_err(failed)?;
-            Ok::<_, AuthError>(Some(Forgotten { server: record.server.clone(), client: of, revoked }))
+            let server = if record.server == IDENTITY { "the identity provider" } else { &record.server };
+            Ok::<_, AuthError>(Some(Forgotten { server: server.to_owned(), client: of, revoked }))
         };
         match forgets.await {
             Ok(one) => forgotten.extend(one),

@@ -23,7 +23,7 @@ impl Account {
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
         let held = match &self.means {
             Means::Exchange(exchange) => return exchange.token(&self.url, &self.oauth, None).await.map(Some),
-            Means::Vouched(vouched) => match vouched.held(self, None).await {
+            Means::Vouched(vouched) => match vouched.held(self).await? {
                 Some(token) => return Ok(Some(token)),
                 None => return self.renew(None).await,
             },
@@ -76,9 +76,17 @@ impl Account {
         task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
     }
 
-    /// Notes scopes that the server asks for; true if another token may have them without a person.
-    pub fn widens(&self, scopes: Option<&str>) -> bool {
-        matches!((&self.means, scopes), (Means::Vouched(vouched), Some(scopes)) if vouched.widens(scopes))
+    /// Another token with the scopes that the server asks for, where no person has to log in for them.
+    pub async fn widened(self: &Arc<Self>, scopes: Option<&str>) -> Option<String> {
+        let (Means::Vouched(_), Some(scopes)) = (&self.means, scopes.map(str::to_owned)) else { return None };
+        let account = Arc::clone(self);
+        // A task of its own, as in `renew`.
+        let task = tokio::spawn(async move {
+            let Means::Vouched(vouched) = &account.means else { return None };
+            let wider = vouched.widened(&account, &scopes).await;
+            wider.inspect_err(|error| tracing::info!(server = account.server, %error, "no wider scopes")).ok().flatten()
+        });
+        task.await.ok().flatten()
     }
 
     fn last_renewed(&self) -> Option<(String, Instant)> {

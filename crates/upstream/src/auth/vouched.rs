@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,7 +25,6 @@ use super::record::Record;
 use super::{Account, exposed, hide};
 use base::time::now_secs;
 use config::{Identity, OAuth};
-use state::LoginVersion;
 
 /// Time before its end at which an ID token is not used any more.
 const MARGIN: u64 = 30;
@@ -46,21 +46,22 @@ pub(super) struct Vouched {
 struct Held {
     token: String,
     until: Instant,
-    /// The login that vouched for it.
-    of: Option<LoginVersion>,
+    /// The login that vouched for it, see [`Record::id`].
+    of: Option<String>,
 }
 
 impl Held {
-    fn good(held: &Option<Self>, account: &Account, refused: Option<&str>) -> Option<String> {
-        let held = held.as_ref().filter(|held| {
-            held.of == account.version() && Some(held.token.as_str()) != refused && held.until > Instant::now()
-        })?;
+    fn good(held: &Option<Self>, of: &Option<String>, refused: Option<&str>) -> Option<String> {
+        let held = held
+            .as_ref()
+            .filter(|held| held.of == *of && Some(held.token.as_str()) != refused && held.until > Instant::now())?;
         hide(&held.token);
         Some(held.token.clone())
     }
 }
 
 /// Proof of the person's login.
+#[derive(Clone)]
 enum Subject {
     IdToken(String),
     Refresh(RefreshToken),
@@ -76,19 +77,38 @@ impl Vouched {
         self.identity.id_token.is_none()
     }
 
-    /// Notes scopes that the server asks for; true if they are new, and the operator has left scopes to the server. The
-    /// identity provider decides whether the person gets them.
-    pub(super) fn widens(&self, scopes: &str) -> bool {
-        let mut more = self.more.lock();
-        let new: Vec<&str> = scopes.split_whitespace().filter(|scope| !more.contains(*scope)).collect();
-        let is_allowed = self.oauth.scopes.is_empty() && !new.is_empty() && more.len() + new.len() <= MOST_SCOPES;
-        more.extend(new.into_iter().filter(|_| is_allowed).map(str::to_owned));
-        is_allowed
+    /// Gets a token with the scopes that the server asks for, if the operator has left scopes to the server. The identity
+    /// provider decides whether the person gets them. Where there is none, the token in use stays.
+    ///
+    /// # Errors
+    /// As [`Vouched::token`].
+    pub(super) async fn widened(&self, account: &Account, scopes: &str) -> Result<Option<String>, AuthError> {
+        let mut all = self.more.lock().clone();
+        let before = all.len();
+        all.extend(scopes.split_whitespace().map(str::to_owned));
+        if !self.oauth.scopes.is_empty() || all.len() == before || all.len() > MOST_SCOPES {
+            return Ok(None);
+        }
+        let mut held = self.held.lock().await;
+        let Some((of, subject)) = self.subject(account).await? else { return Ok(None) };
+        let wider = self.obtain(of, &subject, &all).await?;
+        let token = wider.token.clone();
+        (*held, *self.more.lock()) = (Some(wider), all);
+        Ok(Some(token))
     }
 
-    /// The server's token, if it is still good, and not the `refused` one.
-    pub(super) async fn held(&self, account: &Account, refused: Option<&str>) -> Option<String> {
-        Held::good(&*self.held.lock().await, account, refused)
+    /// The server's token, if it is still good.
+    pub(super) async fn held(&self, account: &Account) -> Result<Option<String>, AuthError> {
+        let of = self.login(account).await?.map(|record| record.id().to_owned());
+        Ok(Held::good(&*self.held.lock().await, &of, None).filter(|_| of.is_some() || !self.is_of_person()))
+    }
+
+    /// The login, if it is one of the account.
+    async fn login(&self, account: &Account) -> Result<Option<Record>, AuthError> {
+        match self.is_of_person() {
+            true => Ok(account.stored().await?.filter(|record| self.check_subject(account.client(), record).is_ok())),
+            false => Ok(None),
+        }
     }
 
     /// The server's token; another one if that in use was `refused`. `None` if the person has to log in.
@@ -97,17 +117,19 @@ impl Vouched {
     /// The identity provider or the server's authorization server refuses, in its words, or cannot be reached.
     pub(super) async fn token(&self, account: &Account, refused: Option<&str>) -> Result<Option<String>, AuthError> {
         let mut held = self.held.lock().await;
-        if let Some(token) = Held::good(&held, account, refused) {
+        let of = self.login(account).await?.map(|record| record.id().to_owned());
+        if let Some(token) = Held::good(&held, &of, refused) {
             return Ok(Some(token));
         }
         *held = None;
-        let Some(subject) = self.subject(account).await? else { return Ok(None) };
-        *held = Some(self.obtain(account, &subject).await?);
+        let Some((of, subject)) = self.subject(account).await? else { return Ok(None) };
+        let more = self.more.lock().clone();
+        *held = Some(self.obtain(of, &subject, &more).await?);
         Ok(held.as_ref().map(|held| held.token.clone()))
     }
 
-    async fn obtain(&self, account: &Account, subject: &Subject) -> Result<Held, AuthError> {
-        let of = account.version();
+    /// Has the identity provider vouch for the person, and gets the server's token with these scopes beside the usual ones.
+    async fn obtain(&self, of: Option<String>, subject: &Subject, more: &BTreeSet<String>) -> Result<Held, AuthError> {
         let provider = discovery::manager(&self.identity.url, &self.identity.oauth, Issuer::Named).await?;
         let server = discovery::manager(&self.server, &self.oauth, Issuer::Named).await?;
         let [there, here] =
@@ -118,7 +140,7 @@ impl Vouched {
             scopes = server.manager.select_initial_scopes(&[]).await;
             // For refresh tokens, which the login at the identity provider has.
             scopes.retain(|scope| scope != "offline_access");
-            scopes.extend(self.more.lock().iter().cloned());
+            scopes.extend(more.iter().cloned());
             scopes.sort();
             scopes.dedup();
         }
@@ -136,25 +158,26 @@ impl Vouched {
         Ok(Held { token, until: until(found.expires_in), of })
     }
 
-    /// Proof that the person is logged in, renewed where that is possible.
-    async fn subject(&self, account: &Account) -> Result<Option<Subject>, AuthError> {
+    /// Proof that the person is logged in, renewed where that is possible, with the login that it is of.
+    async fn subject(&self, account: &Account) -> Result<Option<(Option<String>, Subject)>, AuthError> {
         if let Some(token) = &self.identity.id_token {
-            return Ok(Some(Subject::IdToken(exposed(token).await?)));
+            return Ok(Some((None, Subject::IdToken(exposed(token).await?))));
         }
-        let Some(mut record) = account.stored().await? else { return Ok(None) };
+        let Some(mut record) = self.login(account).await? else { return Ok(None) };
         if id_token(&record).is_none() {
             let Some(access) = super::record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
             if account.refresh(Some(&access)).await?.is_none() {
                 return Ok(None);
             }
-            let Some(renewed) = account.stored().await? else { return Ok(None) };
+            let Some(renewed) = self.login(account).await? else { return Ok(None) };
             record = renewed;
         }
         let refresh = || {
             let response = record.credentials.token_response.as_ref()?;
             response.refresh_token().cloned().map(Subject::Refresh)
         };
-        Ok(id_token(&record).map(Subject::IdToken).or_else(refresh))
+        let proof = id_token(&record).map(Subject::IdToken).or_else(refresh);
+        Ok(proof.map(|proof| (Some(record.id().to_owned()), proof)))
     }
 
     /// Checks that a login at the identity provider is the account of the client, where the client's own tokens say it.
@@ -165,8 +188,12 @@ impl Vouched {
         let matches = |client: &&str| self.identity.match_subject && config::is_of_token(client);
         let Some(client) = client.filter(matches) else { return Ok(()) };
         let subject = token(record).and_then(claims).and_then(|claims| claims["sub"].as_str().map(str::to_owned));
-        let issuer = self.identity.oauth.issuer.as_deref().unwrap_or_default();
-        match subject.is_some_and(|subject| config::client_of_token(issuer, &subject) == client) {
+        let issuer = self.identity.oauth.issuer.as_deref().unwrap_or_default().trim_end_matches('/');
+        // The endpoint may name the same issuer with a slash at the end.
+        let is_its = |subject: &String| {
+            [issuer.to_owned(), format!("{issuer}/")].iter().any(|of| config::client_of_token(of, subject) == client)
+        };
+        match subject.as_ref().is_some_and(is_its) {
             true => Ok(()),
             false => Err(format!("the account is not that of `{client}`, whose login it would be")),
         }
@@ -183,17 +210,30 @@ impl Vouched {
                 };
                 AuthError::TokenRefreshFailed(format!("{at} does not answer"))
             }
-            _ if words.is_empty() => AuthError::AuthorizationFailed(format!("{failed}")),
-            _ => AuthError::AuthorizationFailed(words),
+            EmaError::OAuthRejected { status: 429 | 500.., .. }
+            | EmaError::OAuthRejected { code: "server_error" | "temporarily_unavailable", .. } => {
+                AuthError::TokenRefreshFailed(words)
+            }
+            // Another login may help.
+            EmaError::InvalidGrant(EmaExchangeStage::IdentityProvider)
+            | EmaError::InsufficientUserAuthentication(EmaExchangeStage::IdentityProvider) => {
+                AuthError::AuthorizationFailed(words)
+            }
+            _ if words.is_empty() => AuthError::TokenExchangeFailed(failed.to_string()),
+            _ => AuthError::TokenExchangeFailed(words),
         }
     }
 }
 
 /// The ID token of a login, if it is still good.
 fn id_token(record: &Record) -> Option<String> {
-    let token = token(record)?;
-    let expires = claims(token)?["exp"].as_f64()?;
-    (expires > (now_secs() + MARGIN) as f64).then(|| token.to_owned())
+    (lasts(record)? > Duration::from_secs(MARGIN)).then(|| token(record).map(str::to_owned)).flatten()
+}
+
+/// Lifetime of the ID token of a login; zero when it has expired, `None` without one.
+pub(super) fn lasts(record: &Record) -> Option<Duration> {
+    let expires = claims(token(record)?)?["exp"].as_f64()?;
+    Duration::try_from_secs_f64((expires - now_secs() as f64).max(0.0)).ok()
 }
 
 fn token(record: &Record) -> Option<&str> {
@@ -219,6 +259,15 @@ async fn registered(found: &Found, oauth: &OAuth) -> Result<EmaAuthorizationServ
     }))
 }
 
+/// Takes out a refresh token, which some give and rmcp refuses: the login at the identity provider renews.
+fn without_refresh_token(body: &mut Vec<u8>) {
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
+    if let Some(token) = fields.shift_remove("refresh_token") {
+        token.as_str().into_iter().for_each(hide);
+        *body = Value::Object(fields).to_string().into_bytes();
+    }
+}
+
 /// Keeps the words of a refusal, which rmcp drops.
 struct Heard<'a> {
     client: &'a Client,
@@ -235,8 +284,10 @@ impl OAuthHttpClient for Heard<'_> {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let place = request.request.uri().to_string();
-            let answer = self.client.execute(request).await?;
-            if !answer.status().is_success() {
+            let mut answer = self.client.execute(request).await?;
+            if answer.status().is_success() {
+                without_refresh_token(answer.body_mut());
+            } else {
                 *self.words.lock() = format!("{place} answers {}{}", answer.status(), said(answer.body()));
             }
             Ok(answer)

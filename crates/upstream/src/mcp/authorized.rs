@@ -67,10 +67,10 @@ impl Authorization {
         let token = account.token().await?;
         let challenge = match told(account, request(token.clone()).await) {
             Err(StreamableHttpError::AuthRequired(challenge)) => challenge,
-            Err(StreamableHttpError::InsufficientScope(wanted)) if account.widens(wanted.required_scope.as_deref()) => {
-                return match account.renew(token).await? {
+            Err(StreamableHttpError::InsufficientScope(wanted)) => {
+                return match account.widened(wanted.required_scope.as_deref()).await {
                     Some(wider) => told(account, request(Some(wider)).await),
-                    None => Err(StreamableHttpError::InsufficientScope(wanted)),
+                    None => Err(account.lacks_scope(wanted)),
                 };
             }
             answer => return answer,
