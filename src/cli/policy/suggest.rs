@@ -42,11 +42,12 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
     // A profile of the default's name would be that of every client.
     let mut taken: BTreeSet<String> = config.profiles.keys().cloned().chain([DEFAULT_PROFILE.to_owned()]).collect();
     for (client, suggestion) in &mut all {
+        suggestion.leave_out_unknown(&here);
         suggestion.add_calls_of_scripts(&here);
         let name = client.replace(':', "-");
         let mut names = [name.clone()].into_iter().chain((2..).map(|number| format!("{name}-{number}")));
         suggestion.profile = names.find(|name| taken.insert(name.clone())).unwrap_or_default();
-        let toml = suggestion.toml(client, &here, config, &text);
+        let toml = suggestion.toml(client, config, &text);
         suggested.push(json!({ "client": client, "profile": suggestion.profile, "toml": toml }));
     }
     text.extend(suggested.iter().filter_map(|one| one["toml"].as_str()));
@@ -110,6 +111,24 @@ impl<'a> Suggestion<'a> {
         self.left.entry((format!("{}.{}", call.server, call.tool), why)).or_default().add(seen);
     }
 
+    /// Leaves out servers of which no tool was called, and none is known: an entry for one could not deny its tools.
+    fn leave_out_unknown(&mut self, here: &Hindsight) {
+        let is_unknown = |(server, tool): &&(String, String)| {
+            let others = self.uses.keys().any(|(of, tool)| of == server && !tool.is_empty());
+            tool.is_empty() && !others && server != SCRIPTS && !here.has_tools(server)
+        };
+        let unknown: Vec<_> = self.uses.keys().filter(is_unknown).cloned().collect();
+        for (server, tool) in unknown {
+            let seen = self.uses.remove(&(server.clone(), tool)).unwrap_or_default().seen;
+            let why = "none of its tools is known or was called".to_owned();
+            self.left.entry((server.clone(), why)).or_default().add(seen);
+            self.calls.retain(|call| {
+                let is_its = here.place(call).is_some_and(|(entry, _)| entry.name == server);
+                !is_its && !call.labels.iter().flatten().any(|label| *label == server)
+            });
+        }
+    }
+
     /// A profile does not show a script that calls what it does not have.
     fn add_calls_of_scripts(&mut self, here: &Hindsight) {
         let scripts = self.uses.keys().filter(|(server, _)| server == SCRIPTS);
@@ -124,12 +143,13 @@ impl<'a> Suggestion<'a> {
         }
     }
 
-    fn toml(&self, client: &str, here: &Hindsight, config: &Config, text: &str) -> String {
+    fn toml(&self, client: &str, config: &Config, text: &str) -> String {
         let day = |ms| head(&rfc3339(ms), 10).to_owned();
         let times = |seen: Seen| format!("{}, last {}", counted(seen.count as usize, "call"), day(seen.last));
         let comment = |text: &str| format!("# {}", people::line(text));
         let mut lines = vec![comment(&format!("{client}, as it called"))];
-        let name = if self.profile.contains('.') { quoted(&self.profile) } else { self.profile.clone() };
+        let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        let name = if self.profile.chars().all(is_bare) { self.profile.clone() } else { quoted(&self.profile) };
         lines.push(format!("[profiles.{name}]"));
         let servers: BTreeSet<&String> = self.uses.keys().map(|(server, _)| server).collect();
         let servers: Vec<String> = servers.into_iter().filter(|of| *of != SCRIPTS).map(|of| quoted(of)).collect();
@@ -153,7 +173,7 @@ impl<'a> Suggestion<'a> {
                 _ if !self.uses.keys().any(|(of, tool)| of == server && !tool.is_empty()) => {
                     let all = format!("{}.*", exactly(server));
                     allow.push(entry(&all, &format!("no tool: {said}")));
-                    deny.extend(here.has_tools(server).then(|| entry(&all, "its tools")));
+                    deny.push(entry(&all, "its tools"));
                 }
                 _ => {}
             }

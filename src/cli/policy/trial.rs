@@ -16,7 +16,7 @@ use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, Seen};
 
 /// Matters that no log decides.
-const UNKNOWN: &str = "arguments, budgets and rate limits, pins, answers of people";
+const UNKNOWN: &str = "arguments, budgets and rate limits, pins, hooks, answers of people";
 /// Most lines about calls that are not decided.
 const MAX_LINES: usize = 20;
 
@@ -25,7 +25,7 @@ type Kind = [String; 6];
 
 pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui: Ui) -> Result<ExitCode, Failure> {
     let log = past.read(config, ui)?;
-    let next = Hindsight::new(next).map_err(Failure::of_usage)?;
+    let next = Hindsight::new(next).map_err(Failure::of_usage)?.after(config);
     let (mut changes, mut unknown): (BTreeMap<Kind, Seen>, BTreeMap<Kind, Seen>) = Default::default();
     let mut same = 0;
     for (call, seen) in &log.rows {

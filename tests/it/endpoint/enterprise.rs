@@ -178,7 +178,7 @@ async fn a_token_is_renewed_without_the_person_as_long_as_the_login_lasts() {
     // Down for a while: the login stays.
     company.idp.control(&json!({"down": true}));
     company.web.control(&json!({"revoke_access": true}));
-    let told = refused(&ann, "503").await;
+    let told = refused(&ann, "cannot be used now").await;
     assert!(!told.contains("\"url\""), "no new login is asked for: {told}");
     company.idp.control(&json!({"down": false}));
     until(&ann, issues("ann")).await;

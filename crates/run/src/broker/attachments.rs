@@ -32,7 +32,7 @@ struct Kept {
     all: Vec<Attachment>,
     bytes: usize,
     /// Tools that answered with blocks of an unknown kind, and the kind.
-    unknown: BTreeSet<(String, String)>,
+    unknown: BTreeSet<String>,
 }
 
 struct Attachment {
@@ -113,20 +113,18 @@ impl Attachments {
 
     /// Gives a block of an unknown kind as it is, and remembers to say so.
     pub(super) fn unknown(&self, tool: &str, block: Value) -> Value {
-        let kind = block.get("type").and_then(Value::as_str).unwrap_or("none");
         let unknown = &mut self.0.lock().unknown;
         if unknown.len() < MAX_UNKNOWN {
-            unknown.insert((tool.to_owned(), base::text::brief(kind).into_owned()));
+            // Without the kind, which is the server's word: a hook may be against the answer.
+            unknown.insert(tool.to_owned());
         }
         block
     }
 
     /// Says which content was of an unknown kind.
     pub fn notes(&self) -> Vec<String> {
-        let note = |(tool, kind): &(String, String)| {
-            format!(
-                "{tool} answered with content of the kind `{kind}`, which MCP does not have: it is given as it came"
-            )
+        let note = |tool: &String| {
+            format!("{tool} answered with content of a kind that MCP does not have: it is given as it came")
         };
         self.0.lock().unknown.iter().map(note).collect()
     }

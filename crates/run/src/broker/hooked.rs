@@ -58,9 +58,17 @@ impl Broker {
         asked: &PendingCall<'_>,
         answer: Result<Value>,
     ) -> Result<Value> {
-        const OF_SERVER: [ErrorCode; 3] = [ErrorCode::ToolError, ErrorCode::InvalidArgs, ErrorCode::UpstreamError];
+        // Without words of a server. Every other error may have some, such as the body of a refusal or the last of its stderr.
+        const OWN: [ErrorCode; 6] = [
+            ErrorCode::Timeout,
+            ErrorCode::Cancelled,
+            ErrorCode::BudgetExceeded,
+            ErrorCode::RateLimit,
+            ErrorCode::CircuitOpen,
+            ErrorCode::Busy,
+        ];
         let hooks = self.hooks(HookEvent::Answer, slice::from_ref(&asked.entry.name), true);
-        if hooks.is_empty() || answer.as_ref().is_err_and(|error| !OF_SERVER.contains(&error.code)) {
+        if hooks.is_empty() || answer.as_ref().is_err_and(|error| OWN.contains(&error.code)) {
             return answer;
         }
         let (mut value, error) = match answer {
@@ -74,16 +82,22 @@ impl Broker {
             let question = task::work_on(call.size(), || self.hook_question(about.clone(), "value", &value));
             let what = format!("the answer of {}", asked.label());
             let (records, ruling) = self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
-            call.heard(records);
+            let (mut records, size) = (records, call.size());
             let left = ruling.into_iter().collect::<Result<Vec<_>>>().and_then(|ruling| match ruling.first() {
-                Some(Some(Decision::Replace(texts))) => task::work_on(call.size(), || {
+                Some(Some(Decision::Replace(texts))) => task::work_on(size, || {
                     let most = self.context.limits.answer_bytes;
-                    self.attachments.rewrite(&handles, |content| texts.sweep(content, most).ok());
-                    let written = texts.apply(value.take(), most).map_err(|why| unusable(&hook, &what, &why))?;
+                    let written = texts.apply(value.take(), most).map_err(|why| {
+                        records.iter_mut().for_each(|record| record.was_unusable(&why));
+                        unusable(&hook, &what, &why)
+                    })?;
+                    // Of the content beside it there are three forms.
+                    let mut room = most.saturating_mul(3);
+                    self.attachments.rewrite(&handles, |content| texts.sweep(content, &mut room).ok());
                     Ok(redact::json(self.arriving(Surface::Script), written))
                 }),
                 _ => Ok(value.take()),
             });
+            call.heard(records);
             value = left.map_err(|refused| {
                 self.attachments.rewrite(&handles, |_| None);
                 refused.with_effect(error.as_ref().map_or(Effect::Done, |error| error.effect))
@@ -102,11 +116,8 @@ impl Broker {
     /// # Errors
     /// `TOOL_DENIED` when one of them is against it.
     pub async fn hooks_about_script(&self, language: Language, code: &str, plan: &Plan) -> Result<()> {
-        let named = plan.steps.iter().map(|step| &step.server).chain(&plan.unknown);
-        let server = |ident: &String| {
-            self.context.catalog.server(ident).map_or_else(|_| ident.clone(), |entry| entry.name.clone())
-        };
-        let hooks = self.hooks(HookEvent::Script, &named.map(server).collect::<Vec<_>>(), !plan.is_partial);
+        // Whatever servers a hook is about: a text can reach one without its name.
+        let hooks = self.hooks(HookEvent::Script, &[], false);
         let about = json!({"language": language.as_str(), "plan": plan});
         let question = self.hook_question(about, "code", &code);
         let (records, rulings) = self.ask_hooks(&hooks, HookEvent::Script, &question, "the script").await;

@@ -364,8 +364,8 @@ impl Broker {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if asked.entry.is_scripts() => {
                 *is_run = true;
-                let value = Box::pin(self.call_script(call, asked, &admitted)).await?;
-                self.hooks_about_answer(call, asked, Ok(value)).await
+                let answer = Box::pin(self.call_script(call, asked, &admitted)).await;
+                self.hooks_about_answer(call, asked, answer).await
             }
             Ok(admitted) if admitted.is_planned => {
                 call.planned();

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::replacing::Replacements;
 use base::limits;
-use base::text::{brief, head};
+use base::text::head;
 use catalog::people;
 use config::HookEvent;
 use redact::Surface;
@@ -49,9 +49,14 @@ impl Decision {
             format!("its answer is no decision: line {}, column {}", error.line(), error.column())
         };
         let said: Said = serde_json::from_slice(answer).map_err(wrong)?;
+        let has_more =
+            said.decision.is_some() || said.reason.is_some() || said.question.is_some() || said.replace.is_some();
         let said = match said.result {
-            Some(inner) if said.decision.is_none() => *inner,
-            _ => said,
+            Some(inner) if has_more || inner.result.is_some() => {
+                return Err("its answer has a decision within another".to_owned());
+            }
+            Some(inner) => *inner,
+            None => said,
         };
         let decision = said.decision.ok_or("its answer has no `decision`")?;
         let texts = said.replace.unwrap_or_default();
@@ -65,7 +70,8 @@ impl Decision {
             "ask" if on == HookEvent::Call => Ok(Self::Ask(said.question.unwrap_or_default())),
             // No one is asked about these.
             "ask" => Ok(Self::Deny("it asks for approval, which only a call can get".to_owned())),
-            other => Err(format!("its decision is {}", people::quoted(&brief(other)))),
+            // Not in its words, which may have what it was shown.
+            _ => Err("its decision is none of allow, deny and ask".to_owned()),
         }
     }
 }

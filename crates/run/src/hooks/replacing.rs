@@ -68,15 +68,18 @@ impl Replacements {
             false
         });
         self.all_there(&found, &value)?;
-        self.sweep(value, most)
+        self.sweep(value, &mut { most })
     }
 
-    /// The same for a value that need not have them.
+    /// The same for a value that need not have them, whose texts take their bytes from `room`.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn sweep(&self, value: Value, most: usize) -> Result<Value, String> {
-        Pass { by: self, room: most, matches: LOOKED_AT }.value(value)
+    pub(crate) fn sweep(&self, value: Value, room: &mut usize) -> Result<Value, String> {
+        let mut pass = Pass { by: self, room: *room, matches: LOOKED_AT };
+        let swept = pass.value(value);
+        *room = pass.room;
+        swept
     }
 
     /// Looks for texts that were not `found`: they may be parts of others.
@@ -133,13 +136,14 @@ impl Pass<'_> {
 
     /// The text with its replacements; `None` if it has none of them.
     fn text(&mut self, text: &str) -> Result<Option<String>, String> {
-        let (mut written, mut end, mut put) = (String::new(), 0, Vec::new());
+        let (mut written, mut end, mut put, mut chosen) = (String::new(), 0, Vec::new(), Vec::new());
         for found in self.by.longest.find_iter(text) {
             let with = &self.by.with[found.pattern().as_usize()];
             self.take(found.start() - end + with.len())?;
             written.push_str(&text[end..found.start()]);
             put.push(written.len()..written.len() + with.len());
             written.push_str(with);
+            chosen.push(found.range());
             end = found.end();
         }
         self.take(text.len() - end)?;
@@ -147,7 +151,8 @@ impl Pass<'_> {
             return Ok(None);
         }
         written.push_str(&text[end..]);
-        self.check(&written, &put)?;
+        self.check(text, &chosen, "texts that it replaces overlap, and a part of one would stay")?;
+        self.check(&written, &put, "a text that it replaces is there again when others are replaced")?;
         Ok(Some(written))
     }
 
@@ -157,13 +162,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Checks that none of the texts is there, but within what was `put` in their place.
-    fn check(&mut self, written: &str, put: &[Range<usize>]) -> Result<(), String> {
+    /// Checks that none of the texts is there, but within these parts.
+    fn check(&mut self, written: &str, put: &[Range<usize>], else_says: &str) -> Result<(), String> {
         for found in self.by.all.find_overlapping_iter(written) {
             self.matches = self.matches.checked_sub(1).ok_or("it replaces texts by too many texts that it replaces")?;
             let before = put.partition_point(|range| range.start <= found.start());
             if put[..before].last().is_none_or(|range| found.end() > range.end) {
-                return Err("a text that it replaces is there again when others are replaced".to_owned());
+                return Err(else_says.to_owned());
             }
         }
         Ok(())

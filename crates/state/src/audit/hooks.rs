@@ -24,6 +24,13 @@ pub struct HookRecord {
     pub ms: f64,
 }
 
+impl HookRecord {
+    /// Notes that a decision could not be followed.
+    pub fn was_unusable(&mut self, why: &str) {
+        (self.decision, self.reason) = ("none".to_owned(), Some(why.to_owned()));
+    }
+}
+
 impl fmt::Display for HookRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { hook, on, decision, only_logs, reason, ms } = self;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::follow::Follower;
+use super::hooks::HookRecord;
 use super::record::{CallRecord, Description, Line};
 use super::verdict::Verdict;
 use base::error::{ErrorCode, code_name};
@@ -169,6 +170,10 @@ impl PastCalls {
 impl Decided {
     fn of(call: &CallRecord) -> Self {
         use ErrorCode::{ApprovalDenied, ApprovalWaits, GroupPolicyDenied, ServerNotFound, ToolDenied, ToolNotFound};
+        let decides = |hook: &HookRecord| hook.on == "call" && hook.decision != "allow" && !hook.only_logs;
+        if let Some(hook) = call.hooks.iter().find(|hook| decides(hook)) {
+            return Self::Otherwise(format!("decided by the hook {}", hook.hook));
+        }
         let code = match (&call.verdict, call.outcome) {
             (Verdict::Allowed, _) => return Self::Allowed,
             (Verdict::Approved(_), _) => return Self::Approved,

@@ -33,6 +33,8 @@ pub struct Hindsight {
     nothing: Rules,
     /// Tools that each script may call by its lock.
     calls: Calls,
+    /// True if access tokens are read otherwise than when the log was written.
+    has_other_claims: bool,
 }
 
 /// Decision about a call.
@@ -92,7 +94,15 @@ impl Hindsight {
         let nothing = Rules::new(&config, Some(Profile::nothing()));
         let rules = |(name, profile): (&String, &Profile)| (Some(name.clone()), Rules::new(&config, Some(profile)));
         let rules = config.profiles.iter().map(rules).chain([(None, Rules::new(&config, None))]).collect();
-        Ok(Self { catalogs, listed: Catalog::build(listed), rules, nothing, calls, config })
+        let listed = Catalog::build(listed);
+        Ok(Self { catalogs, listed, rules, nothing, calls, config, has_other_claims: false })
+    }
+
+    /// The same for a log of the configuration `now`.
+    #[must_use]
+    pub fn after(mut self, now: &Config) -> Self {
+        self.has_other_claims = self.config.http.oauth != now.http.oauth;
+        self
     }
 
     /// True if the configuration lets a client of this name in.
@@ -111,6 +121,9 @@ impl Hindsight {
         }
         let known = self.config.clients.get(client);
         let is_by_claims = client != LOCAL && known.is_none_or(|known| !known.claims().is_empty());
+        if is_by_claims && self.has_other_claims {
+            return Ruling::Unknown("its access token chooses its profile, and [http.oauth] is another one".to_owned());
+        }
         let by_credentials = call.profile.as_deref().filter(|_| is_by_claims);
         self.decide_as(self.config.profile_of(client, by_credentials), call)
     }
@@ -148,7 +161,13 @@ impl Hindsight {
         if self.config.scripts.tools.iter().any(is_covered) {
             reasons.retain(|reason| !matches!(reason, Reason::Approval { .. }));
         }
-        Ok(if matches!(operation, Operation::List) {
+        let hook = self.config.hooks.iter().find(|(_, hook)| {
+            let covers = |patterns: &config::Patterns| patterns.matcher().is_match(&entry.name);
+            hook.on.contains(&config::HookEvent::Call) && !hook.only_logs && hook.servers.as_ref().is_none_or(covers)
+        });
+        Ok(if let Some((name, _)) = hook {
+            Ruling::Unknown(format!("the hook {name} is asked about it"))
+        } else if matches!(operation, Operation::List) {
             Ruling::Unknown(format!("what {} lists, as this configuration starts it, is not known here", entry.name))
         } else if !reasons.is_empty() {
             Ruling::Asks(all_of(&reasons))
