@@ -115,7 +115,7 @@ enum Means {
     /// The client's own token is exchanged for it.
     Exchange(Exchange),
     /// The login at the identity provider vouches for it.
-    Vouched(Vouched),
+    Vouched(Box<Vouched>),
 }
 
 /// Grant of a login.
@@ -187,9 +187,11 @@ impl Account {
                 let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
                 Means::Exchange(Exchange::new(person.map(|person| person.name()), tokens))
             }
-            Auth::Enterprise(oauth) => {
-                Means::Vouched(Vouched::new(of_server, OAuth::clone(oauth), Arc::clone(oauth.identity.as_ref()?)))
-            }
+            Auth::Enterprise(oauth) => Means::Vouched(Box::new(Vouched::new(
+                of_server,
+                OAuth::clone(oauth),
+                Arc::clone(oauth.identity.as_ref()?),
+            ))),
         };
         let store = |folder: &PathBuf| {
             Arc::new(Store::new(Arc::clone(state), folder, (filed, &url), (person, login.sealing.as_ref())))
