@@ -194,7 +194,7 @@ fn table() -> Vec<Row> {
                 &["call none"],
             ),
             (by, json!("huge"), ON_CALL, SEND, "over the limit of 1048576", 0, &["call none"]),
-            (by, json!("raw {\"id\": ID, \"decision\": \"perhaps\"}"), ON_CALL, SEND, r#"its decision is \"perhaps\""#, 0, &["call none"]),
+            (by, json!("raw {\"id\": ID, \"decision\": \"perhaps\"}"), ON_CALL, SEND, "its decision is none of allow, deny and ask", 0, &["call none"]),
             (by, json!("raw {\"id\": ID}"), ON_CALL, SEND, "its answer has no `decision`", 0, &["call none"]),
             (by, replace("hello", "x"), ON_CALL, SEND, "it replaces texts, which only `allow` for an answer does", 0, &["call none"]),
             (
@@ -229,16 +229,44 @@ fn table() -> Vec<Row> {
         (Url, json!("raw nonsense"), ON_CALL, SEND, "its answer is no decision", 0, &["call none"]),
         // Other servers are not its business.
         (Command, deny.clone(), "on = [\"call\"]\nservers = [\"va*\"]", SEND, r#""value":"data of chat""#, 1, &[]),
-        (Command, deny.clone(), "on = [\"script\"]\nservers = [\"vault\"]", SEND, r#""value":"data of chat""#, 1, &[]),
-        // A script that may call any server is every hook's business.
+        // Scripts are, since a text can reach a server without its name.
+        (Command, deny.clone(), "on = [\"script\"]\nservers = [\"vault\"]", SEND, "the script is refused by the hook guard", 0, &[]),
         (
             Command,
             deny.clone(),
             "on = [\"script\"]\nservers = [\"vault\"]",
-            "const name = 'se' + 'nd'; return await chat[name]({text: 'a'})",
+            "return await forge.server('ch' + 'at').send({text: 'a'})",
             "the script is refused by the hook guard",
             0,
             &[],
+        ),
+        // Decisions that contradict each other, and texts of which a part would stay.
+        (
+            Command,
+            json!({"decision": "allow", "result": {"decision": "deny"}}),
+            ON_CALL,
+            SEND,
+            "a decision within another",
+            0,
+            &["call none"],
+        ),
+        (
+            Command,
+            json!({"result": {"decision": "allow"}, "replace": [{"text": "data", "with": "x"}]}),
+            ON_ANSWER,
+            SEND,
+            "a decision within another",
+            1,
+            &["answer none"],
+        ),
+        (
+            Command,
+            json!({"decision": "allow", "replace": [{"text": "data o", "with": "A"}, {"text": "of chat", "with": "B"}]}),
+            ON_ANSWER,
+            SEND,
+            "texts that it replaces overlap",
+            1,
+            &["answer none"],
         ),
         (Command, json!({"decision": "ask", "question": "now?"}), ON_SCRIPT, SEND, "the script is refused by the hook guard", 0, &[]),
         // Every way of a call.
@@ -288,9 +316,9 @@ fn table() -> Vec<Row> {
             &["answer replace"],
         ),
         // What cannot be done is not half done.
-        (Command, replace("nowhere", "x"), ON_ANSWER, SEND, "the answer does not have text 1", 1, &["answer replace"]),
+        (Command, replace("nowhere", "x"), ON_ANSWER, SEND, "the answer does not have text 1", 1, &["answer none"]),
         (Command, replace("", "x"), ON_ANSWER, SEND, "it replaces an empty text", 1, &["answer none"]),
-        (Command, replace("ta", ""), ON_ANSWER, "return await chat.link({text: 'x://ttaa'})", "is there again when others are replaced", 1, &["answer replace"]),
+        (Command, replace("ta", ""), ON_ANSWER, "return await chat.link({text: 'x://ttaa'})", "is there again when others are replaced", 1, &["answer none"]),
         (
             Command,
             replace("a", &"x".repeat(100_000)),
@@ -298,7 +326,7 @@ fn table() -> Vec<Row> {
             "return await chat.huge()",
             "the answer is over the limit of bytes",
             1,
-            &["answer replace"],
+            &["answer none"],
         ),
         (
             Command,
