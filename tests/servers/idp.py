@@ -30,6 +30,7 @@ OPTIONS = {
     "jag": {},  # changes to the claims of an assertion
     "kind": "oauth-id-jag+jwt",  # its `typ`
     "down": False,  # the token endpoint fails
+    "never": None,  # a scope that nobody gets
     "key": None,  # public key of the client, in PEM; without one it has a secret
 }
 OPTIONS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
@@ -126,6 +127,8 @@ async def token(request):
             return refuse("invalid_request", "only assertions are given here")
         if user not in OPTIONS["assigned"]:
             return refuse("access_denied", f"{user} is not assigned to this application")
+        if OPTIONS["never"] in form.get("scope", "").split():
+            return refuse("invalid_scope", f"{OPTIONS['never']} is given to nobody")
         LOG.append({"vouched": [user, form["audience"], form["resource"]]})
         claims = {"sub": user, "aud": form["audience"], "resource": form["resource"], "client_id": "forgefs-there", "exp": int(time.time()) + 300}
         if form.get("scope"):

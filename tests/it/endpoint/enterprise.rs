@@ -120,7 +120,12 @@ async fn one_login_of_each_person_is_for_all_servers() {
     let ann = company.of("ann").await;
     let wiki = ISSUES.replace("web", "wiki");
     assert_eq!(run(&ann, &wiki).await, Ok(issues("ann")), "no second login");
-    // A scope that the server asks for: the identity provider decides, and no person is asked.
+    // A scope that the server asks for: the identity provider decides, no person is asked, and a refusal is for this call.
+    company.idp.control(&json!({"never": "admin:all"}));
+    let told = run(&ann, "return await web.admin()").await.expect_err("the provider refuses");
+    assert!(told.contains("admin:all") && !told.contains("/login/"), "{told}");
+    assert_eq!(run(&ann, ISSUES).await, Ok(issues("ann")), "the narrower token goes on");
+    company.idp.control(&json!({"never": null}));
     let admin = run(&ann, "return await web.admin()").await.expect("a wider token");
     assert!(admin.to_string().contains("done"), "{admin}");
     assert_eq!(company.vouched("ann"), 3);
@@ -175,6 +180,14 @@ async fn a_token_is_renewed_without_the_person_as_long_as_the_login_lasts() {
         let last = company.idp.log("token").pop().expect("an exchange");
         assert_eq!(last["subject_token_type"], format!("urn:ietf:params:oauth:token-type:{proof}"), "{last}");
     }
+    // A renewal of the login leaves the tokens of the other server in use.
+    let (before, vouched) = (renewed(&company), company.vouched("ann"));
+    for _ in 0..4 {
+        assert_eq!(run(&ann, ISSUES).await, Ok(issues("ann")));
+        assert_eq!(run(&ann, &ISSUES.replace("web", "wiki")).await, Ok(issues("ann")));
+    }
+    assert!(renewed(&company) <= before + 1, "{} renewals more", renewed(&company) - before);
+    assert!(company.vouched("ann") <= vouched + 1, "{} assertions more", company.vouched("ann") - vouched);
     // Down for a while: the login stays.
     company.idp.control(&json!({"down": true}));
     company.web.control(&json!({"revoke_access": true}));

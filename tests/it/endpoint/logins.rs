@@ -653,6 +653,15 @@ fn settings_that_would_mix_people_are_refused() {
         ("[identity]\nissuer = \"https://id.example.com/?a=b\"\nclient_id = \"a\"\n", "not an https URL"),
         ("[servers.web.auth]\nprivate_key = { file = \"k\" }\n", "`private_key` without `client_id`"),
         ("[servers.web.auth]\nclient_id = \"a\"\nkey_id = \"k\"\n", "`key_id` without `private_key`"),
+        ("[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nscopes = [\"email\"]\n", "has no `openid`"),
+        (
+            "[servers.web.auth]\ntype = \"enterprise\"\nlogin = \"user\"\nclient_id = \"a\"\n[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nmatch_subject = true\n",
+            "`match_subject` needs the issuer of [identity] in [http.oauth] too",
+        ),
+        (
+            "[servers.web.auth]\ntype = \"enterprise\"\nlogin = \"user\"\nclient_id = \"a\"\n[identity]\nissuer = \"https://id.example.com/\"\nclient_id = \"a\"\nmatch_subject = true\n[clients.boss]\noauth = { sub = \"bob\" }\n",
+            "cannot tell whose login that of the client `boss` is",
+        ),
         ("[http]\npublic_url = \"http://forge.example.com\"\n", "not an https URL"),
     ] {
         let oauth = if more.contains("oauth = ") { oauth } else { "" };
