@@ -653,7 +653,10 @@ fn settings_that_would_mix_people_are_refused() {
         ("[identity]\nissuer = \"https://id.example.com/?a=b\"\nclient_id = \"a\"\n", "not an https URL"),
         ("[servers.web.auth]\nprivate_key = { file = \"k\" }\n", "`private_key` without `client_id`"),
         ("[servers.web.auth]\nclient_id = \"a\"\nkey_id = \"k\"\n", "`key_id` without `private_key`"),
-        ("[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nscopes = [\"email\"]\n", "has no `openid`"),
+        (
+            "[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nscopes = [\"email\"]\n",
+            "has no `openid`",
+        ),
         (
             "[servers.web.auth]\ntype = \"enterprise\"\nlogin = \"user\"\nclient_id = \"a\"\n[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nmatch_subject = true\n",
             "`match_subject` needs the issuer of [identity] in [http.oauth] too",

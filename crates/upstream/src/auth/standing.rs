@@ -91,7 +91,7 @@ pub fn account(config: &Config, state: &Arc<dyn State>, name: &str, client: Opti
 /// Revokes and forgets logins of clients: of one or of all, to one server or to all.
 ///
 /// # Errors
-/// As [`forget`]; `INVALID_ARGS` for a server that is none.
+/// One cannot be read or removed; `INVALID_ARGS` for a server that is none.
 pub async fn forget_of_clients(
     config: &Config,
     state: &Arc<dyn State>,
