@@ -35,7 +35,7 @@ function Login({ server, client, detail, usable, kept, onEnded }) {
     announce(`${things(told.ended.length, "login")} ended.`);
     onEnded();
   };
-  return html`<li><${Badge} state=${usable ? "ready" : "no login"} tone=${usable ? "good" : "warn"} />
+  return html`<li><${Badge} state=${usable ? "ready" : "no login"} tone=${usable ? "good" : "warn"} />${" "}
     <b>${client ? html`<${Text} text=${client} length=${60} />` : "the gateway"}</b>: <bdi>${short(detail, 400)}</bdi>
     ${kept && html` <${Act} class="small" busy=${end.busy} label=${`End the login to ${short(name, 80)}`}
       onClick=${() => setAsks(true)}>End<//>`}
