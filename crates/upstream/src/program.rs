@@ -36,7 +36,8 @@ const INHERITED: &[&str] = &[
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR", // Windows needs these to start anything.
+    "XDG_RUNTIME_DIR",
+    // Windows needs these to start anything.
     "APPDATA",
     "LOCALAPPDATA",
     "PATHEXT",

@@ -70,7 +70,7 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a client called, and the profile for it.
+/// Calls of a client, and the profile for them.
 #[derive(Default)]
 struct Suggestion<'a> {
     profile: String,

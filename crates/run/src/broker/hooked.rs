@@ -28,7 +28,7 @@ impl Broker {
     /// # Errors
     /// `TOOL_DENIED` when one of them is against it.
     pub(super) async fn hooks_about_call(&self, call: &mut Call<'_>, asked: &PendingCall<'_>) -> Result<Vec<Reason>> {
-        let hooks = self.hooks(HookEvent::Call, slice::from_ref(&asked.entry.name), true);
+        let hooks = self.hooks(HookEvent::Call, Some(&asked.entry.name));
         // A server that is started or listed is sent nothing.
         if hooks.is_empty() || matches!(asked.operation, Operation::List | Operation::Connect) {
             return Ok(Vec::new());
@@ -67,7 +67,7 @@ impl Broker {
             ErrorCode::CircuitOpen,
             ErrorCode::Busy,
         ];
-        let hooks = self.hooks(HookEvent::Answer, slice::from_ref(&asked.entry.name), true);
+        let hooks = self.hooks(HookEvent::Answer, Some(&asked.entry.name));
         if hooks.is_empty() || answer.as_ref().is_err_and(|error| OWN.contains(&error.code)) {
             return answer;
         }
@@ -117,7 +117,7 @@ impl Broker {
     /// `TOOL_DENIED` when one of them is against it.
     pub async fn hooks_about_script(&self, language: Language, code: &str, plan: &Plan) -> Result<()> {
         // Whatever servers a hook is about: a text can reach one without its name.
-        let hooks = self.hooks(HookEvent::Script, &[], false);
+        let hooks = self.hooks(HookEvent::Script, None);
         let about = json!({"language": language.as_str(), "plan": plan});
         let question = self.hook_question(about, "code", &code);
         let (records, rulings) = self.ask_hooks(&hooks, HookEvent::Script, &question, "the script").await;
@@ -125,9 +125,9 @@ impl Broker {
         rulings.into_iter().try_for_each(|ruling| ruling.map(drop))
     }
 
-    fn hooks(&self, on: HookEvent, servers: &[String], are_all: bool) -> Vec<Arc<Hook>> {
+    fn hooks(&self, on: HookEvent, server: Option<&str>) -> Vec<Arc<Hook>> {
         let mut hooks = self.context.policy.rules.hooks().and(self.context.rules_now().hooks());
-        hooks.retain(|hook| hook.covers(on, servers, are_all));
+        hooks.retain(|hook| hook.covers(on, server));
         hooks
     }
 
@@ -135,7 +135,7 @@ impl Broker {
     pub(super) fn has_further_hooks(&self, asked: &PendingCall<'_>, rules: &Rules, before: &Rules) -> bool {
         let known = self.context.policy.rules.hooks().and(before.hooks());
         let is_new = |hook: &Arc<Hook>| known.iter().all(|known| !Arc::ptr_eq(known, hook));
-        let covers = |hook: &Arc<Hook>| hook.covers(HookEvent::Call, slice::from_ref(&asked.entry.name), true);
+        let covers = |hook: &Arc<Hook>| hook.covers(HookEvent::Call, Some(&asked.entry.name));
         rules.hooks().and(rules.hooks()).iter().any(|hook| is_new(hook) && covers(hook))
     }
 
@@ -181,7 +181,7 @@ fn ruling(hook: &Hook, decision: Result<Decision, String>, what: &str) -> Result
     Err(redact::error(Surface::Error, error))
 }
 
-/// What a question says about a call.
+/// Part of a question that tells of a call.
 fn subject(asked: &PendingCall<'_>) -> Value {
     let class = match asked.stub.and_then(|stub| stub.annotations.destructive) {
         _ if asked.is_read() => "read",

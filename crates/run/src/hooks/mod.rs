@@ -90,9 +90,9 @@ impl Question {
 }
 
 impl Hook {
-    /// True if it decides about this event of any of these servers, or if not all are known.
-    pub(crate) fn covers(&self, on: HookEvent, servers: &[String], are_all: bool) -> bool {
-        let is_its = |matcher: &Matcher| !are_all || servers.iter().any(|server| matcher.is_match(server));
+    /// True if it decides about this event of a server, or of any where that is not known.
+    pub(crate) fn covers(&self, on: HookEvent, server: Option<&str>) -> bool {
+        let is_its = |matcher: &Matcher| server.is_none_or(|server| matcher.is_match(server));
         self.config.on.contains(&on) && self.servers.as_ref().is_none_or(is_its)
     }
 

@@ -1,5 +1,5 @@
 //! A client that proves itself with a private key: `private_key_jwt` of OpenID Connect, RFC 7523. Each request for tokens
-//! gets a signed assertion of its own, whoever makes it: rmcp, the exchange, or the login.
+//! gets a signed assertion of its own: those of rmcp, of the exchange, and of the login.
 
 use std::borrow::Cow;
 use std::time::Duration;

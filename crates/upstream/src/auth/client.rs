@@ -12,7 +12,7 @@ use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tower::{BoxError, Layer, Service};
 use url::{Url, form_urlencoded};
 
@@ -226,9 +226,16 @@ impl Documents {
 /// Gives metadata an authorization endpoint, which rmcp requires: where a provider vouches, no person is sent there.
 fn with_endpoint(body: &mut Vec<u8>) {
     const KEY: &str = "authorization_endpoint";
+    edit(body, |fields| match fields.get("token_endpoint").cloned().filter(|_| !fields.contains_key(KEY)) {
+        Some(endpoint) => fields.insert(KEY.to_owned(), endpoint).is_none(),
+        None => false,
+    });
+}
+
+/// Edits the fields of a JSON object; `change` returns true if it has changed some. Another text stays as it is.
+pub(super) fn edit(body: &mut Vec<u8>, change: impl FnOnce(&mut Map<String, Value>) -> bool) {
     let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
-    if let Some(endpoint) = fields.get("token_endpoint").cloned().filter(|_| !fields.contains_key(KEY)) {
-        fields.insert(KEY.to_owned(), endpoint);
+    if change(&mut fields) {
         *body = Value::Object(fields).to_string().into_bytes();
     }
 }

@@ -61,11 +61,6 @@ impl Record {
         }
     }
 
-    /// Name of this login.
-    pub(super) fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Granted scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {

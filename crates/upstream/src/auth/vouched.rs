@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use super::client::Client;
+use super::client::{Client, edit};
 use super::discovery::{self, Found, Issuer, wants_secret_in_form};
 use super::exchange::{said, until};
 use super::record::Record;
@@ -46,7 +46,7 @@ pub(super) struct Vouched {
 struct Held {
     token: String,
     until: Instant,
-    /// The login that vouched for it, see [`Record::id`].
+    /// The login that vouched for it, by its `id`.
     of: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Vouched {
 
     /// The server's token, if it is still good.
     pub(super) async fn held(&self, account: &Account) -> Result<Option<String>, AuthError> {
-        let of = self.login(account).await?.map(|record| record.id().to_owned());
+        let of = self.login(account).await?.map(|record| record.id);
         Ok(Held::good(&*self.held.lock().await, &of, None).filter(|_| of.is_some() || !self.is_of_person()))
     }
 
@@ -117,7 +117,7 @@ impl Vouched {
     /// The identity provider or the server's authorization server refuses, in its words, or cannot be reached.
     pub(super) async fn token(&self, account: &Account, refused: Option<&str>) -> Result<Option<String>, AuthError> {
         let mut held = self.held.lock().await;
-        let of = self.login(account).await?.map(|record| record.id().to_owned());
+        let of = self.login(account).await?.map(|record| record.id);
         if let Some(token) = Held::good(&held, &of, refused) {
             return Ok(Some(token));
         }
@@ -177,7 +177,7 @@ impl Vouched {
             response.refresh_token().cloned().map(Subject::Refresh)
         };
         let proof = id_token(&record).map(Subject::IdToken).or_else(refresh);
-        Ok(proof.map(|proof| (Some(record.id().to_owned()), proof)))
+        Ok(proof.map(|proof| (Some(record.id), proof)))
     }
 
     /// Checks that a login at the identity provider is the account of the client, where the client's own tokens say it.
@@ -261,11 +261,11 @@ async fn registered(found: &Found, oauth: &OAuth) -> Result<EmaAuthorizationServ
 
 /// Takes out a refresh token, which some give and rmcp refuses: the login at the identity provider renews.
 fn without_refresh_token(body: &mut Vec<u8>) {
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
-    if let Some(token) = fields.shift_remove("refresh_token") {
-        token.as_str().into_iter().for_each(hide);
-        *body = Value::Object(fields).to_string().into_bytes();
-    }
+    edit(body, |fields| {
+        let token = fields.shift_remove("refresh_token");
+        token.iter().filter_map(Value::as_str).for_each(hide);
+        token.is_some()
+    });
 }
 
 /// Keeps the words of a refusal, which rmcp drops.

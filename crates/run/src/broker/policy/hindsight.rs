@@ -198,7 +198,7 @@ impl Hindsight {
         self.calls.get(script).into_iter().flatten().flatten()
     }
 
-    /// What a call names: a server and its tool, or an operation that asks as it does; [`Operation::List`] where the
+    /// Server and tool that a call names, or an operation that asks as it does; [`Operation::List`] where the
     /// server's tools are not known. A tool comes before an operation of its name.
     fn part(&self, server: &str, tool: &str) -> Result<(&ServerEntry, Option<&ToolStub>, Operation)> {
         let entry = self.listed.server(server)?;
