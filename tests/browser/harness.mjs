@@ -115,6 +115,18 @@ export async function settled(page) {
   await page.waitForFunction(() => !document.querySelector(".loading") && !document.querySelector(".boot"));
 }
 
+// Repeats `check` until it holds, for a minute.
+export async function eventually(check) {
+  for (const end = Date.now() + 60_000; ; ) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
 // Goes to another view as a link does.
 export async function go(page, hash) {
   await page.evaluate((next) => (location.hash = next), hash);

@@ -25,21 +25,48 @@ const NODE: u32 = 22;
 /// Timeout of a scenario in milliseconds.
 const TIMEOUT: &str = "15000";
 
+/// Sides of the gateway that the suite looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sides {
+    /// What servers see of it, with its logins: about a minute.
+    Client,
+    /// That, and what agents see of it.
+    Both,
+}
+
 /// Installs the suite and runs it against the executable `forgefs`. Fails when a scenario's result differs from
 /// tests/conformance/expected.txt, or on the side of the servers from expected-client.txt.
-pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path, forgefs: &Path, sides: Sides) -> anyhow::Result<()> {
     let files = root.join("tests/conformance");
     let target = root.join("target/conformance");
     let Some(suite) = real::install_node("the conformance suite", &files, target.join("suite"))? else { return Ok(()) };
     let Some(node) = node(&files, &target)? else { return Ok(()) };
+    let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
+    let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
+    if sides == Sides::Both {
+        wrong.extend(run_server(&files, &target, &suite, &node, forgefs)?);
+    }
+    for line in &wrong {
+        say::line(format_args!("{line}"));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{} scenarios are not as tests/conformance/expected*.txt says", wrong.len())
+}
+
+/// Runs the scenarios for servers against `forgefs serve` in each mode.
+///
+/// # Errors
+/// The gateway or the suite does not start. Returns one line per unexpected result.
+fn run_server(files: &Path, target: &Path, suite: &Path, node: &Path, forgefs: &Path) -> anyhow::Result<Vec<String>> {
     let config = target.join("forge.toml");
     let fixture = files.join("fixture.py");
     // A log entry names no call: right after a call of another session on the same instance it has no recipient.
     let server = format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\nshare = \"session\"\n");
     fs::write(&config, format!("{server}[profiles.default]\nexpose = \"auto\"\n"))?;
-    let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
-    let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
     let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string());
+    let mut wrong = Vec::new();
     for (mode, file) in MODES {
         let expected = Expected::read(&files.join(file))?;
         for revision in REVISIONS {
@@ -47,10 +74,10 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
             let mut serve = Command::new(forgefs);
             serve.arg("--config").arg(&config).args(["serve", "--http", &format!("127.0.0.1:{gateway}")]);
             let _gateway = Started::new(&mut serve, "MCP is served at")?;
-            let mut rewriter = Command::new(&node);
+            let mut rewriter = Command::new(node);
             rewriter.arg(files.join("rewriter.mjs")).args([&port, &gateway]).arg(mode);
             let _rewriter = Started::new(&mut rewriter, "listening")?;
-            let mut command = Command::new(&node);
+            let mut command = Command::new(node);
             command.arg(suite.join("dist/index.js"));
             let url = format!("http://127.0.0.1:{port}/mcp?expose={mode}");
             command.args(["server", "--url", &url, "--requirements", revision]);
@@ -64,13 +91,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
             wrong.extend(expected.compare(&format!("{revision} server, {mode}"), revision, &seen));
         }
     }
-    for line in &wrong {
-        say::line(format_args!("{line}"));
-    }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{} scenarios are not as tests/conformance/expected*.txt says", wrong.len())
+    Ok(wrong)
 }
 
 /// A suitable Node.js: the installed one, or one from PyPI.

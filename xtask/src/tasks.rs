@@ -8,7 +8,14 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{check_stubs, conformance, package, real, say, step, suite::Suite, v8::V8, world};
+use crate::{
+    check_stubs,
+    conformance::{self, Sides},
+    package, real, say, step,
+    suite::Suite,
+    v8::V8,
+    world,
+};
 
 /// Requested JavaScript engines of a task.
 #[derive(Clone, Copy)]
@@ -112,9 +119,9 @@ impl Workspace {
 
     pub(crate) fn conformance(&self, forgefs: Option<&Path>) -> anyhow::Result<()> {
         if let Some(forgefs) = forgefs {
-            return conformance::run(&self.root, &forgefs.canonicalize()?);
+            return conformance::run(&self.root, &forgefs.canonicalize()?, Sides::Both);
         }
-        conformance::run(&self.root, &self.built(&Build::QuickJs)?)
+        conformance::run(&self.root, &self.built(&Build::QuickJs)?, Sides::Both)
     }
 
     pub(crate) fn world(&self, args: &world::WorldArgs) -> anyhow::Result<()> {
@@ -141,7 +148,7 @@ impl Workspace {
     /// Cheap checks first; tests and the table of the stubs last, so that the log ends with their counts.
     pub(crate) fn ci(&self) -> anyhow::Result<()> {
         let build = self.build(Choice::WhatIsFound)?;
-        step::plan(Self::check_steps(&build) + Suite::steps(&build, true) + 5);
+        step::plan(Self::check_steps(&build) + Suite::steps(&build, true) + 6);
         self.check_with(&build)?;
         step::begin(format_args!("documentation of the code"));
         // With the examples, it takes the dependencies that the lints checked.
@@ -156,6 +163,8 @@ impl Workspace {
         Suite::new(&self.root, &build)?.run(true)?;
         step::begin(format_args!("real servers, five of docs/servers-tried.md"));
         world::run(&self.root, self.built(&build)?, &world::WorldArgs::ci())?;
+        step::begin(format_args!("conformance towards servers, with logins"));
+        conformance::run(&self.root, &self.built(&build)?, Sides::Client)?;
         step::begin(format_args!("quality of search"));
         self.measure_with(&build, "eval", &[])?;
         step::begin(format_args!("stubs of all catalogs"));
