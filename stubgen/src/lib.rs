@@ -3,6 +3,7 @@
 //! The output depends on the input alone: no clock, no I/O, no map order. The same `tools/list` entry gives the same
 //! bytes on every machine, build and feature set.
 
+mod app;
 mod call;
 mod canon;
 mod category;
@@ -22,6 +23,7 @@ mod text;
 mod tool;
 mod typescript;
 
+pub use app::{App, SCHEME as APP_SCHEME};
 pub use canon::{canonical_json, digest, identity_json, pretty_json, short_digest};
 pub use definition::Definition;
 pub use editors::editor_files;

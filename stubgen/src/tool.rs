@@ -6,6 +6,7 @@ use std::sync::Arc;
 use minijinja::context;
 use serde_json::Value;
 
+use crate::app::App;
 use crate::definition::Definition;
 use crate::observed::Observed;
 use crate::python::Python;
@@ -55,6 +56,8 @@ pub struct ToolStub {
     pub definition: Arc<Definition>,
     /// Bytes of the definition as canonical JSON.
     pub definition_bytes: usize,
+    /// Its part for MCP Apps, if it has one.
+    pub app: Option<Box<App>>,
     /// Widened or ignored parts.
     pub notes: Vec<String>,
     /// Full SHA-256 of the canonical definition.
@@ -112,6 +115,7 @@ impl ToolStub {
             annotations: Annotations::read(raw),
             pyi: String::new(),
             digest: full_digest[..8].to_owned(),
+            app: App::read(raw),
             definition_bytes,
             full_digest,
             notes: shape.notes.clone(),

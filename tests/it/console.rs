@@ -4,6 +4,8 @@ mod browser;
 mod logins;
 mod people;
 
+pub(crate) use browser::chromium;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};

@@ -5,6 +5,8 @@ mod admission;
 mod adversarial;
 mod apart;
 mod approval;
+#[cfg(unix)]
+mod apps;
 mod asking;
 mod audit;
 mod auth;

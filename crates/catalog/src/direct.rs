@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Catalog, ToolRef};
+use super::Catalog;
 use crate::manifest::ServerEntry;
 use stubgen::ToolStub;
 
@@ -14,10 +14,18 @@ const DIGITS: usize = 8;
 /// The tools of a catalog by their own names, in its order. Quarantined ones have none.
 #[derive(Debug, Default)]
 pub(super) struct Direct {
-    names: Vec<(String, ToolRef)>,
-    by_name: HashMap<String, ToolRef>,
+    names: Vec<(String, Place)>,
+    by_name: HashMap<String, Place>,
     /// Bytes of all definitions.
     bytes: usize,
+}
+
+/// Position of a tool: the number of its server, and its own among the stubs, or among those for apps.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    server: usize,
+    tool: usize,
+    is_for_apps: bool,
 }
 
 /// A tool with its own name.
@@ -35,27 +43,56 @@ impl Catalog {
         self.direct.get_or_init(|| {
             let mut direct = Direct::default();
             let mut taken = HashSet::with_capacity(self.tools.len());
-            for place in &self.tools {
-                let (server, tool) = self.at(*place);
+            let of = |is_for_apps| move |(server, tool)| Place { server, tool, is_for_apps };
+            let own = self.tools.iter().map(|at| (at.server, at.tool)).map(of(false));
+            let for_apps = self
+                .servers
+                .iter()
+                .enumerate()
+                .flat_map(|(server, entry)| (0..entry.tools_for_apps().count()).map(move |tool| (server, tool)));
+            for place in own.chain(for_apps.map(of(true))) {
+                let (server, tool) = self.at(place);
                 if server.quarantine.contains_key(&tool.ident) {
                     continue;
                 }
                 let name = name(server, tool, &taken);
                 taken.insert(name.clone());
-                direct.bytes += name.len() + tool.definition.text_bytes();
-                direct.by_name.insert(name.clone(), *place);
-                direct.names.push((name, *place));
+                if !place.is_for_apps {
+                    direct.bytes += name.len() + tool.definition.text_bytes();
+                }
+                direct.by_name.insert(name.clone(), place);
+                direct.names.push((name, place));
             }
             direct
         })
     }
 
-    fn at(&self, place: ToolRef) -> (&ServerEntry, &ToolStub) {
+    fn at(&self, place: Place) -> (&ServerEntry, &ToolStub) {
         let server = &*self.servers[place.server];
-        (server, &server.stubs.tools[place.tool])
+        let stubs = server.for_apps.as_ref().filter(|_| place.is_for_apps).unwrap_or(&server.stubs);
+        (server, &stubs.tools[place.tool])
     }
 
-    /// Every tool that is not held, by its own name.
+    /// The tool that a page calls by its server's name for it, if one server alone has pages and such a tool for them.
+    ///
+    /// # Errors
+    /// The own names of the tools of this name, if several servers have one.
+    pub fn tool_for_pages(&self, name: &str) -> Result<Option<Named<'_>>, Vec<&str>> {
+        let mut found: Vec<Named<'_>> = Vec::new();
+        for named in self.named_tools().filter(|named| named.tool.name == name) {
+            let is_callable = named.tool.app.as_ref().is_none_or(|app| app.is_callable);
+            let mut tools = named.server.stubs.tools.iter().chain(named.server.tools_for_apps());
+            if is_callable && tools.any(|tool| tool.app.as_ref().is_some_and(|app| app.page.is_some())) {
+                found.push(named);
+            }
+        }
+        match found.len() {
+            0 | 1 => Ok(found.pop()),
+            _ => Err(found.into_iter().map(|named| named.name).collect()),
+        }
+    }
+
+    /// Every tool that is not held, by its own name; last those that only pages call.
     pub fn named_tools(&self) -> impl Iterator<Item = Named<'_>> {
         self.direct().names.iter().map(|(name, place)| {
             let (server, tool) = self.at(*place);

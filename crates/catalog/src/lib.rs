@@ -199,7 +199,8 @@ impl Catalog {
         offers.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
         let digest = |s: &Arc<ServerEntry>| {
             let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
-            format!("{} {} {} {}", s.name, s.stubs.digest, s.offers.digest, held.join(","))
+            let for_apps = s.for_apps.as_ref().map_or("", |stubs| &stubs.digest);
+            format!("{} {}{for_apps} {} {}", s.name, s.stubs.digest, s.offers.digest, held.join(","))
         };
         let mut digests: Vec<String> = servers.iter().map(digest).collect();
         if !skills.is_empty() {
@@ -303,6 +304,18 @@ impl Catalog {
             Some(tool) => Ok((entry, tool)),
             None => Err(self.unknown_tool(entry, name)),
         }
+    }
+
+    /// As [`Catalog::tool`], with the tools that only pages of their servers call.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn any_tool(&self, server: &str, name: &str) -> Result<(&ServerEntry, &ToolStub)> {
+        self.tool(server, name).or_else(|error| {
+            let entry = self.server(server)?;
+            let found = entry.tools_for_apps().find(|tool| tool.name == name || tool.ident == name);
+            Ok((entry, found.ok_or(error)?))
+        })
     }
 
     fn unknown_tool(&self, entry: &ServerEntry, name: &str) -> Error {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
-use stubgen::{many_lines, one_line};
+use stubgen::{APP_SCHEME, many_lines, one_line};
 
 use super::listing::Lines;
 use super::{Catalog, Node};
@@ -37,11 +37,15 @@ pub struct Remote {
 }
 
 impl Catalog {
-    /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`. Any URI is possible:
-    /// templates cover more than any list, and the server decides which exist.
+    /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`, or `ui://github/page` for
+    /// the server's page `ui://page`. Any URI is possible: templates cover more than any list, and the server decides which exist.
     #[must_use]
     pub fn resource_by_uri(&self, path: &str) -> Option<Remote> {
         let path = path.trim();
+        if let Some((server, page)) = path.strip_prefix(APP_SCHEME).and_then(|rest| rest.split_once('/')) {
+            self.server_position(server)?;
+            return self.resource_by_uri(&format!("/{server}/resources/{APP_SCHEME}{page}"));
+        }
         let path = path.strip_prefix("forge://").unwrap_or(path).trim_start_matches('/');
         let (server, rest) = path.split_once('/')?;
         let (folder, uri) = rest.split_once('/')?;

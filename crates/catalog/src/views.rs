@@ -15,8 +15,10 @@ pub type Views = BTreeMap<String, Arc<View>>;
 
 /// The catalog of all servers, and that of each profile that hides something; replaced as a whole.
 pub struct Catalogs {
-    /// Everything.
+    /// Everything, for the operator.
     pub whole: Arc<Catalog>,
+    /// Everything for agents: without tools that only pages of their servers call.
+    pub agents: Arc<Catalog>,
     of: BTreeMap<String, Arc<Catalog>>,
     /// Nothing.
     pub nothing: Arc<Catalog>,
@@ -28,20 +30,30 @@ impl Catalogs {
     /// # Errors
     /// As [`Catalog::rebuild`].
     pub fn rebuilt(&self, servers: Vec<Arc<ServerEntry>>, skills: Arc<Skills>, views: &Views) -> Result<Self> {
-        let whole = Arc::new(self.whole.rebuild_with(servers, skills)?);
+        let whole = Arc::new(self.whole.rebuild_with(servers, Arc::clone(&skills))?);
+        let for_agents = |entry: &Arc<ServerEntry>| {
+            let [then, part] = [&self.whole, &self.agents].map(|catalog| catalog.same_as(entry));
+            entry.for_agents(then.as_deref().zip(part.as_deref()))
+        };
+        let entries: Vec<_> = whole.servers().iter().map(for_agents).collect();
+        let agents = match entries.iter().zip(whole.servers()).all(|(one, other)| Arc::ptr_eq(one, other)) {
+            true => Arc::clone(&whole),
+            false => Arc::new(self.agents.rebuild_with(entries, skills)?),
+        };
         let narrowed = |(name, view): (&String, &Arc<View>)| {
             let last = self.of.get(name).filter(|last| last.view.as_ref().is_some_and(|of| Arc::ptr_eq(of, view)));
-            Ok((name.clone(), Arc::new(whole.narrowed(view, last.map(|last| (&*self.whole, &**last)))?)))
+            Ok((name.clone(), Arc::new(agents.narrowed(view, last.map(|last| (&*self.agents, &**last)))?)))
         };
         let of = views.iter().map(narrowed).collect::<Result<_>>()?;
-        Ok(Self { whole, of, nothing: Arc::clone(&self.nothing) })
+        Ok(Self { whole, agents, of, nothing: Arc::clone(&self.nothing) })
     }
 
     /// Nothing yet.
     #[must_use]
     pub fn empty() -> Self {
         let nothing = Catalog { view: Some(Arc::new(View::of(Profile::nothing()))), ..Catalog::build(Vec::new()) };
-        Self { whole: Arc::new(Catalog::build(Vec::new())), of: BTreeMap::new(), nothing: Arc::new(nothing) }
+        let whole = Arc::new(Catalog::build(Vec::new()));
+        Self { agents: Arc::clone(&whole), whole, of: BTreeMap::new(), nothing: Arc::new(nothing) }
     }
 
     /// The catalog of a profile that hides something; `None` if there is none yet.
@@ -52,6 +64,11 @@ impl Catalogs {
 }
 
 impl Catalog {
+    /// The server of the same name.
+    fn same_as(&self, entry: &ServerEntry) -> Option<Arc<ServerEntry>> {
+        self.servers.iter().find(|known| known.name == entry.name).cloned()
+    }
+
     /// The part of this catalog that a view has. `last` is the catalog before this one with its part for the same view.
     fn narrowed(&self, view: &Arc<View>, last: Option<(&Self, &Self)>) -> Result<Self> {
         let scripts = self.scripts_within(view);
@@ -59,10 +76,7 @@ impl Catalog {
         let in_use: Vec<&str> = in_use.map(|entry| entry.name.as_str()).collect();
         let held = view.held(&in_use, &self.listed_names());
         let narrowed = |entry: &Arc<ServerEntry>| {
-            let known = last.and_then(|(whole, part)| {
-                let named = |catalog: &Self| catalog.servers.iter().find(|known| known.name == entry.name).cloned();
-                Some((named(whole)?, named(part)?))
-            });
+            let known = last.and_then(|(whole, part)| Some((whole.same_as(entry)?, part.same_as(entry)?)));
             let has = |tool: &str| view.tool(&entry.name, tool) && (!entry.is_scripts() || scripts.contains(tool));
             entry.narrowed(has, known.as_ref().map(|(whole, part)| (&**whole, &**part)), held.contains(&entry.name))
         };

@@ -96,6 +96,16 @@ pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, Confi
     }))
 }
 
+impl Config {
+    /// True if rules depend on what a run or a session holds: flows or strict groups.
+    #[must_use]
+    pub fn has_labels(&self) -> bool {
+        self.policy.groups.values().any(|group| group.isolation == Isolation::Strict)
+            || self.profiles.values().any(|profile| !profile.flows.is_empty())
+            || !self.policy.flows.is_empty()
+    }
+}
+
 /// Checks that replicas share all that the configuration needs them to.
 ///
 /// # Errors
@@ -109,11 +119,9 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
         let hint = "turn off `placeholders` in [redaction], or remove the store";
         return fault("placeholders are known to one process, and replicas would not restore them", hint);
     }
-    let is_strict = config.policy.groups.values().any(|group| group.isolation == Isolation::Strict);
-    let flows = config.profiles.values().any(|profile| !profile.flows.is_empty()) || !config.policy.flows.is_empty();
     let forms = config.profiles.values().map(|profile| profile.expose);
     let forms = forms.chain(config.clients.values().filter_map(|client| client.expose));
-    if (is_strict || flows) && forms.into_iter().any(|form| form != Expose::Code) {
+    if config.has_labels() && forms.into_iter().any(|form| form != Expose::Code) {
         let hint = "show the four tools alone (`expose = \"code\"`), or remove the store";
         return fault("what calls outside of scripts hold for flows and strict groups is known to one process", hint);
     }

@@ -402,7 +402,7 @@ impl Gateway {
                 // One that was configured a moment ago has nothing yet.
                 catalogs.of(name).unwrap_or_else(|| Arc::clone(&catalogs.nothing))
             }
-            _ => Arc::clone(&catalogs.whole),
+            _ => Arc::clone(&catalogs.agents),
         }
     }
 

@@ -51,7 +51,7 @@ use upstream::{Caller, Level};
 
 use admission::{Admission, Counter};
 use base::task::{self, Task};
-use caller::is_stateless;
+use caller::{is_stateless, shows_apps};
 use changes::Subscribed;
 use input_rounds::{InputRounds, RoundRequest};
 use resources::{read_error, rpc_error};
@@ -281,7 +281,9 @@ impl ServerHandler for ForgeServer {
     ) -> Result<ListToolsResult, ErrorData> {
         let usable = self.handler.gateway.usable_since_start(GRACE);
         let _ = tokio::time::timeout(LIST_GRACE, usable).await;
-        let list = self.answered(async { self.handler.listed(page) }).await?;
+        let abilities = context.client_capabilities();
+        let has_apps = abilities.and_then(|abilities| abilities.extensions).is_some_and(|known| shows_apps(&known));
+        let list = self.answered(async { self.handler.listed(page, has_apps) }).await?;
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
         // Servers' own tools change with their servers.

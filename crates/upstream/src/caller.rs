@@ -12,14 +12,24 @@ use base::error::Result;
 use base::principal::Principal;
 use state::journal::Writer;
 
+/// The extension of MCP Apps among capabilities.
+pub const APPS: &str = "io.modelcontextprotocol/ui";
+/// Media type of the pages.
+pub const PAGE_TYPE: &str = "text/html;profile=mcp-app";
+
 /// The client that a call is made for.
 #[async_trait]
 pub trait Caller: Send + Sync {
     /// Principal of the call.
     fn principal(&self) -> &Principal;
 
-    /// Client capabilities that servers may use: `elicitation`, `sampling` and `roots`.
+    /// Client capabilities that servers may use: `elicitation`, `sampling`, `roots`, and the extension of apps.
     fn abilities(&self) -> Value;
+
+    /// True if the client shows pages of servers (MCP Apps).
+    fn shows_apps(&self) -> bool {
+        self.abilities().get("extensions").is_some_and(|extensions| extensions.get(APPS).is_some())
+    }
 
     /// Asks the client a question and waits for the answer.
     ///

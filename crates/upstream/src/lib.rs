@@ -40,7 +40,7 @@ use base::error::{Effect, Error, ErrorCode, Result};
 pub use base::memory::Listed;
 
 pub use breaker::CallHealth;
-pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
+pub use caller::{APPS, Ask, Caller, Level, LogEntry, PAGE_TYPE, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
 pub use mcp::{Revision, count_messages};
 pub use process::end_all;
@@ -251,6 +251,8 @@ pub struct ToolAnswer {
     pub structured: Option<Value>,
     /// The tool ran and failed, with what became of the call.
     pub failed: Option<Effect>,
+    /// Its `_meta`, without keys of the protocol's own.
+    pub meta: Option<Value>,
     /// Reason why a question of the server stayed unanswered.
     pub refusal: Option<String>,
 }

@@ -47,7 +47,7 @@ fn ascii(text: &str) -> String {
 }
 
 /// Chromium, if it is installed.
-fn chromium() -> Option<PathBuf> {
+pub(crate) fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     named
         .into_iter()

@@ -62,6 +62,8 @@ pub struct ServerEntry {
     pub is_partial: bool,
     /// Stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
+    /// Tools that only pages of the server call (MCP Apps), where agents' catalogs have it; else they are among the stubs.
+    pub for_apps: Option<Arc<ServerStubs>>,
     /// Resources and prompts.
     pub offers: Arc<Offers>,
     /// Files that listings and search hits point at.
@@ -243,6 +245,7 @@ impl ServerEntry {
             state,
             is_partial,
             stubs,
+            for_apps: None,
             offers,
             hidden,
             names,
@@ -344,6 +347,24 @@ impl ServerEntry {
         }
     }
 
+    /// The same server for agents: tools that only its pages call are apart. `last` is this server as it was, in both forms.
+    #[must_use]
+    pub fn for_agents(self: &Arc<Self>, last: Option<(&Self, &Self)>) -> Arc<Self> {
+        let is_hidden = |tool: &stubgen::ToolStub| tool.app.as_ref().is_some_and(|app| app.is_hidden);
+        if !self.stubs.tools.iter().any(is_hidden) {
+            return Arc::clone(self);
+        }
+        let known = last.filter(|(whole, _)| Arc::ptr_eq(&whole.stubs, &self.stubs));
+        let (stubs, for_apps) = match known {
+            Some((_, part)) => (Arc::clone(&part.stubs), part.for_apps.clone()),
+            None => (
+                Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| !is_hidden(tool))),
+                Some(Arc::new(ServerStubs::clone(&self.stubs).keeping(is_hidden))),
+            ),
+        };
+        Arc::new(Self { stubs, for_apps, ..Self::clone(self) })
+    }
+
     /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
     /// with its part for the same question. `is_held`: a rule of the asking profile matches nothing.
     #[must_use]
@@ -353,7 +374,9 @@ impl ServerEntry {
         last: Option<(&Self, &Self)>,
         is_held: bool,
     ) -> Arc<Self> {
-        let is_whole = self.stubs.tools.iter().all(|tool| has(&tool.name));
+        let for_apps =
+            self.for_apps.as_ref().map(|tools| Arc::new(ServerStubs::clone(tools).keeping(|tool| has(&tool.name))));
+        let is_whole = self.stubs.tools.iter().chain(self.tools_for_apps()).all(|tool| has(&tool.name));
         if is_whole && self.hidden == 0 && self.unmatched.is_empty() && !is_held {
             return Arc::clone(self);
         }
@@ -372,7 +395,9 @@ impl ServerEntry {
                 Arc::new(self.findings.keeping(move |tool| kept.contains(tool)))
             }
         };
-        let is_kept = |ident: &str| stubs.position(ident).is_some();
+        let is_kept = |ident: &str| {
+            [Some(&stubs), for_apps.as_ref()].into_iter().flatten().any(|stubs| stubs.position(ident).is_some())
+        };
         let kept = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
         let mut quarantine: BTreeMap<_, _> = kept.map(|(ident, held)| (ident.clone(), held.clone())).collect();
         if is_held {
@@ -381,7 +406,12 @@ impl ServerEntry {
                 .extend(all_held(&stubs, "a rule of the configuration matches nothing: `forgefs doctor` tells which"));
         }
         let (quarantine, unmatched) = (Arc::new(quarantine), Arc::default());
-        Arc::new(Self { stubs, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })
+        Arc::new(Self { stubs, for_apps, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })
+    }
+
+    /// Tools that only its pages call, where they are apart.
+    pub fn tools_for_apps(&self) -> impl Iterator<Item = &stubgen::ToolStub> {
+        self.for_apps.iter().flat_map(|stubs| &stubs.tools)
     }
 
     /// Sets the instance.

@@ -59,7 +59,7 @@ pub(super) async fn fitting(
     let work = {
         let (validators, catalog, args) = (Arc::clone(validators), Arc::clone(catalog), args.to_owned());
         let (server, tool) = (entry.name.clone(), stub.name.clone());
-        move |meter: &Meter| match catalog.tool(&server, &tool) {
+        move |meter: &Meter| match catalog.any_tool(&server, &tool) {
             Ok((entry, stub)) => validators.fit(entry, stub, &args, language, meter),
             Err(error) => Ok(Err(error)),
         }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use serde_json::{Map, Value, json};
 
+use super::apps;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 
@@ -25,7 +26,10 @@ const LEAST: usize = 1 << 10;
 
 /// Content of one execution.
 #[derive(Default)]
-pub struct Attachments(Mutex<Kept>);
+pub struct Attachments {
+    kept: Mutex<Kept>,
+    wholes: Mutex<Vec<apps::Kept>>,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -58,9 +62,14 @@ pub struct Settled {
 }
 
 impl Attachments {
+    /// Answers as they came.
+    pub(super) fn wholes(&self) -> &Mutex<Vec<apps::Kept>> {
+        &self.wholes
+    }
+
     /// Keeps a content block of `server` and returns its handle.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
-        let mut kept = self.0.lock();
+        let mut kept = self.kept.lock();
         let handle = format!("{HANDLE}{}", kept.all.len() + 1);
         let bytes = kept.bytes + base::json::written(&block).max(LEAST);
         let mut held = match block {
@@ -87,7 +96,7 @@ impl Attachments {
 
     /// Positions of the content of `server` whose handles occur in `value`.
     pub(super) fn mentioned(&self, server: &str, value: &Value) -> Vec<usize> {
-        let kept = self.0.lock();
+        let kept = self.kept.lock();
         let mut found = Mentioned { order: Vec::new(), seen: vec![false; kept.all.len()] };
         if !kept.all.is_empty() {
             collect(&mut value.clone(), &kept.all, &mut found);
@@ -98,7 +107,7 @@ impl Attachments {
 
     /// Rewrites content but for its binary data; what is not rewritten is dropped.
     pub(super) fn rewrite(&self, positions: &[usize], mut write: impl FnMut(Value) -> Option<Value>) {
-        let mut kept = self.0.lock();
+        let mut kept = self.kept.lock();
         for position in positions {
             let Some(Attachment { block, held, brief, .. }) = kept.all.get_mut(*position) else { continue };
             let data = data_of(block).map(Value::take);
@@ -113,7 +122,7 @@ impl Attachments {
 
     /// Gives a block of an unknown kind as it is, and remembers to say so.
     pub(super) fn unknown(&self, tool: &str, block: Value) -> Value {
-        let unknown = &mut self.0.lock().unknown;
+        let unknown = &mut self.kept.lock().unknown;
         if unknown.len() < MAX_UNKNOWN {
             // Without the kind, which is the server's word: a hook may be against the answer.
             unknown.insert(tool.to_owned());
@@ -126,7 +135,7 @@ impl Attachments {
         let note = |tool: &String| {
             format!("{tool} answered with content of a kind that MCP does not have: it is given as it came")
         };
-        self.0.lock().unknown.iter().map(note).collect()
+        self.kept.lock().unknown.iter().map(note).collect()
     }
 
     /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each
@@ -140,7 +149,7 @@ impl Attachments {
         }
         // Validation refuses anything else.
         let Ok(Value::Object(mut parameters)) = serde_json::from_str(args) else { return Ok(None) };
-        let kept = self.0.lock();
+        let kept = self.kept.lock();
         let mut filling = Filling { all: &kept.all, most, left: most.saturating_sub(args.len()), is_filled: false };
         for (name, value) in &mut parameters {
             match value.get("handle").and_then(|handle| filling.content(handle)).filter(|_| takes_text(name)) {
@@ -155,7 +164,7 @@ impl Attachments {
     /// URI.
     #[must_use]
     pub fn settle(&self, mut value: Value, is_listed: impl Fn(&str) -> bool) -> Settled {
-        let kept = self.0.lock();
+        let kept = self.kept.lock();
         let all = &kept.all;
         let mut found = Mentioned { order: Vec::new(), seen: vec![false; all.len()] };
         let changed = !all.is_empty() && collect(&mut value, all, &mut found);
@@ -301,10 +310,12 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
     }
 }
 
-/// The client's URI for a resource of a server. Clients may resolve `..` in it and drop characters that are invalid in
+/// The client's URI for a resource of a server: `ui://SERVER/…` for a page, since clients show no other. Clients may resolve `..` in it and drop characters that are invalid in
 /// a URI: neither turns it into another server's URI.
 #[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
+    let page = uri.strip_prefix(stubgen::APP_SCHEME);
+    let uri = page.unwrap_or(uri);
     let mut own = String::with_capacity(uri.len());
     for c in uri.chars() {
         match c {
@@ -322,7 +333,10 @@ pub fn resource_uri(server: &str, uri: &str) -> String {
     if own.split(['?', '#']).next().is_some_and(is_dots) {
         own.insert_str(0, "%2F");
     }
-    format!("forge:///{server}/resources/{own}")
+    match page {
+        Some(_) => format!("{}{server}/{own}", stubgen::APP_SCHEME),
+        None => format!("forge:///{server}/resources/{own}"),
+    }
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn as_answer(input: &mut Input<'_>, text: String) {
     };
     let (bytes, limits) = (bytes * answer.content.len(), Limits::default());
     let attachments = Attachments::default();
-    let origin = Origin { server: "s", tool: "t", limits: &limits, attachments: &attachments };
+    let origin = Origin { server: "s", tool: "t", limits: &limits, attachments: &attachments, is_whole: false };
     let (answered, memory) = spent(|| tool_answer(answer, &origin).1);
     holds(&limits::ANSWER_MEMORY, bytes, memory.peak, &shown);
     match answered {

@@ -78,8 +78,16 @@ impl Broker {
         let handles = self.attachments.mentioned(&asked.entry.ident, &value);
         let mut about = subject(asked);
         about["is_error"] = error.is_some().into();
+        let is_pair = error.is_none() && self.wants_whole(asked);
         for hook in hooks {
-            let question = task::work_on(call.size(), || self.hook_question(about.clone(), "value", &value));
+            let question =
+                task::work_on(call.size(), || match value.as_array().filter(|_| is_pair).map(Vec::as_slice) {
+                    Some([value, whole]) => {
+                        about["result"] = whole.clone();
+                        self.hook_question(about.clone(), "value", value)
+                    }
+                    _ => self.hook_question(about.clone(), "value", &value),
+                });
             let what = format!("the answer of {}", asked.label());
             let (records, ruling) = self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
             let (mut records, size) = (records, call.size());

@@ -11,6 +11,7 @@
 //! 7. add the server to the taint, normalise the answer, ask the hooks about it, learn its shape, redact errors, close the
 //!    record.
 
+mod apps;
 mod arguments;
 mod attachments;
 mod audit;
@@ -41,6 +42,7 @@ mod taint;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -62,8 +64,10 @@ use state::DryRun;
 use state::audit::{CallRecord, Verdict};
 use state::journal::RunOp;
 use state::spending::{Account, Item};
+use stubgen::ToolStub;
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
+pub use apps::{REQUEST as TOOL_REQUEST, Shown, address_pages};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
@@ -179,7 +183,8 @@ impl Broker {
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.runs.answers.placeholders, || Mentions::of(code));
         let subject = Subject::script(language, code, is_dry);
-        Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language))
+        let held = context.session.held().unwrap_or_default();
+        Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language), held)
     }
 
     /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
@@ -187,11 +192,15 @@ impl Broker {
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         let placeholders = Placeholders::new(context.runs.answers.placeholders, Mentions::default);
-        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None)
+        let held = match request {
+            apps::REQUEST => context.session.held_by_pages(),
+            _ => context.session.held().unwrap_or_default(),
+        };
+        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None, held)
     }
 
-    fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>) -> Self {
-        let taint = Arc::new(Taint::new(Arc::clone(&context.policy.rules), context.session.held().unwrap_or_default()));
+    fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>, held: Arc<Mutex<Held>>) -> Self {
+        let taint = Arc::new(Taint::new(Arc::clone(&context.policy.rules), held));
         Self { run: Arc::new(run), taint, attachments: Arc::default(), language, scope: None, context }
     }
 
@@ -224,13 +233,24 @@ impl Broker {
     /// # Errors
     /// Any of the codes of the steps above.
     pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
+        self.call_found(call, (server, tool), self.context.catalog.tool(server, tool), args).await
+    }
+
+    /// Calls the tool that was `found` under these names.
+    async fn call_found(
+        &self,
+        call: u64,
+        (server, tool): (&str, &str),
+        found: Result<(&ServerEntry, &ToolStub)>,
+        args: &str,
+    ) -> Result<Value> {
         let back = self
             .restore_placeholders(server, args)
             .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = async {
             let _arriving = self.run.consents.arriving();
-            let (entry, stub) = self.context.catalog.tool(server, tool)?;
+            let (entry, stub) = found?;
             policy::reviewed(entry, stub)?;
             let max_bytes = self.context.limits.args_bytes;
             let takes_text = |parameter: &str| arguments::takes_text(stub, parameter);
@@ -550,7 +570,7 @@ impl Broker {
         }
         let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
         call.received(bytes);
-        let value = self.hooks_about_answer(call, asked, value).await;
+        let value = self.hooks_about_answer(call, asked, value).await.map(|value| self.without_whole(asked, value));
         if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
             task::work_on(bytes, || asked.entry.observed.learn(stub, arguments, value));
         }
@@ -573,7 +593,8 @@ impl Broker {
         match answer {
             Answer::Tool(answer) => {
                 let tool = asked.label();
-                let (bytes, value) = normalise::tool_answer(answer, &self.origin(asked.entry, &tool));
+                let origin = Origin { is_whole: self.wants_whole(asked), ..self.origin(asked.entry, &tool) };
+                let (bytes, value) = normalise::tool_answer(answer, &origin);
                 let value = value.map_err(|error| self.redacted(error));
                 (bytes, value.map(|value| redact::json(self.arriving(Surface::Script), value)))
             }
@@ -641,7 +662,13 @@ impl Broker {
     }
 
     fn origin<'a>(&'a self, entry: &'a ServerEntry, tool: &'a str) -> Origin<'a> {
-        Origin { server: &entry.ident, tool, limits: &self.context.limits, attachments: &self.attachments }
+        Origin {
+            server: &entry.ident,
+            tool,
+            limits: &self.context.limits,
+            attachments: &self.attachments,
+            is_whole: false,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Normalises servers' answers for scripts.
 
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::attachments::{Attachments, bytes_of};
 use base::error::{Effect, Error, ErrorCode, Result};
@@ -25,11 +25,15 @@ pub(super) struct Origin<'a> {
     pub(super) limits: &'a Limits,
     /// Content of the execution.
     pub(super) attachments: &'a Attachments,
+    /// True if the answer is wanted as it came too.
+    pub(super) is_whole: bool,
 }
 
 /// Normalises a tool's answer. `isError` raises. Structured content wins. A single text that is a JSON object or array
 /// is parsed; any other text stays text. Other blocks become handles; several blocks become a list. Handles beside
 /// structured content, which repeats only the texts, are under its key `_content`.
+///
+/// If it is wanted as it came too, the value is a pair with that: nothing of either passes redaction and hooks unseen.
 ///
 /// Returns its size in bytes beside it.
 pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> (usize, Result<Value>) {
@@ -43,28 +47,44 @@ fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
     if let Some(effect) = answer.failed {
         return Err(tool_error(tool, answer).with_effect(effect));
     }
-    if let Some(structured) = answer.structured {
-        let others = answer.content.into_iter().filter_map(|block| match block {
-            Block::Text(_) => None,
-            Block::Other(block) => Some(attachments.keep(server, block)),
-            Block::Unknown(block) => Some(attachments.unknown(tool, block)),
-        });
-        return Ok(beside(structured, others.collect()));
-    }
-    let mut values: Vec<Value> = answer
-        .content
-        .into_iter()
-        .map(|block| match block {
-            Block::Text(text) => parsed(text),
+    let ToolAnswer { content, structured, meta, .. } = answer;
+    let mut whole = origin.is_whole.then(Vec::new);
+    let mut values = Vec::new();
+    for block in content {
+        let value = match block {
+            Block::Text(text) => {
+                whole.iter_mut().for_each(|whole| whole.push(json!({ "type": "text", "text": text })));
+                if structured.is_none() {
+                    values.push(parsed(text));
+                }
+                continue;
+            }
             Block::Other(block) => attachments.keep(server, block),
             Block::Unknown(block) => attachments.unknown(tool, block),
-        })
-        .collect();
-    Ok(match values.len() {
-        0 => Value::Null,
-        1 => values.swap_remove(0),
-        _ => Value::Array(values),
+        };
+        whole.iter_mut().for_each(|whole| whole.push(value.clone()));
+        values.push(value);
+    }
+    let whole = whole.map(|content| as_it_came(content, structured.clone(), meta));
+    let value = match (structured, values.len()) {
+        (Some(structured), _) => beside(structured, values),
+        (None, 0) => Value::Null,
+        (None, 1) => values.swap_remove(0),
+        (None, _) => Value::Array(values),
+    };
+    Ok(match whole {
+        Some(whole) => Value::Array(vec![value, whole]),
+        None => value,
     })
+}
+
+/// A result of `tools/call`, with handles in place of what is binary.
+fn as_it_came(content: Vec<Value>, structured: Option<Value>, meta: Option<Value>) -> Value {
+    let mut whole = Map::new();
+    whole.insert("content".to_owned(), content.into());
+    whole.extend(structured.map(|structured| ("structuredContent".to_owned(), structured)));
+    whole.extend(meta.map(|meta| ("_meta".to_owned(), meta)));
+    Value::Object(whole)
 }
 
 /// Adds the handles that came beside structured content.
@@ -154,6 +174,11 @@ fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
     // Most servers repeat the content as text, so the structured form is measured only where it stands alone.
     if text == 0 {
         text = answer.structured.as_ref().map_or(0, json::written);
+    } else if origin.is_whole {
+        text = text.max(answer.structured.as_ref().map_or(0, json::written));
+    }
+    if origin.is_whole {
+        text += answer.meta.as_ref().map_or(0, json::written);
     }
     if fits.is_ok() && text > limits.answer_bytes {
         fits = Err(too_large(&format!("the answer of {tool}"), text, limits.answer_bytes));

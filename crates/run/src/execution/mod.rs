@@ -24,7 +24,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wire::{Json, Language, Run, Stats};
 
-use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan};
+use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan, Shown};
 use crate::calls;
 use crate::parts::{Part, clean};
 use crate::sandbox::{self, Entry, Report};
@@ -121,6 +121,9 @@ pub struct Execution {
     /// Images, audio, resources and links in the value, as MCP content blocks.
     #[serde(skip)]
     pub attachments: Vec<Value>,
+    /// The page that shows the value, if it is the answer of a tool that has one.
+    #[serde(skip)]
+    pub page: Option<Shown>,
     /// Its part of what the client has not read, from the end of the script on.
     #[serde(skip)]
     pub answering: Option<Box<dyn Any + Send + Sync>>,
@@ -425,6 +428,8 @@ impl ExecutionContext {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
+        let page = value.as_ref().and_then(|value| broker.attachments().shown(value.get()));
+        let page = page.filter(|_| broker.hands_on());
         let shown = redaction(Surface::Answer(self.runs.answers.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         let value = changed.or(value).map(|value| clean(value, shown));
@@ -444,6 +449,7 @@ impl ExecutionContext {
             resume: is_worth_it.then(|| broker.id().to_owned()),
             waits,
             answering: None,
+            page: page.map(|page| page.redacted(shown)),
             attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
             value,
             error,

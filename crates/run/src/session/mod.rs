@@ -33,6 +33,8 @@ pub struct Session {
     tenant: Option<Tenant>,
     /// Labels of all its requests, once labels accumulate.
     held: OnceLock<Arc<Mutex<Held>>>,
+    /// Of pages that its scripts have handed on, and that call tools.
+    pages: Arc<Mutex<Held>>,
     /// Its last queries.
     pub searches: Mutex<Searches>,
     /// Results too large to answer with.
@@ -100,6 +102,7 @@ impl Session {
             placeholders: PlaceholderTable::default(),
             tenant: None,
             held: OnceLock::new(),
+            pages: Arc::default(),
             searches: Mutex::default(),
             results: Results { state: state(), collection: collection(Kind::Results) },
             stash: Stash { state: state(), collection: collection(Kind::Stash) },
@@ -143,6 +146,12 @@ impl Session {
     #[must_use]
     pub fn held(&self) -> Option<Arc<Mutex<Held>>> {
         self.held.get().cloned()
+    }
+
+    /// Labels of the calls that pages make: those of all its requests, or of the runs that handed pages on and of such calls.
+    #[must_use]
+    pub fn held_by_pages(&self) -> Arc<Mutex<Held>> {
+        self.held().unwrap_or_else(|| Arc::clone(&self.pages))
     }
 
     /// Notes the client's name.

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageResult,
-    ElicitRequest, ElicitResult, GetExtensions as _, InputRequest, ListRootsRequest, ListRootsResult, RequestId,
-    ServerRequest,
+    ElicitRequest, ElicitResult, ExtensionCapabilities, GetExtensions as _, InputRequest, ListRootsRequest,
+    ListRootsResult, RequestId, ServerRequest,
 };
 use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
 use serde::de::DeserializeOwned;
@@ -27,7 +27,13 @@ use base::principal::Principal;
 use base::random;
 use catalog::people;
 use state::journal::{Answers, Asking, Writer};
-use upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
+use upstream::{APPS, Ask, Caller, Level, LogEntry, PAGE_TYPE, Question, Speaker, Step, TraceContext};
+
+/// True for a client that shows pages of servers, of the type that there is.
+pub(super) fn shows_apps(extensions: &ExtensionCapabilities) -> bool {
+    let types = extensions.get(APPS).map(|settings| settings.get("mimeTypes").and_then(Value::as_array));
+    types.is_some_and(|types| types.is_none_or(|types| types.iter().any(|known| known == PAGE_TYPE)))
+}
 
 /// Time that a person has to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
@@ -213,9 +219,11 @@ impl Caller for ClientCaller {
     }
 
     fn abilities(&self) -> Value {
-        let ClientCapabilities { elicitation, sampling, roots, .. } = self.abilities.lock().clone();
+        let ClientCapabilities { elicitation, sampling, roots, extensions, .. } = self.abilities.lock().clone();
         let mut offered = ClientCapabilities::default();
         (offered.elicitation, offered.sampling, offered.roots) = (elicitation, sampling, roots);
+        let apps = extensions.filter(shows_apps).and_then(|mut extensions| extensions.remove_entry(APPS));
+        offered.extensions = apps.map(|apps| [apps].into());
         serde_json::to_value(offered).unwrap_or_else(|_| json!({}))
     }
 

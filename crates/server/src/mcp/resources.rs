@@ -29,6 +29,7 @@ use catalog::manifest::{Offer, ServerEntry};
 use catalog::{Catalog, Node, Remote};
 use redact::Surface;
 use run::broker::{address, resource_uri};
+use stubgen::APP_SCHEME;
 use upstream::{Caller, Subject};
 
 /// Entries per page.
@@ -233,6 +234,11 @@ fn qualified(entry: &ServerEntry, uri: &str) -> String {
 
 /// Resolves a client's `uri`; `None` for a path of the stub tree or an unknown URI.
 async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
+    if uri.starts_with(APP_SCHEME)
+        && let Some(remote) = catalog.resource_by_uri(uri)
+    {
+        return Ok(Some(remote));
+    }
     if let Some(path) = uri.strip_prefix("forge://") {
         if let Some(remote) = catalog.resource_by_uri(path) {
             return Ok(Some(remote));

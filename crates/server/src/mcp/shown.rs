@@ -19,6 +19,7 @@ use catalog::manifest::Phase;
 use catalog::{Catalog, Named};
 use config::{Config, Expose};
 use redact::Surface;
+use run::broker::{ExecutionContext, TOOL_REQUEST, address_pages};
 use upstream::Caller;
 
 /// Tokens of definitions up to which `auto` is `direct`: about what the four tools and reading stubs cost in a task.
@@ -44,6 +45,8 @@ struct PageOf {
     profile: Option<String>,
     own: Own,
     cursor: Option<String>,
+    /// True for a client that shows pages of servers.
+    has_apps: bool,
 }
 
 /// A page of the servers' own tools.
@@ -123,7 +126,7 @@ impl SessionHandler {
     ///
     /// # Errors
     /// `INVALID_ARGS` for a cursor of another list.
-    pub(super) fn listed(&self, asked: Option<PaginatedRequestParams>) -> Result<ListToolsResult> {
+    pub(super) fn listed(&self, asked: Option<PaginatedRequestParams>, has_apps: bool) -> Result<ListToolsResult> {
         let shown = self.shown();
         let mut first = if shown.four { self.definitions() } else { Vec::new() };
         if shown.own == Own::None {
@@ -132,7 +135,7 @@ impl SessionHandler {
         if asked.as_ref().is_some_and(|asked| asked.cursor.is_some()) {
             first.clear();
         }
-        let page = self.page(shown, asked)?;
+        let page = self.page(shown, asked, has_apps)?;
         first.extend(page.tools.iter().cloned());
         let mut list = ListToolsResult::with_all_items(first);
         list.next_cursor.clone_from(&page.next);
@@ -141,7 +144,7 @@ impl SessionHandler {
 
     /// One page of the servers' own tools. It is kept by what it is made of: catalog, configuration, listed secrets, profile
     /// and form.
-    fn page(&self, shown: Shown, asked: Option<PaginatedRequestParams>) -> Result<Arc<Page>> {
+    fn page(&self, shown: Shown, asked: Option<PaginatedRequestParams>, has_apps: bool) -> Result<Arc<Page>> {
         let (catalog, config) = (self.catalog(), self.gateway.config());
         let (of_catalog, of_config) = (Arc::downgrade(&catalog), Arc::downgrade(&config));
         let key = PageOf {
@@ -151,17 +154,22 @@ impl SessionHandler {
             profile: self.gateway.profile_of(self.session.principal()),
             own: shown.own,
             cursor: asked.as_ref().and_then(|asked| asked.cursor.clone()),
+            has_apps,
         };
         if let Some(page) = PAGES.lock().get(&key) {
             return Ok(Arc::clone(page));
         }
         let chosen = self.chosen(shown);
-        let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
+        let is_its = |named: &Named<'_>| {
+            self.is_callable(named)
+                && (has_apps || !is_hidden(named))
+                && chosen.as_ref().is_none_or(|chosen| chosen(named))
+        };
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let bytes = page.iter().map(size).sum::<usize>();
         let surface = Surface::Answer(config.redaction);
-        let tools = task::work_on(bytes, || page.iter().map(|named| definition(named, surface)).collect());
+        let tools = task::work_on(bytes, || page.iter().map(|named| definition(named, surface, has_apps)).collect());
         let page = Arc::new(Page { tools, next, _of: (of_catalog, of_config) });
         PAGES.lock().insert(key, Arc::clone(&page), bytes * GROWTH);
         Ok(page)
@@ -226,7 +234,7 @@ impl SessionHandler {
         shown.four.then(of_four).flatten().or_else(|| {
             let catalog = self.catalog();
             let named = self.find(&catalog, shown, name)?;
-            Some(definition(&named, Surface::Answer(self.gateway.config().redaction)))
+            Some(definition(&named, Surface::Answer(self.gateway.config().redaction), false))
         })
     }
 
@@ -251,18 +259,65 @@ impl SessionHandler {
             self.gateway.usable_since_start(super::GRACE).await;
         }
         let catalog = self.catalog();
-        let named = self.find(&catalog, shown, name)?;
-        let (server, tool) = (named.server.name.clone(), named.tool.name.clone());
+        let named = self.find(&catalog, shown, name).filter(|named| caller.shows_apps() || !is_hidden(named))?;
+        Some(self.call_named(&catalog, &named, args, caller).await)
+    }
+
+    /// Calls a tool that a page calls by its server's own name for it; `None` if there is none.
+    pub(super) async fn call_by_page(
+        &self,
+        name: &str,
+        args: &JsonObject,
+        caller: Arc<dyn Caller>,
+    ) -> Option<Result<CallToolResult>> {
+        if !caller.shows_apps() {
+            return None;
+        }
+        let (catalog, config) = (self.catalog(), self.gateway.config());
+        match catalog.tool_for_pages(name) {
+            Ok(named) => {
+                let named = named.filter(|named| self.is_callable(named))?;
+                if config.state.is_some() && config.has_labels() {
+                    let message = "pages call no tools here: what they hold for flows and strict groups is known to one \
+                                   process, and there is a store for several";
+                    return Some(Err(Error::new(ErrorCode::ToolDenied, message).hint("call it in a script")));
+                }
+                Some(self.call_named(&catalog, &named, args, caller).await)
+            }
+            Err(names) => {
+                let message = format!("several servers with pages have a tool `{}`", brief(name));
+                Some(Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("call one of {}", names.join(", ")))))
+            }
+        }
+    }
+
+    async fn call_named(
+        &self,
+        catalog: &Arc<Catalog>,
+        named: &Named<'_>,
+        args: &JsonObject,
+        caller: Arc<dyn Caller>,
+    ) -> Result<CallToolResult> {
         let is_structured = output_schema(named.tool.definition.tree().as_object()).is_some();
-        let context = self.execution_context(caller);
+        let context = ExecutionContext { catalog: Arc::clone(catalog), ..self.execution_context(caller) };
         let args = Value::Object(args.clone()).to_string();
-        let called = context.request("tools/call", async |broker| {
-            let mut value = broker.call_tool(1, &server, &tool, &args).await?;
-            let settled = broker.attachments().settle(value.clone(), |uri| catalog.may_list(uri));
-            value = settled.value.unwrap_or(value);
-            Ok(made_of!([value, settled.blocks, settled.left_out]))
+        let called = context.request(TOOL_REQUEST, async |broker| {
+            let (value, whole) = broker.call_named(named.name, &args).await?;
+            let Some(mut whole) = whole else {
+                let settled = broker.attachments().settle(value.clone(), |uri| catalog.may_list(uri));
+                let value = settled.value.unwrap_or(value);
+                return Ok(made_of!([value, null, settled.blocks, settled.left_out]));
+            };
+            if let Some(meta) = whole.get_mut("_meta") {
+                address_pages(&named.server.ident, meta);
+            }
+            let content = whole["content"].take();
+            let settled = broker.attachments().settle(content.clone(), |uri| catalog.may_list(uri));
+            whole["content"] = settled.value.unwrap_or(content);
+            let value = if whole.get("structuredContent").is_some() { Value::Null } else { value };
+            Ok(made_of!([value, whole, settled.blocks, settled.left_out]))
         });
-        Some(called.await.map(|answer| result(answer, is_structured)))
+        called.await.map(|answer| result(answer, is_structured))
     }
 
     /// The error for a tool that is not there.
@@ -286,22 +341,36 @@ pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
 
 /// The answer of a tool: its value as text, then the content that has handles in it.
 fn result(answer: Value, is_structured: bool) -> CallToolResult {
-    let Value::Array(mut parts) = answer else { return CallToolResult::success(Vec::new()) };
-    let (left_out, blocks, value) = (parts.pop(), parts.pop(), parts.pop().unwrap_or_default());
-    let text = match &value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
+    let Ok([value, whole, blocks, left_out]) = serde_json::from_value::<[Value; 4]>(answer) else {
+        return CallToolResult::success(Vec::new());
     };
-    let mut content = vec![ContentBlock::text(text)];
-    let blocks = blocks.as_ref().and_then(Value::as_array).into_iter().flatten();
-    content.extend(blocks.filter_map(|block| serde_json::from_value(block.clone()).ok()));
-    if let Some(left_out) = left_out.and_then(|number| number.as_u64()).filter(|number| *number > 0) {
+    let mut whole = if let Value::Object(whole) = whole { whole } else { Map::new() };
+    let mut blocks = if let Value::Array(blocks) = blocks { blocks.into_iter() } else { Vec::new().into_iter() };
+    let decoded = |block: Value| serde_json::from_value::<ContentBlock>(block).ok();
+    let parts = whole.shift_remove("content").unwrap_or_default();
+    let parts = if let Value::Array(parts) = parts { parts } else { Vec::new() };
+    let structured = whole.shift_remove("structuredContent");
+    let mut content: Vec<ContentBlock> = parts
+        .into_iter()
+        // Behind those over the limit there is none.
+        .filter_map(|part| if part.get("handle").is_some() { blocks.next() } else { Some(part) })
+        .filter_map(decoded)
+        .collect();
+    if content.is_empty() {
+        content.push(ContentBlock::text(match structured.as_ref().unwrap_or(&value) {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        }));
+    }
+    content.extend(blocks.filter_map(decoded));
+    if let Some(left_out) = left_out.as_u64().filter(|number| *number > 0) {
         content.push(ContentBlock::text(format!("{left_out} handles are left as they are: too much content")));
     }
     let mut result = CallToolResult::success(content);
-    if is_structured && value.is_object() {
-        result.structured_content = Some(value);
-    }
+    // A client with a schema of results wants one that the text alone has.
+    let fitting = Some(value).filter(|value| is_structured && value.is_object());
+    result.structured_content = structured.filter(Value::is_object).or(fitting);
+    result.meta = whole.shift_remove("_meta").and_then(|meta| serde_json::from_value(meta).ok());
     result
 }
 
@@ -311,8 +380,14 @@ fn output_schema(definition: Option<&Map<String, Value>>) -> Option<&Map<String,
     (schema.get("type").and_then(Value::as_str) == Some("object")).then_some(schema)
 }
 
-/// The definition for `tools/list`: the server's own, under its own name. What MCP does not know of it is left out.
-fn definition(named: &Named<'_>, surface: Surface) -> Tool {
+/// True for a tool that only pages of its server call.
+fn is_hidden(named: &Named<'_>) -> bool {
+    named.tool.app.as_ref().is_some_and(|app| app.is_hidden)
+}
+
+/// The definition for `tools/list`: the server's own, under its own name, with its metadata for a client that `has_apps`.
+/// What MCP does not know of it is left out.
+fn definition(named: &Named<'_>, surface: Surface, has_apps: bool) -> Tool {
     let own = named.tool.definition.tree();
     let own = own.as_object();
     let field = |key: &str| own.and_then(|own| own.get(key));
@@ -337,6 +412,11 @@ fn definition(named: &Named<'_>, surface: Surface) -> Tool {
     }
     if let Some(notes) = field("annotations").filter(|notes| notes.is_object()) {
         made.insert("annotations".to_owned(), notes.clone());
+    }
+    if let Some(meta) = field("_meta").filter(|_| has_apps && named.tool.app.is_some()) {
+        let mut meta = meta.clone();
+        address_pages(&named.server.ident, &mut meta);
+        made.insert("_meta".to_owned(), meta);
     }
     let plain = || Tool::new(named.name.to_owned(), String::new(), Arc::new(schema));
     let made = redact::json(surface, Value::Object(made));

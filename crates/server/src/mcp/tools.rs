@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -142,7 +142,13 @@ impl SessionHandler {
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.answer(&self.session, budget).await)];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
-        if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) }
+        let Some(page) = execution.page else {
+            return if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
+        };
+        content.extend(serde_json::from_value(page.link()));
+        let mut result = CallToolResult::success(content);
+        (result.structured_content, result.meta) = (page.structured, Some(MetaObject(page.meta)));
+        result
     }
 
     /// Answers a call of one of the tools; of a script, with the run to be resumed.
@@ -165,15 +171,23 @@ impl SessionHandler {
             return answer.unwrap_or_else(failed);
         }
         let answer = match name {
-            other if !shown.four => Err(self.unknown_tool(shown, other)),
-            "ls" => self.ls(args).await,
-            "cat" => self.cat(args, caller).await,
-            "search" => self.search(args).await,
-            "execute" => self.execute(args, caller).await,
-            other => match self.call_own(other, &args, resume, caller).await {
-                Some(answer) => answer,
-                None => Err(self.unknown_tool(shown, other)),
-            },
+            "ls" if shown.four => self.ls(args).await,
+            "cat" if shown.four => self.cat(args, caller).await,
+            "search" if shown.four => self.search(args).await,
+            "execute" if shown.four => self.execute(args, caller).await,
+            other => {
+                let own = match shown.four {
+                    true => self.call_own(other, &args, resume, Arc::clone(&caller)).await,
+                    false => None,
+                };
+                match own {
+                    Some(answer) => answer,
+                    None => self
+                        .call_by_page(other, &args, caller)
+                        .await
+                        .unwrap_or_else(|| Err(self.unknown_tool(shown, other))),
+                }
+            }
         };
         answer.unwrap_or_else(failed)
     }

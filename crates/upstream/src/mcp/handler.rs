@@ -11,10 +11,10 @@ use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, Ro
 use rmcp::{ClientHandler, ErrorData};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::caller::{Ask, LogEntry, Question};
+use crate::caller::{APPS, Ask, LogEntry, PAGE_TYPE, Question};
 use crate::events::EventSender;
 use crate::mcp::request::Reports;
 use crate::mcp::tasks::RELATED;
@@ -80,6 +80,8 @@ impl ClientHandler for Handler {
         abilities.elicitation = (self.relays.elicitation == Relay::Ask).then_some(elicitation);
         abilities.sampling = (self.relays.sampling == Relay::Ask).then(SamplingCapability::default);
         abilities.roots = Some(RootsCapabilities::default());
+        let pages = [("mimeTypes".to_owned(), json!([PAGE_TYPE]))];
+        abilities.extensions = Some([(APPS.to_owned(), pages.into_iter().collect())].into());
         let config = ClientConfig::new(abilities, Implementation::new("forgefs", env!("CARGO_PKG_VERSION")));
         // Sent in `initialize` alone, which the latest revision no longer has.
         config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)

@@ -23,6 +23,7 @@ pub(super) fn tool(result: Value, has_null: bool) -> ToolAnswer {
         data => return ToolAnswer { structured: Some(data).filter(|data| !data.is_null()), ..ToolAnswer::default() },
     };
     let is_error = result.shift_remove("isError").unwrap_or_default();
+    let meta = result.shift_remove("_meta").and_then(meta);
     let mut structured = result.shift_remove("structuredContent").filter(|value| has_null || !value.is_null());
     let content = match (result.shift_remove("content"), result.shift_remove("toolResult")) {
         (Some(content), _) => blocks(content, &mut structured),
@@ -32,15 +33,22 @@ pub(super) fn tool(result: Value, has_null: bool) -> ToolAnswer {
             return ToolAnswer { failed: answer.failed.or_else(|| failed(&is_error, &answer)), ..answer };
         }
         (None, None) => {
-            ["resultType", "_meta"].iter().for_each(|key| _ = result.shift_remove(*key));
+            _ = result.shift_remove("resultType");
             if structured.is_none() && !result.is_empty() {
                 structured = Some(Value::Object(result));
             }
             Vec::new()
         }
     };
-    let answer = ToolAnswer { content, structured, ..ToolAnswer::default() };
+    let answer = ToolAnswer { content, structured, meta, ..ToolAnswer::default() };
     ToolAnswer { failed: failed(&is_error, &answer), ..answer }
+}
+
+/// Metadata of an answer without what one hop tells the next.
+fn meta(meta: Value) -> Option<Value> {
+    let Value::Object(mut meta) = meta else { return None };
+    meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/"));
+    (!meta.is_empty()).then_some(Value::Object(meta))
 }
 
 /// The effect of a call that failed, by the `isError` of its answer.

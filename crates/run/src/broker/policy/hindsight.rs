@@ -145,7 +145,7 @@ impl Hindsight {
         };
         let narrowed = profile.and_then(|profile| self.catalogs.of(profile));
         let catalog = narrowed.as_ref().unwrap_or(&self.catalogs.whole);
-        let mut reasons = match stub.map(|stub| (stub, catalog.tool(&entry.ident, &stub.ident))) {
+        let mut reasons = match stub.map(|stub| (stub, catalog.any_tool(&entry.ident, &stub.ident))) {
             None => decide(entry, None)?,
             Some((_, Ok((entry, stub)))) => reviewed(entry, stub).and_then(|()| decide(entry, Some(stub)))?,
             // The rule that hides it refuses it too, but for a script that calls what is hidden.
