@@ -46,7 +46,7 @@ after(async () => {
 async function show(uri, args, result) {
   const { contents } = await client.readResource({ uri });
   assert.deepEqual([contents[0].uri, contents[0].mimeType], [uri, PAGE]);
-  const page = await browser.newPage({ viewport: { width: 900, height: 760 } });
+  const page = await browser.newPage({ viewport: { width: 900, height: 620 } });
   const faults = [];
   const asked = new Map();
   const answered = [];
@@ -72,7 +72,7 @@ async function show(uri, args, result) {
     addEventListener("message", (event) => window.told(event.data));
     const frame = document.createElement("iframe");
     frame.sandbox = "allow-scripts";
-    frame.style = "border:0;width:100%;height:740px";
+    frame.style = "border:0;width:100%;height:600px";
     frame.srcdoc = html;
     document.body.append(frame);
   }, contents[0].text);

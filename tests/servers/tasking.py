@@ -215,7 +215,7 @@ def handle(message):
     elif method == "initialize" and not MODERN:
         answer(identifier, {"protocolVersion": VERSION, **hello})
     elif method == "tools/list":
-        answer(identifier, {"tools": TOOLS, **({"ttlMs": 0, "cacheScope": "private"} if MODERN else {})})
+        answer(identifier, {"tools": TOOLS, "_meta": None, **({"ttlMs": 0, "cacheScope": "private"} if MODERN else {})})
     elif method == "tools/call":
         call(identifier, params)
     elif method.startswith("tasks/"):

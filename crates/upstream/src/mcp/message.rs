@@ -199,9 +199,11 @@ fn typed(text: &str) -> Option<ServerResult> {
     }
     let mut result: Value = serde_json::from_str(text).ok()?;
     let required = tasks::required(&result);
-    if let Value::Object(meta) = result.as_object_mut()?.entry("_meta").or_insert_with(|| Value::Object(Map::new())) {
-        meta.insert(tasks::KEY.to_owned(), required.into());
+    let meta = result.as_object_mut()?.entry("_meta").or_insert(Value::Null);
+    if !meta.is_object() {
+        *meta = Value::Object(Map::new());
     }
+    meta[tasks::KEY] = required.into();
     serde_json::from_value(result).ok()
 }
 
