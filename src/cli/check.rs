@@ -14,6 +14,7 @@ use super::ui::Ui;
 use super::{Failure, Global, reports, shapes};
 use base::error::{ErrorCode, code_name};
 use catalog::manifest::ServerEntry;
+use catalog::people;
 use redact::{Outgoing as _, Results, Surface};
 use run::broker::{Judgement as Checked, Mistake};
 
@@ -87,7 +88,8 @@ fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
 }
 
 fn text(file: &Path, checked: &Checked, ui: Ui) {
-    let file = file.display();
+    let file = file.display().to_string();
+    let file = people::line(&file);
     for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
         let role = if level == "error" { Role::Failed } else { Role::Waiting };
         let (place, what) = (format!("{file}:{line}:{column}: "), format!(": {}: {message}", code_name(*code)));

@@ -26,7 +26,7 @@ impl Times {
     /// A time for a table.
     pub(super) fn ago(self, ms: u64) -> String {
         match self.is_absolute() {
-            true if self.utc => rfc3339(ms),
+            true if Stream::Out.is_terminal() => rfc3339(ms),
             true => rfc3339_millis(ms),
             false => said(ms, now_ms()),
         }

@@ -19,12 +19,13 @@ pub struct App {
 
 impl App {
     /// Reads `_meta.ui`, or the page in its older form; `None` where a definition has neither. A list of callers that cannot
-    /// be read lets no page call.
+    /// be read lets none call.
     pub(crate) fn read(definition: &Value) -> Option<Box<Self>> {
         let meta = definition.get("_meta")?;
         let ui = meta.get("ui").filter(|ui| ui.is_object());
-        let page = ui.and_then(|ui| ui.get("resourceUri")).or_else(|| meta.get("ui/resourceUri"));
-        let page = page.and_then(Value::as_str).filter(|uri| uri.starts_with(SCHEME)).map(str::to_owned);
+        let pages = [ui.and_then(|ui| ui.get("resourceUri")), meta.get("ui/resourceUri")];
+        let page = pages.into_iter().flatten().filter_map(Value::as_str).find(|uri| uri.starts_with(SCHEME));
+        let page = page.map(str::to_owned);
         let callers = ui.and_then(|ui| ui.get("visibility")).filter(|callers| !callers.is_null());
         if page.is_none() && callers.is_none() {
             return None;
@@ -34,7 +35,7 @@ impl App {
             Some(Value::Array(callers)) => callers.is_empty() || callers.iter().any(|caller| caller == who),
             Some(other) => other == who,
         };
-        Some(Box::new(Self { page, is_hidden: has("app") && !has("model"), is_callable: has("app") }))
+        Some(Box::new(Self { page, is_hidden: !has("model"), is_callable: has("app") }))
     }
 }
 
@@ -62,8 +63,9 @@ mod tests {
             (json!({"ui": {"visibility": ["model"]}}), Some((None, false, false))),
             (json!({"ui": {"visibility": []}}), Some((None, false, true))),
             (json!({"ui": {"visibility": "app"}}), Some((None, true, true))),
-            (json!({"ui": {"visibility": ["else"]}}), Some((None, false, false))),
-            (json!({"ui": {"visibility": 7}}), Some((None, false, false))),
+            (json!({"ui": {"visibility": ["else"]}}), Some((None, true, false))),
+            (json!({"ui": {"resourceUri": 7}, "ui/resourceUri": "ui://old"}), Some((page("ui://old"), false, true))),
+            (json!({"ui": {"visibility": 7}}), Some((None, true, false))),
         ] {
             assert_eq!(of(meta.clone()), expected, "{meta}");
         }

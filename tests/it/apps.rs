@@ -120,6 +120,19 @@ impl Client {
         self.call("execute", json!({"language": "javascript", "code": code})).await
     }
 
+    /// The same, once the servers are up.
+    async fn shown(&self, code: &str) -> Value {
+        let started = Instant::now();
+        loop {
+            let answer = self.script(code).await;
+            if !answer.to_string().contains("starting") {
+                return answer;
+            }
+            assert!(started.elapsed() < Duration::from_secs(90), "{answer}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Contents of a resource, or the error.
     async fn read(&self, uri: &str) -> Result<Value, String> {
         let read = self.0.read_resource(ReadResourceRequestParams::new(uri)).await;
@@ -180,8 +193,15 @@ async fn what_a_page_needs_passes_as_it_is_in_every_form_and_revision() {
                 (&shown["structuredContent"], shown["_meta"]["view"].as_str()),
                 (&structured, Some("ui://one/one/other"))
             );
-            for code in ["return [await one.chart({})]", "return await one.plain({})", "await one.chart({}); return 1"]
-            {
+            for code in [
+                "return [await one.chart({})]",
+                "return await one.plain({})",
+                "await one.chart({}); return 1",
+                "await one.chart({raw: JSON.stringify({content: [{type: 'text', text: 'ok'}]})}); return 'ok'",
+                "await one.chart({raw: '{\"content\":[]}'}); return null",
+                "await one.chart({raw: '{\"structuredContent\":{},\"content\":[]}'}); return {}",
+                "const all = { x: 1 }; for (const s of [one, two])\n  await s.chart({raw: '{\"structuredContent\":{\"x\":1},\"content\":[]}'});\nreturn all",
+            ] {
                 let answer = client.script(code).await;
                 assert!(answer["_meta"]["ui"].is_null() && answer["structuredContent"].is_null(), "{code}: {answer}");
             }
@@ -227,8 +247,8 @@ async fn a_page_reaches_no_more_than_its_server_gives_it() {
         ("waits", json!({}), "APPROVAL"),
         ("plan", json!({}), "TOOL_NOT_FOUND"),
         // Two servers with pages have it.
-        ("clash", json!({}), "INVALID_ARGS: several servers with pages have a tool `clash`"),
-        ("poll", json!({}), "INVALID_ARGS: several servers with pages have a tool `poll`"),
+        ("clash", json!({}), "TOOL_NOT_FOUND: several servers with pages have a tool `clash`"),
+        ("poll", json!({}), "TOOL_NOT_FOUND: several servers with pages have a tool `poll`"),
         // Of a server without pages.
         ("only_bare", json!({}), "TOOL_NOT_FOUND"),
         ("bare__only_bare", json!({}), "TOOL_NOT_FOUND"),
@@ -245,6 +265,9 @@ async fn a_page_reaches_no_more_than_its_server_gives_it() {
     assert_eq!(called, Vec::<String>::new());
     for (uri, expected) in [
         ("ui://one/x", Ok("page of one")),
+        ("ui://one/one/page.html", Ok("page of one")),
+        // By its server's own URI too.
+        ("ui://one/page.html", Ok("page of one")),
         // Whatever a server calls its page, it is that server's.
         ("ui://one/two/page.html", Ok("page of one")),
         ("ui://one/../two/page.html", Err("a `..` segment")),
@@ -257,6 +280,75 @@ async fn a_page_reaches_no_more_than_its_server_gives_it() {
             (Err(error), Err(says)) => assert!(error.contains(says), "{uri}: {error}"),
             (read, expected) => panic!("{uri}: {read:?}, not {expected:?}"),
         }
+    }
+    let read: Vec<String> = pages.logged().into_iter().filter(|line| line.contains(" read ")).collect();
+    let [x, own, other] = ["ui://x", "ui://one/page.html", "ui://two/page.html"].map(|uri| format!("one read {uri}"));
+    assert_eq!(read, [x, own.clone(), own, other]);
+}
+
+/// A call by a bare name is for the server that has it, or for none: not for another that has it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_server_takes_a_call_that_a_page_makes_of_another() {
+    let app = json!({"_meta": {"ui": {"visibility": ["app"]}}});
+    let of_model = json!({"_meta": {"ui": {"visibility": ["model"]}}});
+    let held = "[profiles.default]\nexpose = \"code\"\ndeny = [\"one.transfers\"]\n";
+    // The tool of `one`, what is added to its table, the profile, and the error.
+    for (tool, of_one, profile, says) in [
+        (&app, "", "[profiles.default]\nexpose = \"code\"\ndeny = [\"one.transfer\"]\n", "several servers"),
+        (&app, "", "[profiles.default]\nexpose = \"code\"\nservers = [\"two\"]\n", "several servers"),
+        (&app, "deny = [\"transfer\"]\n", CODE, "several servers"),
+        (&of_model, "", CODE, "several servers"),
+        (&app, "env = { SLOW = \"8\" }\n", CODE, "servers are starting"),
+        (&app, "", held, "there are `ls`"),
+    ] {
+        let Some(pages) = Pages::new() else { return };
+        let one = pages.server("one", &json!({ "transfer": tool })) + of_one;
+        // A rule that matches nothing holds the tools for pages too.
+        let two = if profile == held { String::new() } else { pages.server("two", &json!({ "transfer": app })) };
+        let client = pages.client(Era::Modern, &format!("{one}{two}{profile}"), true).await;
+        let mut answer = String::new();
+        let started = Instant::now();
+        // While servers start it may be said in other words.
+        while !answer.contains(says) {
+            answer = client.told("transfer", json!({"raw": "IBAN"})).await;
+            assert!(answer.starts_with("TOOL_NOT_FOUND"), "{profile}{of_one}: {answer}");
+            assert!(started.elapsed() < Duration::from_secs(90), "{says}: {profile}{of_one}: {answer}");
+        }
+        assert!(
+            !pages.logged().iter().any(|line| line.ends_with(" transfer")),
+            "{profile}{of_one}: {:?}",
+            pages.logged()
+        );
+    }
+}
+
+/// Labels of pages stay when the form of a session changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_form_forgets_nothing_that_pages_hold() {
+    let Some(pages) = Pages::new() else { return };
+    let app = json!({"_meta": {"ui": {"visibility": ["app"]}}});
+    let servers = pages.server("one", &json!({"of_one": app})) + &pages.server("two", &json!({}));
+    let config = |form: &str| format!("{servers}[[flows]]\nfrom = \"two\"\nto = \"one\"\naction = \"deny\"\n{form}");
+    let file = pages.0.write("forge.toml", &config(CODE));
+    let command = pages.0.forgefs([Path::new("--config"), &file, Path::new("serve")]);
+    let able = able(&json!({ "extensions": { UI: { "mimeTypes": [PAGE] } } }));
+    // Clients of 2026-07-28 keep the list for an hour.
+    let (service, pid) = pages.0.attach(Era::Legacy, command, able).await;
+    let client = Client(service);
+    let shown = client.shown("return await two.chart({})").await;
+    assert_eq!(shown["_meta"]["ui"]["resourceUri"], "ui://two/two/page.html", "{shown}");
+    assert!(client.told("of_one", json!({})).await.starts_with("GROUP_POLICY_DENIED"));
+    pages.0.write("forge.toml", &config(HYBRID));
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a process number"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).expect("the gateway runs");
+    let started = Instant::now();
+    while !json!(client.tools(&["execute"]).await).to_string().contains("one__chart") {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", pages.0.stderr());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for tool in ["of_one", "one__chart"] {
+        let answer = client.told(tool, json!({})).await;
+        assert!(answer.starts_with("GROUP_POLICY_DENIED"), "{tool}: {answer}");
     }
 }
 
@@ -322,20 +414,15 @@ async fn rules_redaction_and_hooks_see_all_that_a_page_gets() {
     for (rules, form) in [(flow, HYBRID), (flow, CODE), (groups, HYBRID), (groups, CODE)] {
         let client = pages.client(Era::Modern, &format!("{servers}{rules}{form}"), true).await;
         client.tools(&["execute"]).await;
-        let mut read = Value::Null;
-        for _ in 0..600 {
-            read = client.script("return await two.chart({})").await;
-            if !read.to_string().contains("starting") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let read = client.shown("return await two.chart({})").await;
         // A page of `two` has its data: what it calls is refused where a script with that data is.
         assert_eq!(read["_meta"]["ui"]["resourceUri"], "ui://two/two/page.html", "{rules} {form}: {read}");
         for _ in 0..2 {
             let answer = client.told("of_one", json!({})).await;
             assert!(answer.starts_with("GROUP_POLICY_DENIED"), "{rules} {form}: {answer}");
         }
+        let leak = client.read("ui://one/leak?data=of-two").await.expect_err("a read sends its URI");
+        assert!(leak.contains("GROUP_POLICY_DENIED"), "{rules} {form}: {leak}");
         let answer = client.told("of_two", json!({})).await;
         assert!(answer.starts_with("as text of two"), "{rules} {form}: {answer}");
         // In code mode scripts stay apart.
@@ -364,7 +451,7 @@ fn a_changed_page_is_drift() {
         config(&json!({ tool: { "_meta": { "ui": ui } } }));
         let checked = pages.0.run(["stubs", "check", "stubs"]);
         assert!(checked.code != Some(0) && checked.stdout.contains(tool), "{tool} {ui}: {checked:?}");
-        let called = pages.0.run(["call", &format!("one.{tool}"), "{}"]);
+        let called = pages.0.run(["call", "one", tool, "{}"]);
         assert!(called.code != Some(0), "{tool} {ui}: {called:?}");
     }
 }

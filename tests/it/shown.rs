@@ -55,12 +55,12 @@ fn a_pipe_gets_rows_in_columns_and_its_reader_the_head() {
     let rows: Vec<&str> = runs.stdout.lines().collect();
     assert!(!runs.stdout.contains('\u{1b}') && rows.len() == 3, "{runs:?}");
     let head =
-        "RUN           TIME                      CLIENT  LANGUAGE    STATE           CALLS                  CHAIN\n";
+        "RUN           TIME                      STATE           CLIENT  LANGUAGE    CALLS                  CHAIN\n";
     assert_eq!(runs.stderr, head);
     for (row, says) in rows.iter().zip([
-        "  local   javascript  ok              1 call",
-        "  local   javascript  SCRIPT_ERROR    1 call",
-        "  local   javascript  TOOL_NOT_FOUND  before its first call",
+        "  ok              local   javascript  1 call",
+        "  SCRIPT_ERROR    local   javascript  1 call",
+        "  TOOL_NOT_FOUND  local   javascript  before its first call",
     ]) {
         assert!(row.ends_with(says) && row[14..].starts_with("20") && row[..38].ends_with('Z'), "{row}");
     }
@@ -88,7 +88,7 @@ fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_the
         assert!(shown.as_ref().is_some_and(|shown| !shown.contains('\u{1b}') && shown.contains(" ago")), "{shown:?}");
     }
     let utc = table("runs list --utc", &[]).expect("a terminal");
-    assert!(!utc.contains(" ago") && plain(&utc).contains("Z  local"), "{utc}");
+    assert!(!utc.contains(" ago") && plain(&utc).contains("Z  ok"), "{utc}");
     let one = table("runs show last", &[]).expect("a terminal");
     assert!(one.contains("s ago)\n"), "{one}");
     let narrow = on_terminal(&fence, 50, "runs list", &[]).expect("a terminal");

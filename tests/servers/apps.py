@@ -6,7 +6,9 @@ result that has everything: texts, an image, structured content and metadata.
 """
 
 import json
+import os
 import sys
+import time
 
 NAME, LOG = sys.argv[1], sys.argv[2]
 RAW = {"type": "object", "properties": {"raw": {"type": "string"}}}
@@ -31,6 +33,7 @@ def result(message):
     """The result of a request as text."""
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
+        time.sleep(float(os.environ.get("SLOW", "0")))
         offered = params["capabilities"].get("extensions", {})
         note("offered " + json.dumps(offered, sort_keys=True))
         capabilities = {"tools": {}, "resources": {}}

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Catalog;
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, ServerState};
+use base::error::{Error, ErrorCode, Result};
+use base::text::brief;
 use stubgen::ToolStub;
 
 /// Longest name: hosts refuse tools with a longer one.
@@ -73,23 +75,39 @@ impl Catalog {
         (server, &stubs.tools[place.tool])
     }
 
-    /// The tool that a page calls by its server's name for it, if one server alone has pages and such a tool for them.
+    /// The server that pages mean by its own name for a tool: the only one with pages that lists such a tool, whether it
+    /// may be called or not, so that no other takes a call because its server is away or its tool is refused. Asked of the
+    /// catalog of everything.
     ///
     /// # Errors
-    /// The own names of the tools of this name, if several servers have one.
-    pub fn tool_for_pages(&self, name: &str) -> Result<Option<Named<'_>>, Vec<&str>> {
-        let mut found: Vec<Named<'_>> = Vec::new();
-        for named in self.named_tools().filter(|named| named.tool.name == name) {
-            let is_callable = named.tool.app.as_ref().is_none_or(|app| app.is_callable);
-            let mut tools = named.server.stubs.tools.iter().chain(named.server.tools_for_apps());
-            if is_callable && tools.any(|tool| tool.app.as_ref().is_some_and(|app| app.page.is_some())) {
-                found.push(named);
-            }
+    /// `TOOL_NOT_FOUND` where several have one, and while the tools of a server that starts are not known.
+    pub fn server_for_pages(&self, tool: &str) -> Result<Option<&ServerEntry>> {
+        let in_use = || self.servers.iter().filter(|entry| entry.state != ServerState::Disabled && !entry.is_scripts());
+        let unknown = |message: String| Error::new(ErrorCode::ToolNotFound, message);
+        if in_use().any(|entry| entry.names.is_none() && entry.is_starting()) {
+            return Err(unknown(format!("there is no tool `{}` yet: servers are starting", brief(tool)))
+                .hint("try again in a few seconds"));
         }
-        match found.len() {
-            0 | 1 => Ok(found.pop()),
-            _ => Err(found.into_iter().map(|named| named.name).collect()),
+        // The definition of a held tool is not shown: it may have a page.
+        let has_pages = |entry: &ServerEntry| {
+            let mut tools = entry.stubs.tools.iter();
+            !entry.quarantine.is_empty() || tools.any(|tool| tool.app.as_ref().is_some_and(|app| app.page.is_some()))
+        };
+        let lists =
+            |entry: &ServerEntry| entry.names.as_ref().is_some_and(|names| names.iter().any(|name| name == tool));
+        let mut found = in_use().filter(|entry| lists(entry) && has_pages(entry));
+        match (found.next(), found.next()) {
+            (one, None) => Ok(one.map(|one| &**one)),
+            (_, Some(_)) => Err(unknown(format!("several servers with pages have a tool `{}`", brief(tool)))
+                .hint("a call does not tell whose page makes it: call the tool in a script")),
         }
+    }
+
+    /// The tool of a server that its pages call by its wire name.
+    #[must_use]
+    pub fn tool_for_pages(&self, server: &str, tool: &str) -> Option<Named<'_>> {
+        let is_callable = |named: &Named<'_>| named.tool.app.as_ref().is_none_or(|app| app.is_callable);
+        self.named_tools().find(|named| named.tool.name == tool && named.server.name == server).filter(is_callable)
     }
 
     /// Every tool that is not held, by its own name; last those that only pages call.

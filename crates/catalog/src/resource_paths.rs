@@ -38,13 +38,23 @@ pub struct Remote {
 
 impl Catalog {
     /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`, or `ui://github/page` for
-    /// the server's page `ui://page`. Any URI is possible: templates cover more than any list, and the server decides which exist.
+    /// the server's page `ui://page`. Any URI is possible: templates cover more than any list, and the server decides which
+    /// exist.
     #[must_use]
     pub fn resource_by_uri(&self, path: &str) -> Option<Remote> {
         let path = path.trim();
         if let Some((server, page)) = path.strip_prefix(APP_SCHEME).and_then(|rest| rest.split_once('/')) {
-            self.server_position(server)?;
-            return self.resource_by_uri(&format!("/{server}/resources/{APP_SCHEME}{page}"));
+            let entry = &self.servers[self.server_position(server)?];
+            let has = |uri: &str| {
+                let is_page =
+                    |tool: &stubgen::ToolStub| tool.app.as_ref().is_some_and(|app| app.page.as_deref() == Some(uri));
+                entry.offers.resource(uri).is_some()
+                    || entry.stubs.tools.iter().chain(entry.tools_for_apps()).any(is_page)
+            };
+            let page = format!("{APP_SCHEME}{page}");
+            // A page reads what is beside it by its server's URIs.
+            let uri = if !has(&page) && has(path) { path } else { &page };
+            return self.resource_by_uri(&format!("/{server}/resources/{uri}"));
         }
         let path = path.strip_prefix("forge://").unwrap_or(path).trim_start_matches('/');
         let (server, rest) = path.split_once('/')?;

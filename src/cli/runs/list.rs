@@ -64,8 +64,8 @@ pub(super) async fn list(
     ui: Ui,
 ) -> Result<(), Failure> {
     let all = entries(global, journals).await?;
-    let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "CLIENT", "LANGUAGE", "STATE", "CALLS", "CHAIN"]);
-    let mut table = Table::new(head, &[], &[4, 5, 6]);
+    let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "STATE", "CLIENT", "LANGUAGE", "CALLS", "CHAIN"]);
+    let mut table = Table::new(head, &[], &[5, 6]);
     for entry in newest.of(&all) {
         let (object, calls) = match &entry.early {
             Some(record) => (early(record), "before its first call".to_owned()),
@@ -110,9 +110,9 @@ fn row(object: &Value, calls: &str, time: String) -> [Cell; 7] {
     [
         Cell::plain(text("run")),
         Cell::new(Role::Faint, &time),
+        Cell::new(Role::of(Outcome::named(text("state"))), text("state")),
         Cell::plain(text("client")),
         Cell::plain(text("language")),
-        Cell::new(Role::of(Outcome::named(text("state"))), text("state")),
         Cell::plain(calls),
         Cell::plain(&chain.collect::<Vec<_>>().join(", ")),
     ]

@@ -402,8 +402,10 @@ impl ServerEntry {
         let mut quarantine: BTreeMap<_, _> = kept.map(|(ident, held)| (ident.clone(), held.clone())).collect();
         if is_held {
             // The rule itself may name what the profile hides.
-            quarantine
-                .extend(all_held(&stubs, "a rule of the configuration matches nothing: `forgefs doctor` tells which"));
+            for stubs in [Some(&stubs), for_apps.as_ref()].into_iter().flatten() {
+                let why = "a rule of the configuration matches nothing: `forgefs doctor` tells which";
+                quarantine.extend(all_held(stubs, why));
+            }
         }
         let (quarantine, unmatched) = (Arc::new(quarantine), Arc::default());
         Arc::new(Self { stubs, for_apps, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })

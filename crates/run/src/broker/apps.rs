@@ -1,22 +1,34 @@
 //! Answers as they came, beside their values: those of tools that are called without a script, and those of tools with a
 //! page (MCP Apps), for clients that show it.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::policy::PendingCall;
-use super::{Attachments, Broker, resource_uri};
+use super::{Attachments, Broker, ExecutionContext, resource_uri};
 use base::error::{Error, ErrorCode, Result};
 use base::json;
+use base::labels::Held;
 use base::limits;
 use redact::{Outgoing, Redaction};
 use upstream::{Operation, PAGE_TYPE};
 
-/// A request that is the call of one tool.
+/// Requests that are the call of one tool: by its name here, and by its server's, as pages do.
 pub const REQUEST: &str = "tools/call";
+/// See [`REQUEST`].
+pub const OF_PAGE: &str = "tools/call of a page";
+/// Other requests that a host makes for a page.
+const BESIDE: [&str; 3] = ["resources/read", "prompts/get", "completion/complete"];
+/// Least bytes of a text that is taken for an answer.
+const LEAST: usize = 16;
 /// Most answers that a script's run keeps.
 const MOST: usize = 4;
 /// Keys of metadata that name a page: those of MCP Apps, and of hosts before it.
 const PLACES: [&str; 3] = ["resourceUri", "ui/resourceUri", "openai/outputTemplate"];
+/// Beginnings of keys that are no server's.
+const OTHERS: [&str; 3] = ["io.modelcontextprotocol/", "forgefs/", "progressToken"];
 /// Nesting to which pages are looked for in metadata.
 const DEPTH: usize = json::MAX_DEPTH;
 
@@ -57,7 +69,7 @@ impl Outgoing for Shown {
             Value::Object(meta) => meta,
             _ => Map::new(),
         };
-        Self { structured, meta, ..self }
+        Self { page: self.page.redacted(redaction), structured, meta }
     }
 }
 
@@ -72,6 +84,16 @@ impl Broker {
         let (server, tool) = (&named.server.name, &named.tool.name);
         let value = self.call_found(1, (server, tool), Ok((named.server, named.tool)), args).await?;
         Ok((value, self.attachments.take_whole()))
+    }
+
+    /// What a request holds from its begin.
+    pub(super) fn held_by(request: &str, context: &ExecutionContext) -> Arc<Mutex<Held>> {
+        let shows = || context.caller.as_ref().is_some_and(|caller| caller.shows_apps());
+        let is_for_page = [REQUEST, OF_PAGE].contains(&request) || BESIDE.contains(&request) && shows();
+        match is_for_page {
+            true => context.session.held_by_pages(),
+            false => context.session.held().unwrap_or_default(),
+        }
     }
 
     /// Gives what a script holds to the pages of its session. False if a page holds what may not come together with it.
@@ -138,8 +160,13 @@ impl Attachments {
             return None;
         }
         let value: Value = serde_json::from_str(value).ok()?;
-        let at = kept.iter().rposition(|kept| is_same(&kept.value, &value))?;
-        let Kept { server, page, mut whole, .. } = kept.remove(at);
+        let same = |kept: &Kept| is_same(&kept.value, &value);
+        let at = kept.iter().rposition(same).filter(|_| is_telling(&value))?;
+        let (server, page) = (kept[at].server.clone(), kept[at].page.clone());
+        if kept.iter().any(|kept| same(kept) && (kept.server != server || kept.page != page)) {
+            return None;
+        }
+        let Kept { mut whole, .. } = kept.remove(at);
         let page = resource_uri(&server, &page?);
         let structured = whole.get_mut("structuredContent").map(Value::take).filter(Value::is_object);
         let mut meta = whole.get_mut("_meta").map(Value::take).unwrap_or_default();
@@ -150,6 +177,16 @@ impl Attachments {
             other => *other = json!({"resourceUri": page}),
         }
         Some(Shown { page, structured, meta })
+    }
+}
+
+/// True for a value that hardly comes from elsewhere.
+fn is_telling(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() >= LEAST,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => false,
     }
 }
 
@@ -170,7 +207,11 @@ fn is_same(one: &Value, other: &Value) -> bool {
 
 /// Rewrites URIs of pages in metadata to those under which the client reads them here. What stands in a page's place and is
 /// none is dropped: it may be another server's.
+/// Keys of one connection, or of the gateway's own, are dropped too.
 pub fn address_pages(server: &str, value: &mut Value) {
+    if let Value::Object(meta) = value {
+        meta.retain(|key, _| !OTHERS.iter().any(|begin| key.starts_with(begin)));
+    }
     fn address(server: &str, value: &mut Value, depth: usize) {
         match value {
             Value::String(uri) if uri.starts_with(stubgen::APP_SCHEME) => *uri = resource_uri(server, uri),

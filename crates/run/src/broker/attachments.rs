@@ -303,6 +303,9 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
                 *uri = resource_uri(server, uri);
             }
         }
+        if let Some(meta) = content.get_mut("_meta") {
+            apps::address_pages(server, meta);
+        }
     };
     address(block);
     if let Some(resource) = block.get_mut("resource") {
@@ -310,8 +313,8 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
     }
 }
 
-/// The client's URI for a resource of a server: `ui://SERVER/…` for a page, since clients show no other. Clients may resolve `..` in it and drop characters that are invalid in
-/// a URI: neither turns it into another server's URI.
+/// The client's URI for a resource of a server: `ui://SERVER/…` for a page, since clients show no other. Clients may
+/// resolve `..` in it and drop characters that are invalid in a URI: neither turns it into another server's URI.
 #[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
     let page = uri.strip_prefix(stubgen::APP_SCHEME);

@@ -67,7 +67,7 @@ use state::spending::{Account, Item};
 use stubgen::ToolStub;
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
-pub use apps::{REQUEST as TOOL_REQUEST, Shown, address_pages};
+pub use apps::{OF_PAGE, REQUEST as TOOL_REQUEST, Shown, address_pages};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
@@ -191,11 +191,10 @@ impl Broker {
     /// arguments.
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
-        let placeholders = Placeholders::new(context.runs.answers.placeholders, Mentions::default);
-        let held = match request {
-            apps::REQUEST => context.session.held_by_pages(),
-            _ => context.session.held().unwrap_or_default(),
-        };
+        // A page is a server's: it has no placeholder restored.
+        let restores = context.runs.answers.placeholders && request != apps::OF_PAGE;
+        let placeholders = Placeholders::new(restores, Mentions::default);
+        let held = Self::held_by(request, &context);
         Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None, held)
     }
 

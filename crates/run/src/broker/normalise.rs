@@ -12,6 +12,8 @@ use config::Limits;
 use redact::Surface;
 use upstream::{Answer, Block, ToolAnswer};
 
+/// Bytes that a text block counts for beside its text where the client gets it as a block.
+const EACH: usize = 32;
 /// Most characters of a tool's own error.
 const MAX_ERROR: usize = 4000;
 
@@ -158,7 +160,7 @@ fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
     let (mut text, mut media, mut fits) = (0, 0, Ok(()));
     for block in &answer.content {
         match block {
-            Block::Text(content) => text += content.len(),
+            Block::Text(content) => text += content.len() + if origin.is_whole { EACH } else { 0 },
             Block::Unknown(block) => text += json::written(block),
             Block::Other(block) => match binary(block) {
                 Some((kind, bytes)) => {

@@ -429,7 +429,14 @@ impl ExecutionContext {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
         let page = value.as_ref().and_then(|value| broker.attachments().shown(value.get()));
-        let page = page.filter(|_| broker.hands_on());
+        let is_apart = page.is_some() && !broker.hands_on();
+        if is_apart {
+            notes.push(
+                "the page of the value is not shown: pages of this session hold data of another strict group"
+                    .to_owned(),
+            );
+        }
+        let page = page.filter(|_| !is_apart);
         let shown = redaction(Surface::Answer(self.runs.answers.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         let value = changed.or(value).map(|value| clean(value, shown));

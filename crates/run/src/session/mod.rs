@@ -137,9 +137,9 @@ impl Session {
         &self.principal.session
     }
 
-    /// Labels and the strict group accumulate over its requests from now on.
+    /// Labels and the strict group accumulate over its requests from now on, and begin with those of its pages.
     pub fn accumulate(&self) {
-        self.held.get_or_init(Arc::default);
+        self.held.get_or_init(|| Arc::clone(&self.pages));
     }
 
     /// Labels of all its requests; `None` where each is apart.

@@ -32,7 +32,9 @@ use upstream::{APPS, Ask, Caller, Level, LogEntry, PAGE_TYPE, Question, Speaker,
 /// True for a client that shows pages of servers, of the type that there is.
 pub(super) fn shows_apps(extensions: &ExtensionCapabilities) -> bool {
     let types = extensions.get(APPS).map(|settings| settings.get("mimeTypes").and_then(Value::as_array));
-    types.is_some_and(|types| types.is_none_or(|types| types.iter().any(|known| known == PAGE_TYPE)))
+    let is_page =
+        |known: &Value| known.as_str().is_some_and(|known| known.replace(' ', "").eq_ignore_ascii_case(PAGE_TYPE));
+    types.is_some_and(|types| types.is_none_or(|types| types.iter().any(is_page)))
 }
 
 /// Time that a person has to answer.

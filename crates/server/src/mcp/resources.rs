@@ -14,8 +14,8 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompleteResult, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, PaginatedRequestParams, Prompt, ReadResourceResult, Reference, Resource, ResourceContents,
-    ResourceTemplate, ResultType,
+    ListResourcesResult, MetaObject, PaginatedRequestParams, Prompt, ReadResourceResult, Reference, Resource,
+    ResourceContents, ResourceTemplate, ResultType,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ use base::text::brief;
 use catalog::manifest::{Offer, ServerEntry};
 use catalog::{Catalog, Node, Remote};
 use redact::Surface;
-use run::broker::{address, resource_uri};
+use run::broker::{address, address_pages, resource_uri};
 use stubgen::APP_SCHEME;
 use upstream::{Caller, Subject};
 
@@ -115,11 +115,12 @@ impl SessionHandler {
             let entry = catalog.server(server)?;
             let redacted = redact::text(self.surface(), own);
             for content in &mut result.contents {
-                let (ResourceContents::TextResourceContents { uri: shown, .. }
-                | ResourceContents::BlobResourceContents { uri: shown, .. }) = content
+                let (ResourceContents::TextResourceContents { uri: shown, meta, .. }
+                | ResourceContents::BlobResourceContents { uri: shown, meta, .. }) = content
                 else {
                     continue;
                 };
+                address_meta(entry, meta);
                 // The client gets back the URI that it asked for.
                 *shown = if *shown == redacted { uri.to_owned() } else { qualified(entry, shown) };
             }
@@ -232,6 +233,15 @@ fn qualified(entry: &ServerEntry, uri: &str) -> String {
     resource_uri(&entry.ident, uri)
 }
 
+/// Rewrites URIs of pages in the metadata of a resource.
+fn address_meta(entry: &ServerEntry, meta: &mut Option<MetaObject>) {
+    if let Some(MetaObject(fields)) = meta {
+        let mut value = Value::Object(std::mem::take(fields));
+        address_pages(&entry.ident, &mut value);
+        *fields = if let Value::Object(fields) = value { fields } else { Map::new() };
+    }
+}
+
 /// Resolves a client's `uri`; `None` for a path of the stub tree or an unknown URI.
 async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
     if uri.starts_with(APP_SCHEME)
@@ -302,6 +312,7 @@ fn resource(catalog: &Catalog, node: Node, surface: Surface) -> Resource {
         let mut resource: Resource =
             typed(offer, surface).unwrap_or_else(|| Resource::new(&*uri, redact::text(surface, &offer.file)));
         resource.uri = uri;
+        address_meta(entry, &mut resource.meta);
         resource.name = format!("{}/{}", entry.ident, resource.name);
         return resource;
     }

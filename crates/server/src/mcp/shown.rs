@@ -19,7 +19,7 @@ use catalog::manifest::Phase;
 use catalog::{Catalog, Named};
 use config::{Config, Expose};
 use redact::Surface;
-use run::broker::{ExecutionContext, TOOL_REQUEST, address_pages};
+use run::broker::{ExecutionContext, OF_PAGE, TOOL_REQUEST, address_pages};
 use upstream::Caller;
 
 /// Tokens of definitions up to which `auto` is `direct`: about what the four tools and reading stubs cost in a task.
@@ -129,6 +129,11 @@ impl SessionHandler {
     pub(super) fn listed(&self, asked: Option<PaginatedRequestParams>, has_apps: bool) -> Result<ListToolsResult> {
         let shown = self.shown();
         let mut first = if shown.four { self.definitions() } else { Vec::new() };
+        if has_apps {
+            // A page of a server is no agent.
+            let meta = made_of!({"ui": {"visibility": ["model"]}});
+            first.iter_mut().for_each(|tool| tool.meta = serde_json::from_value(meta.clone()).ok());
+        }
         if shown.own == Own::None {
             return Ok(ListToolsResult::with_all_items(first));
         }
@@ -260,10 +265,10 @@ impl SessionHandler {
         }
         let catalog = self.catalog();
         let named = self.find(&catalog, shown, name).filter(|named| caller.shows_apps() || !is_hidden(named))?;
-        Some(self.call_named(&catalog, &named, args, caller).await)
+        Some(self.call_named(TOOL_REQUEST, &catalog, &named, args, caller).await)
     }
 
-    /// Calls a tool that a page calls by its server's own name for it; `None` if there is none.
+    /// Calls a tool that a page calls by its server's own name for it; `None` for a client without pages.
     pub(super) async fn call_by_page(
         &self,
         name: &str,
@@ -273,26 +278,24 @@ impl SessionHandler {
         if !caller.shows_apps() {
             return None;
         }
-        let (catalog, config) = (self.catalog(), self.gateway.config());
-        match catalog.tool_for_pages(name) {
-            Ok(named) => {
-                let named = named.filter(|named| self.is_callable(named))?;
-                if config.state.is_some() && config.has_labels() {
-                    let message = "pages call no tools here: what they hold for flows and strict groups is known to one \
-                                   process, and there is a store for several";
-                    return Some(Err(Error::new(ErrorCode::ToolDenied, message).hint("call it in a script")));
-                }
-                Some(self.call_named(&catalog, &named, args, caller).await)
-            }
-            Err(names) => {
-                let message = format!("several servers with pages have a tool `{}`", brief(name));
-                Some(Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("call one of {}", names.join(", ")))))
-            }
+        self.gateway.usable_since_start(super::GRACE).await;
+        let (catalog, whole, config) = (self.catalog(), self.gateway.catalog(), self.gateway.config());
+        let server = match whole.server_for_pages(name) {
+            Ok(server) => &server?.name,
+            Err(error) => return Some(Err(error)),
+        };
+        let named = catalog.tool_for_pages(server, name).filter(|named| self.is_callable(named))?;
+        if config.state.is_some() && config.has_labels() {
+            let message = "pages call no tools here: what they hold for flows and strict groups is known to one process, and \
+                           there is a store for several";
+            return Some(Err(Error::new(ErrorCode::ToolDenied, message).hint("call it in a script")));
         }
+        Some(self.call_named(OF_PAGE, &catalog, &named, args, caller).await)
     }
 
     async fn call_named(
         &self,
+        request: &'static str,
         catalog: &Arc<Catalog>,
         named: &Named<'_>,
         args: &JsonObject,
@@ -301,7 +304,7 @@ impl SessionHandler {
         let is_structured = output_schema(named.tool.definition.tree().as_object()).is_some();
         let context = ExecutionContext { catalog: Arc::clone(catalog), ..self.execution_context(caller) };
         let args = Value::Object(args.clone()).to_string();
-        let called = context.request(TOOL_REQUEST, async |broker| {
+        let called = context.request(request, async |broker| {
             let (value, whole) = broker.call_named(named.name, &args).await?;
             let Some(mut whole) = whole else {
                 let settled = broker.attachments().settle(value.clone(), |uri| catalog.may_list(uri));
@@ -346,7 +349,11 @@ fn result(answer: Value, is_structured: bool) -> CallToolResult {
     };
     let mut whole = if let Value::Object(whole) = whole { whole } else { Map::new() };
     let mut blocks = if let Value::Array(blocks) = blocks { blocks.into_iter() } else { Vec::new().into_iter() };
-    let decoded = |block: Value| serde_json::from_value::<ContentBlock>(block).ok();
+    // A block of a kind that MCP does not have is a text.
+    let decoded = |block: Value| {
+        let text = ContentBlock::text(block.to_string());
+        serde_json::from_value::<ContentBlock>(block).unwrap_or(text)
+    };
     let parts = whole.shift_remove("content").unwrap_or_default();
     let parts = if let Value::Array(parts) = parts { parts } else { Vec::new() };
     let structured = whole.shift_remove("structuredContent");
@@ -354,17 +361,18 @@ fn result(answer: Value, is_structured: bool) -> CallToolResult {
         .into_iter()
         // Behind those over the limit there is none.
         .filter_map(|part| if part.get("handle").is_some() { blocks.next() } else { Some(part) })
-        .filter_map(decoded)
+        .map(decoded)
         .collect();
-    if content.is_empty() {
+    // Structured content that is no object has no other place for most clients.
+    if content.is_empty() || structured.as_ref().is_some_and(|structured| !structured.is_object()) {
         content.push(ContentBlock::text(match structured.as_ref().unwrap_or(&value) {
             Value::String(text) => text.clone(),
             value => value.to_string(),
         }));
     }
-    content.extend(blocks.filter_map(decoded));
+    content.extend(blocks.map(decoded));
     if let Some(left_out) = left_out.as_u64().filter(|number| *number > 0) {
-        content.push(ContentBlock::text(format!("{left_out} handles are left as they are: too much content")));
+        content.push(ContentBlock::text(format!("{left_out} images or files are left out: too much content")));
     }
     let mut result = CallToolResult::success(content);
     // A client with a schema of results wants one that the text alone has.
