@@ -3,12 +3,18 @@
 use std::{
     fs::{self, File},
     path::Path,
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
+
+/// Runs its arguments in a session of their own, which is killed when standard input closes: at the latest when this process
+/// ends, however it does.
+const GUARD: &str = r#"trap '' INT HUP; exec 3<&0
+setsid "$@" </dev/null 3<&- & session=$!
+{ cat <&3; kill -KILL -- -$session; } >/dev/null 2>&1 & wait $session"#;
 
 /// How a program ended.
 pub(crate) struct Ended {
@@ -18,10 +24,30 @@ pub(crate) struct Ended {
     stderr: String,
 }
 
+/// Like [`run`], and ends all that the command started.
+pub(crate) fn run_guarded(command: &Command, folder: &Path, limit: Duration) -> anyhow::Result<Ended> {
+    wait(&mut guarded(command), folder, limit)
+}
+
 /// Runs `command`; its output goes through files in `folder`, so that a child that outlives it holds nothing up.
 pub(crate) fn run(command: &mut Command, folder: &Path, limit: Duration) -> anyhow::Result<Ended> {
+    wait(command.stdin(Stdio::null()), folder, limit)
+}
+
+/// The command below [`GUARD`].
+fn guarded(command: &Command) -> Command {
+    let mut guarded = Command::new("sh");
+    guarded.args(["-c", GUARD, "sh"]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::piped());
+    guarded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        guarded.current_dir(folder);
+    }
+    guarded
+}
+
+fn wait(command: &mut Command, folder: &Path, limit: Duration) -> anyhow::Result<Ended> {
     let [out, err] = ["stdout", "stderr"].map(|name| folder.join(name));
-    command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
+    command.stdout(File::create(&out)?).stderr(File::create(&err)?);
     let mut child = command.spawn().with_context(|| format!("{:?} does not start", command.get_program()))?;
     let started = Instant::now();
     let status = loop {
@@ -54,5 +80,23 @@ impl Ended {
         let lines = |text: &'_ str| text.trim_end().lines().next_back().is_some();
         let text = if lines(&self.stderr) { &self.stderr } else { &self.stdout };
         text.trim_end().lines().next_back().unwrap_or("it said nothing")
+    }
+}
+
+/// A guarded program that runs until this is dropped.
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// Starts a command with its output in `log`.
+    pub(crate) fn start(command: &Command, log: &Path) -> anyhow::Result<Self> {
+        let log = File::create(log)?;
+        Ok(Self(guarded(command).stdout(log.try_clone()?).stderr(log).spawn()?))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
