@@ -5,6 +5,7 @@ set -eu
 packages=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 cargo cyclonedx --format json --features v8 --override-filename forgefs.cdx
-mv forgefs.cdx.json "$packages"
+# Its identifiers are paths of this machine.
+sed "s|file://$PWD|file://.|g" forgefs.cdx.json >"$packages/forgefs.cdx.json"
 cd "$packages"
 sha256sum forgefs.cdx.json >>SHA256SUMS

@@ -7,6 +7,8 @@ is() {
     case $said in "forgefs $1"*) echo "+ $2: forgefs $1" ;; *) echo "$2: wanted $1, not $said" >&2 && exit 1 ;; esac
 }
 
+# npx of npm 9 fails without it.
+mkdir -p "$HOME/npm/lib"
 echo "+ node $(node --version), npm $(npm --version)"
 npx --yes forgefs demo >demo.txt
 grep -q '^## ls /' demo.txt
