@@ -31,7 +31,7 @@ while [ "$(echo "$there" | wc -w)" -lt "$all" ]; do
         echo "error: no crate could be published" >&2
         exit 1
     fi
-    echo "$(echo "$there" | wc -w) of $all crates are published; the next attempt is in $pause s"
+    echo "+ $(echo "$there" | wc -w) of $all crates are published; the next attempt is in $pause s"
     sleep "$pause"
 done
-echo "there already: all $all crates"
+echo "+ there already: all $all crates"

@@ -21,7 +21,7 @@ publish() {
     name=$1 file=$2
     shift 2
     if [ "$(npm view "$name@$version" version 2>/dev/null)" = "$version" ]; then
-        echo "there already: $name@$version"
+        echo "+ there already: $name@$version"
     else
         npm publish "$file" --access public --tag "$tag" "$@"
     fi

@@ -23,13 +23,13 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Source of every package.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// Licence of every package.
-pub(crate) const LICENSE: &str = env!("CARGO_PKG_LICENSE");
+const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 /// Description of every package: that of the crate.
 const DESCRIPTION: &str = "Code-mode MCP gateway: any number of MCP servers behind four small tools";
 /// Licence texts, which every package has.
 const LICENSES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"];
 /// Checksums of all files, as `sha256sum --check` reads them.
-pub(crate) const CHECKSUMS: &str = "SHA256SUMS";
+const CHECKSUMS: &str = "SHA256SUMS";
 
 /// What is released: the checkout, and the version of every package.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

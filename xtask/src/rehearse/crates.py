@@ -1,4 +1,4 @@
-"""A registry of crates on this machine, with the checks and the limit of crates.io: crates.py FOLDER PORT.
+"""A registry of crates on this machine, with the checks and the limit of crates.io.
 
 It takes publications, and serves their sparse index and their files. Every other crate is that of crates.io.
 """
@@ -6,17 +6,13 @@ It takes publications, and serves their sparse index and their files. Every othe
 import hashlib
 import http.server
 import json
-import pathlib
 import re
 import struct
-import sys
 
 # New crates that crates.io takes at once. The next one is refused once here; there it takes ten minutes.
 NEW = 5
 LARGEST = 10 * 1024 * 1024
 
-folder, port = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-here = f"http://127.0.0.1:{port}"
 crates = {}
 new = 0
 
@@ -80,20 +76,21 @@ class Registry(http.server.BaseHTTPRequestHandler):
             new += 1
             if new == NEW + 1:
                 return self.answer(429, {"errors": [{"detail": "You have published too many new crates in a short period of time."}]})
-        (folder / f"{name}-{version}.crate").write_bytes(content)
+        (self.server.folder / f"{name}-{version}.crate").write_bytes(content)
         crates.setdefault(name, {})[version] = (entry(about, content), {**about, "size": len(content)})
         self.answer(200, {"warnings": {"invalid_categories": [], "invalid_badges": [], "other": []}})
 
     def do_GET(self):
         match self.path.strip("/").split("/"):
             case ["index", "config.json"]:
+                here = f"http://127.0.0.1:{self.server.server_port}"
                 self.answer(200, {"dl": f"{here}/dl", "api": here})
             case ["index", *_, name] if name in crates:
                 self.answer(200, *(line for line, _ in crates[name].values()))
             case ["index", *path]:
                 self.elsewhere(f"https://index.crates.io/{'/'.join(path)}")
             case ["dl", name, version, "download"] if name in crates:
-                self.send(200, (folder / f"{name}-{version}.crate").read_bytes())
+                self.send(200, (self.server.folder / f"{name}-{version}.crate").read_bytes())
             case ["dl", name, version, "download"]:
                 self.elsewhere(f"https://static.crates.io/crates/{name}/{version}/download")
             case ["crates"]:
@@ -119,4 +116,8 @@ class Registry(http.server.BaseHTTPRequestHandler):
         pass
 
 
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Registry).serve_forever()
+def serve(folder, port):
+    """A server of the registry that keeps the crates in `folder`."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Registry)
+    server.folder = folder
+    return server
