@@ -2,7 +2,8 @@
 # publish.sh FOLDER [OPTION…]: publishes the npm packages that `cargo xtask package` made in FOLDER. The launcher goes last,
 # since it names the others. A package that the registry has is left out: after a failure, run it again. Options are npm's.
 set -eu
-folder=$1
+# Absolute, since npm takes a/b for a repository of GitHub.
+folder=$(cd "$1" && pwd)
 shift
 launcher=$(ls "$folder"/forgefs-[0-9]*.tgz)
 of_launcher() { tar -xzOf "$launcher" package/package.json | node -p "p = JSON.parse(fs.readFileSync(0)), $1"; }

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 /// ends, however it does.
 const GUARD: &str = r#"trap '' INT HUP; exec 3<&0
 setsid "$@" </dev/null 3<&- & session=$!
-{ cat <&3; kill -KILL -- -$session; } >/dev/null 2>&1 & wait $session"#;
+{ cat <&3; kill -KILL -$session; } >/dev/null 2>&1 & wait $session"#;
 
 /// How a program ended.
 pub(crate) struct Ended {
@@ -98,5 +98,47 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits until it holds.
+    fn until(condition: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !condition() {
+            assert!(started.elapsed() < Duration::from_secs(60), "it never holds");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_server_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM INT HUP; sleep 600 & echo $!; echo $$; wait"]);
+        let server = Server::start(&command, &log).expect("it starts");
+        let read = || fs::read_to_string(&log).unwrap_or_default();
+        until(|| read().lines().count() == 2);
+        let runs = |pid: &str| {
+            Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+        };
+        assert!(read().lines().all(runs), "both run");
+        drop(server);
+        until(|| !read().lines().any(runs));
+    }
+
+    #[test]
+    fn a_guarded_program_keeps_its_exit_code_and_output() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new("sh");
+        let ended = run_guarded(command.args(["-c", "echo out; echo err >&2; exit 7"]), folder.path(), Duration::MAX);
+        let ended = ended.expect("it starts");
+        assert_eq!(ended.stdout, "out\n");
+        let says = ended.succeeded("it").expect_err("it failed").to_string();
+        assert_eq!(says, "it failed (exit status: 7): err");
     }
 }
