@@ -39,7 +39,7 @@ const START: Duration = Duration::from_secs(90);
 pub(crate) struct Args {
     /// Built executables, as `package` takes them [default: one is built for this machine, as for a release]
     executables: Vec<PathBuf>,
-    /// Install from the index of crates too, which builds everything: 20 minutes on 2 cores
+    /// Install from the index of crates too, which builds everything
     #[arg(long)]
     cargo: bool,
 }
