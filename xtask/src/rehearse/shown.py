@@ -118,7 +118,7 @@ def main():
         wrong.append(f"crates.io: published are {sorted(published)}, of {sorted(members)}")
     for line in wrong:
         print(f"+ WRONG: {line}")
-    print(f"+ {len(shown)} packages, {len(wrong)} mistakes; the files of npm and PyPI are those of SHA256SUMS")
+    print(f"+ {len(shown)} packages, {len(wrong)} mistakes; files of npm and PyPI were compared with SHA256SUMS")
     if wrong:
         sys.exit(f"{len(wrong)} mistakes")
 
