@@ -1,10 +1,12 @@
 //! Build, test and demo tasks of ForgeFS: `cargo xtask --help`.
 
+mod bounded;
 mod check_stubs;
 mod conformance;
 mod lines;
 mod package;
 mod real;
+mod rehearse;
 mod say;
 mod step;
 mod suite;
@@ -56,6 +58,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Docs => workspace.write_docs(),
         Task::Book => workspace.book(),
         Task::Screenshots => workspace.screenshots(),
+        Task::Rehearse(args) => rehearse::run(&workspace, &args),
         Task::Package { executables, out } => workspace.package(&executables, out.as_deref()),
     }
 }
@@ -163,6 +166,10 @@ enum Task {
     Book,
     /// Take the pictures of docs/images in Chromium: the console over a gateway with sample data
     Screenshots,
+    /// Rehearse a release: publish every package to registries on this machine, install, upgrade and remove them
+    ///
+    /// Works below target/rehearse, in a bare Debian if debootstrap and root are there. docs/releasing.md says what it checks.
+    Rehearse(rehearse::Args),
     /// Make the files of a release from built executables: npm packages, wheels, archives, checksums
     ///
     /// Each executable is of another platform, which is read from it. The same executables give the same bytes on every

@@ -50,8 +50,12 @@ impl Build {
 
     /// A program in the debug folder of the checkout.
     pub(crate) fn debug(root: &Path, name: &str) -> PathBuf {
+        Self::target(root, "debug", name)
+    }
+
+    fn target(root: &Path, profile: &str, name: &str) -> PathBuf {
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
+        target.join(profile).join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 
     /// A cargo command with the features of this build.
@@ -136,6 +140,13 @@ impl Workspace {
     fn built(&self, build: &Build) -> anyhow::Result<PathBuf> {
         step::run(build.cargo(&Build::program("forgefs")).current_dir(&self.root))?;
         Ok(Build::debug(&self.root, "forgefs"))
+    }
+
+    /// A `forgefs` as the release workflow builds it, with V8 if it is found.
+    pub(crate) fn released(&self) -> anyhow::Result<PathBuf> {
+        let build = self.build(Choice::WhatIsFound)?;
+        step::run(build.cargo(&["build", "--release", "--locked", "--bin", "forgefs"]).current_dir(&self.root))?;
+        Ok(Build::target(&self.root, "release", "forgefs"))
     }
 
     /// Formatting and lints.
@@ -256,7 +267,8 @@ impl Workspace {
     /// Makes the files of a release, by default in target/packages.
     pub(crate) fn package(&self, executables: &[PathBuf], out: Option<&Path>) -> anyhow::Result<()> {
         let default = self.root.join("target/packages");
-        package::run(&self.root, executables, out.unwrap_or(&default))
+        let release = package::Release { root: &self.root, version: package::VERSION };
+        package::run(release, executables, out.unwrap_or(&default))
     }
 
     pub(crate) fn install_real(&self) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
 //! The archive of an executable, for people and for `cargo binstall`, which finds it by the metadata in `Cargo.toml`. It
 //! has man pages and completions beside the executable.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{LICENSES, Made, VERSION, executable::Executable, file, tarball::Tarball};
+use super::{LICENSES, Made, Release, executable::Executable, tarball::Tarball};
 
 /// Shells with completions, and the names by which they find them.
 const COMPLETIONS: [(&str, &str); 4] =
@@ -37,12 +37,12 @@ impl Extras {
 }
 
 /// The archive with this executable.
-pub(super) fn archive(root: &Path, executable: &Executable, extras: &Extras) -> anyhow::Result<Made> {
-    let folder = format!("forgefs-{VERSION}-{}", executable.platform.target());
+pub(super) fn archive(release: Release<'_>, executable: &Executable, extras: &Extras) -> anyhow::Result<Made> {
+    let folder = format!("forgefs-{}-{}", release.version, executable.platform.target());
     let mut tarball = Tarball::new();
     tarball.program(&format!("{folder}/forgefs"), &executable.content)?;
     for name in LICENSES.into_iter().chain(["README.md", "CHANGELOG.md", "forge.toml.example"]) {
-        tarball.file(&format!("{folder}/{name}"), &file(root, name)?)?;
+        tarball.file(&format!("{folder}/{name}"), &release.file(name)?)?;
     }
     for (path, text) in &extras.0 {
         tarball.file(&format!("{folder}/{path}"), text)?;

@@ -13,8 +13,6 @@ use goblin::{
     mach::{MachO, constants::cputype, load_command::CommandVariant},
 };
 
-use super::VERSION;
-
 /// Libraries that every Linux of a manylinux tag has.
 const PROMISED: &[&str] = &[
     "ld-linux-aarch64.so.1",
@@ -31,8 +29,8 @@ const PROMISED: &[&str] = &[
 const OLDEST_GLIBC: u32 = 17;
 
 /// A built `forgefs`.
-pub(super) struct Executable {
-    pub(super) platform: Platform,
+pub(crate) struct Executable {
+    pub(crate) platform: Platform,
     /// The oldest system that it runs on.
     pub(super) oldest: Oldest,
     pub(super) content: Vec<u8>,
@@ -42,7 +40,7 @@ pub(super) struct Executable {
 
 /// A platform with packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Platform {
+pub(crate) enum Platform {
     LinuxX64,
     LinuxArm64,
     DarwinX64,
@@ -51,16 +49,16 @@ pub(super) enum Platform {
 
 /// The minor version of glibc 2, or the version of macOS.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Oldest {
+pub(crate) enum Oldest {
     Glibc(u32),
     MacOs(u32, u32),
 }
 
 impl Platform {
-    pub(super) const ALL: [Self; 4] = [Self::LinuxX64, Self::LinuxArm64, Self::DarwinX64, Self::DarwinArm64];
+    pub(crate) const ALL: [Self; 4] = [Self::LinuxX64, Self::LinuxArm64, Self::DarwinX64, Self::DarwinArm64];
 
     /// Name of the npm package below `@forgefs/`: node's platform and architecture.
-    pub(super) fn npm(self) -> &'static str {
+    pub(crate) fn npm(self) -> &'static str {
         match self {
             Self::LinuxX64 => "linux-x64",
             Self::LinuxArm64 => "linux-arm64",
@@ -93,8 +91,8 @@ impl Platform {
 }
 
 impl Executable {
-    /// Reads an executable, which must be of this version of ForgeFS if it runs here.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads an executable, which must be of `version` if it runs here.
+    pub(crate) fn read(path: &Path, version: &str) -> anyhow::Result<Self> {
         let content = fs::read(path).context("cannot be read")?;
         let (platform, oldest) = if content.starts_with(b"\x7fELF") {
             linux(&content)?
@@ -107,7 +105,7 @@ impl Executable {
         if let Some(program) = &runs_here {
             let said = Command::new(program).arg("-V").output().context("cannot be started")?;
             let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-            ensure!(said == format!("forgefs {VERSION}"), "`-V` says {said:?}, and the packages are of {VERSION}");
+            ensure!(said == format!("forgefs {version}"), "`-V` says {said:?}, and the packages are of {version}");
         }
         Ok(Self { platform, oldest, content, runs_here })
     }

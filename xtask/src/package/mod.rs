@@ -2,10 +2,10 @@
 //! give the same bytes on every machine.
 
 mod archive;
-mod executable;
+pub(crate) mod executable;
 mod npm;
 mod tarball;
-mod wheel;
+pub(crate) mod wheel;
 
 use std::{
     fs,
@@ -18,8 +18,8 @@ use sha2::{Digest as _, Sha256};
 use self::executable::Executable;
 use crate::say;
 
-/// Version of every package.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Version of the workspace.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Source of every package.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// Licence of every package.
@@ -31,6 +31,13 @@ const LICENSES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"];
 /// Checksums of all files, as `sha256sum --check` reads them.
 const CHECKSUMS: &str = "SHA256SUMS";
 
+/// What is released: the checkout, and the version of every package.
+#[derive(Clone, Copy)]
+pub(crate) struct Release<'r> {
+    pub(crate) root: &'r Path,
+    pub(crate) version: &'r str,
+}
+
 /// A file of a release.
 struct Made {
     name: String,
@@ -38,21 +45,21 @@ struct Made {
 }
 
 /// Writes the packages of these executables, and their checksums, into the folder `out`.
-pub(crate) fn run(root: &Path, executables: &[PathBuf], out: &Path) -> anyhow::Result<()> {
+pub(crate) fn run(release: Release<'_>, executables: &[PathBuf], out: &Path) -> anyhow::Result<()> {
     let mut read: Vec<Executable> = Vec::new();
     for path in executables {
-        let executable = Executable::read(path).with_context(|| path.display().to_string())?;
+        let executable = Executable::read(path, release.version).with_context(|| path.display().to_string())?;
         if read.iter().any(|other| other.platform == executable.platform) {
             bail!("{}: a second executable for {}; give one for each", path.display(), executable.platform.npm());
         }
         read.push(executable);
     }
     let extras = archive::Extras::written_by(&read)?;
-    let mut made = vec![npm::launcher(root)?];
+    let mut made = vec![npm::launcher(release)?];
     for executable in &read {
-        made.push(npm::platform(root, executable)?);
-        made.push(wheel::wheel(root, executable)?);
-        made.push(archive::archive(root, executable, &extras)?);
+        made.push(npm::platform(release, executable)?);
+        made.push(wheel::wheel(release, executable)?);
+        made.push(archive::archive(release, executable, &extras)?);
     }
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     made.sort_by(|a, b| a.name.cmp(&b.name));
@@ -65,10 +72,12 @@ pub(crate) fn run(root: &Path, executables: &[PathBuf], out: &Path) -> anyhow::R
     write(&out.join(CHECKSUMS), sums.as_bytes())
 }
 
-/// The content of a file of the repository.
-fn file(root: &Path, name: &str) -> anyhow::Result<Vec<u8>> {
-    let path = root.join(name);
-    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+impl Release<'_> {
+    /// The content of a file of the repository.
+    fn file(self, name: &str) -> anyhow::Result<Vec<u8>> {
+        let path = self.root.join(name);
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
 }
 
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {

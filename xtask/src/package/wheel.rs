@@ -1,29 +1,26 @@
 //! The wheel of an executable: pip and uv put it beside Python's own programs. maturin would compile it once more, and the
 //! release has one executable a platform.
 
-use std::{
-    io::{Cursor, Write as _},
-    path::Path,
-};
+use std::io::{Cursor, Write as _};
 
 use anyhow::{Context, bail};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-use super::{DESCRIPTION, LICENSE, LICENSES, Made, REPOSITORY, VERSION, executable::Executable, file};
+use super::{DESCRIPTION, LICENSE, LICENSES, Made, REPOSITORY, Release, executable::Executable};
 
 /// The wheel with this executable.
-pub(super) fn wheel(root: &Path, executable: &Executable) -> anyhow::Result<Made> {
-    let version = python_version(VERSION)?;
+pub(super) fn wheel(release: Release<'_>, executable: &Executable) -> anyhow::Result<Made> {
+    let version = python_version(release.version)?;
     let tag = format!("py3-none-{}", executable.wheel_tag());
     let info = format!("forgefs-{version}.dist-info");
-    let readme = String::from_utf8(file(root, "packaging/pypi/README.md")?).context("the README is not UTF-8")?;
+    let readme = String::from_utf8(release.file("packaging/pypi/README.md")?).context("the README is not UTF-8")?;
 
     let mut wheel = Wheel::default();
     wheel.add(&format!("forgefs-{version}.data/scripts/forgefs"), &executable.content, 0o755)?;
     for license in LICENSES {
-        wheel.add(&format!("{info}/licenses/{license}"), &file(root, license)?, 0o644)?;
+        wheel.add(&format!("{info}/licenses/{license}"), &release.file(license)?, 0o644)?;
     }
     wheel.add(&format!("{info}/METADATA"), metadata(&version, &readme).as_bytes(), 0o644)?;
     let about = format!("Wheel-Version: 1.0\nGenerator: forgefs\nRoot-Is-Purelib: false\nTag: {tag}\n");
@@ -77,7 +74,7 @@ impl Wheel {
 }
 
 /// A version of Cargo as PyPI writes it: `1.0.0-rc.1` is `1.0.0rc1`.
-fn python_version(version: &str) -> anyhow::Result<String> {
+pub(crate) fn python_version(version: &str) -> anyhow::Result<String> {
     let Some((release, before)) = version.split_once('-') else { return Ok(version.to_owned()) };
     let stage = match before.split_once('.') {
         Some((stage @ ("alpha" | "beta" | "rc"), number)) if number.parse::<u16>().is_ok() => {

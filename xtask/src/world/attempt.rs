@@ -14,10 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    bounded, packages,
+    packages,
     table::{Places, Row},
 };
-use crate::check_stubs::{Checkers, TSC};
+use crate::{
+    bounded,
+    check_stubs::{Checkers, TSC},
+};
 
 /// Longest time of one command.
 const LIMIT: Duration = Duration::from_secs(150);

@@ -1,7 +1,6 @@
 //! Tries real servers of npm and PyPI with the executable, and writes docs/servers-tried.md.
 
 mod attempt;
-mod bounded;
 mod packages;
 mod page;
 mod table;

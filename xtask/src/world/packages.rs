@@ -9,11 +9,9 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use super::{
-    bounded,
-    table::{Registry, Row},
-};
+use super::table::{Registry, Row};
 use crate::{
+    bounded,
     real::{NPM, PYTHON, VENV_PYTHON},
     step,
 };
