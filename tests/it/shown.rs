@@ -94,7 +94,7 @@ fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_the
     let narrow = on_terminal(&fence, 50, "runs list", &[]).expect("a terminal");
     assert!(
         plain(&narrow).lines().all(|line| line.chars().count() <= 50)
-            && narrow.contains("javascript")
+            && narrow.contains("TOOL_NOT_FOUND")
             && plain(&narrow).lines().all(|line| line.len() > 30),
         "{narrow}"
     );
