@@ -46,6 +46,8 @@ pub(super) struct Entry {
     /// Beginning of the script.
     pub(super) code: Box<str>,
     pub(super) dry_run: bool,
+    /// Tokens of a plain list of its client's tools then, estimated.
+    pub(super) plain_list: Option<u64>,
     pub(super) calls: Box<[Call]>,
 }
 
@@ -221,6 +223,7 @@ impl Index {
             cost: record.cost,
             code: head(run.code.as_deref().unwrap_or_default(), CODE).into(),
             dry_run: run.dry_run,
+            plain_list: record.plain_list,
             calls: Box::default(),
         }
     }
