@@ -76,6 +76,7 @@ impl Subject {
             client: session.client(),
             principal: session.principal().named().map(str::to_owned),
             profile: context.profile.clone(),
+            file: context.file.clone(),
             ..Description::default()
         };
         match self {

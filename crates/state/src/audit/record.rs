@@ -98,6 +98,9 @@ pub struct Description {
     /// Beginning of the script, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// Name of the script's file, if it is from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<Arc<str>>,
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
