@@ -121,7 +121,7 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
             if call.is_refused {
                 refused[at] += 1;
             }
-            let is_made = !call.is_refused && call.outcome != Outcome::Planned;
+            let is_made = !call.is_refused && !call.is_inherited && call.outcome != Outcome::Planned;
             if !is_made {
                 continue;
             }
@@ -129,8 +129,8 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
             sum.calls[at] += 1;
             sum.failed[at] += u64::from(!matches!(call.outcome, Outcome::Ok | Outcome::Running));
             sum.cost[at] += call.cost.number();
-            sum.took.push(call.ms);
-            took[at].push(call.ms);
+            sum.took.extend(call.ms);
+            took[at].extend(call.ms);
         }
     }
     let mut sums: Vec<(String, Sum)> = sums.into_iter().collect();
