@@ -54,7 +54,7 @@ function Figures({ data, by, stale }) {
       <${Plot} title="Failed calls" data=${data} series=${each(data.failed)} />
       <${Plot} title="Runs and refused calls" data=${data}
         series=${[{ name: "runs", values: data.runs, tone: "--c0" }, { name: "refused calls", values: data.refused, tone: "--bad" }]} apart />
-      <${Plot} title="Latency" data=${data} unit="ms"
+      <${Plot} title="Latency over time, in ms" data=${data} unit="ms"
         series=${[{ name: "p50", values: data.p50_ms, tone: "--c0" }, { name: "p95", values: data.p95_ms, tone: "--warn" }]} apart whole=${false} />
     </div>
     <div class="halves uneven">
@@ -84,7 +84,7 @@ function Plot({ title, data, series, apart, unit, whole = true }) {
   return html`<section class="card plot" aria-label=${title}><h2>${title}</h2>
     ${apart && html`<p class="legend">${series.map((one) => html`<span
       class="key ${own(TONES, one.tone) ?? "c0"}">${one.name}</span>`)}</p>`}
-    <div class="canvas" ref=${place} role="img" aria-label=${`${title} over time${unit ? ` in ${unit}` : `. In all: ${short(total, 400)}`}`}></div>
+    <div class="canvas" ref=${place} role="img" aria-label=${unit ? title : `${title} over time. In all: ${short(total, 400)}`}></div>
     <details><summary>As a table</summary><${Values} data=${data} series=${series} steps=${steps} /></details>
       </section>`;
 }
@@ -161,7 +161,7 @@ function Latency({ rows, by }) {
   if (!rows?.length) return html`<p class="dim">No calls.</p>`;
   const most = Math.max(...rows.map((row) => row.p99_ms ?? 0), 1);
   const at = (ms) => `${(Math.sqrt((ms ?? 0) / most) * 100).toFixed(2)}%`;
-  const range = (row) => html`<span class="range" aria-hidden="true"><span class="most"
+  const range = (row) => row.p50_ms !== null && html`<span class="range" aria-hidden="true"><span class="most"
     style=${{ left: at(row.p50_ms), right: `calc(100% - ${at(row.p99_ms)})` }}></span>
     <span class="mid" style=${{ left: at(row.p50_ms), right: `calc(100% - ${at(row.p95_ms)})` }}></span></span>`;
   const cols = [
