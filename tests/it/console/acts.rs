@@ -68,7 +68,8 @@ async fn what_other_gateways_run_is_shown_with_their_process_and_configuration()
         let runs = state["elsewhere"].as_array().expect("a list");
         let run = runs.iter().find(|run| run["title"] == json!(title)).unwrap_or_else(|| panic!("{state:#}"));
         assert_eq!((&run["pid"], &run["calls"]), (&json!(running.0[child].id()), &json!(calls)), "{run:#}");
-        assert!(text(run, "config").ends_with(config) && run["client"] == json!("local"), "{run:#}");
+        let path = fence.work().join(config);
+        assert!(text(run, "config") == path.to_str().expect("a path") && run["client"] == json!("local"), "{run:#}");
     }
     for child in &mut running.0 {
         child.kill().expect("it runs");

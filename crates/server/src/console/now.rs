@@ -134,9 +134,8 @@ impl Console {
         let (console, config) = (Arc::clone(self), self.gateway.config());
         let shown = task::apart(move || {
             let logged = log(&config).and_then(|path| console.index.open(&path, &ids)).unwrap_or_default();
-            let own = config.path.as_ref().map(|path| path.display().to_string());
             let entry = |head: &Head| logged.iter().find(|entry| *entry.id == *head.run);
-            Ok(heads.iter().map(|head| run_of(head, entry(head), own.as_deref())).collect())
+            Ok(heads.iter().map(|head| run_of(head, entry(head), journals.is_own(head))).collect())
         });
         shown.await.unwrap_or_default()
     }
@@ -190,11 +189,11 @@ impl Console {
 }
 
 /// A run of another gateway. The script of another configuration is as its log has it: only that knows its secrets.
-fn run_of(head: &Head, entry: Option<&Arc<Entry>>, own: Option<&str>) -> Value {
+fn run_of(head: &Head, entry: Option<&Arc<Entry>>, is_own: bool) -> Value {
     let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_deref());
     let title = match entry {
         Some(entry) => entry.title(),
-        None if config.is_some() && config == own => title(head.file.as_deref(), &head.code, None),
+        None if is_own => title(head.file.as_deref(), &head.code, None),
         None => head.file.clone().unwrap_or_default(),
     };
     json!({

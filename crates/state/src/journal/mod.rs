@@ -109,7 +109,10 @@ impl Journals {
             folder: kept_folder(folder, FOLDER, config),
             gateway: RunBy {
                 pid: std::process::id(),
-                config: config.path.as_ref().map(|path| path.display().to_string()),
+                config: config
+                    .path
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
             },
             keep: config.journal.keep,
             required: config.journal.required,
@@ -174,6 +177,13 @@ impl Journals {
         }
         runs.sort_by(|(a, first), (b, second)| (a, &first.id).cmp(&(b, &second.id)));
         Ok(runs.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// True for a run under this configuration.
+    #[must_use]
+    pub fn is_own(&self, head: &Head) -> bool {
+        let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_ref());
+        config.is_some() && config == self.gateway.config.as_ref()
     }
 
     /// Runs under way in all gateways of this configuration, or `everywhere` of this user; of each client those among its
