@@ -154,6 +154,7 @@ impl Setup {
             },
             searching: Searching::default(),
             live: None,
+            file: None,
             records: Records { audit: Arc::clone(&self.audit), board: Arc::default(), telemetry: Telemetry::default() },
         };
         Broker::of_request(Arc::new(context), "bench")
@@ -204,6 +205,8 @@ impl Setup {
             placeholders: false,
             servers: Vec::new(),
             limits: None,
+            file: None,
+            gateway: None,
         };
         self.journals.as_ref().unwrap().begin(head).await.unwrap()
     }

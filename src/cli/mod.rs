@@ -72,7 +72,7 @@ use base::spawner;
 use base::task;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
-use config::{Config, ConfigError, Start, process_env};
+use config::{Config, ConfigError, Start, Unwritten, process_env};
 use server::gateway::{Gateway, Options};
 use ui::{Color, Ui};
 
@@ -547,6 +547,12 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let hint = Some(error.suggested_fix().to_owned());
         Self { exit: error.behaviour().exit, message: error.message, hint }
+    }
+}
+
+impl From<Unwritten> for Failure {
+    fn from(Unwritten { message, hint }: Unwritten) -> Self {
+        Self { exit: 2, message, hint }
     }
 }
 

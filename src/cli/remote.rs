@@ -43,6 +43,8 @@ pub(super) enum Request {
         anyway: bool,
         yes: bool,
         json: bool,
+        /// Name of the script's file.
+        file: Option<String>,
     },
 }
 
@@ -200,9 +202,9 @@ impl Request {
             Self::Call { server, tool, args, yes, json } => {
                 call::made(gateway, session, &server, &tool, &args, yes, json).await
             }
-            Self::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json } => {
+            Self::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file } => {
                 let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as: None };
-                run::ran(gateway, session, wanted, yes, json).await
+                run::ran(gateway, session, (wanted, file.as_deref()), yes, json).await
             }
         }
     }

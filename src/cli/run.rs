@@ -62,20 +62,23 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let script = |file: &PathBuf| Ok::<_, Failure>((language(args.lang, file)?, read(file)?));
     let (language, code) = args.file.as_ref().map(script).transpose()?.unzip();
     let timeout = args.timeout.map(timeout).transpose()?;
-    let RunArgs { json, dry_run, resume, fresh, yes, .. } = args;
-    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway: false, yes, json };
+    let RunArgs { json, dry_run, resume, fresh, yes, file, .. } = args;
+    let file = file.filter(|file| file != Path::new("-"));
+    let file = file.and_then(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
+    let anyway = false;
+    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file };
     remote::answer(global, request, true, |config| global.gateway(config), ui).await
 }
 
-/// Runs a script.
+/// Runs a script, of the file with this name if it is from one.
 pub(super) async fn ran(
     gateway: &Gateway,
     session: &Arc<Session>,
-    wanted: Wanted,
+    (wanted, file): (Wanted, Option<&str>),
     yes: bool,
     json: bool,
 ) -> Result<Answer, Failure> {
-    let context = gateway.execution_context(session).approved_by(super::approver(yes));
+    let context = gateway.execution_context(session).approved_by(super::approver(yes)).of_file(file);
     let is_resumed = wanted.resume.is_some();
     let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;

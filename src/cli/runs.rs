@@ -20,6 +20,7 @@ use catalog::people;
 use redact::{Outgoing as _, Surface};
 use run::replay::{Asked, shown};
 use state::journal::{Journals, Operation, Recorded, Run};
+use state::title;
 
 #[derive(Args)]
 pub(super) struct RunsArgs {
@@ -137,11 +138,20 @@ fn brief(run: &Run, recorded: Option<&Recorded>) -> Value {
         "client": run.head.client,
         "session": run.head.session,
         "language": run.head.language,
+        "title": title(run.head.file.as_deref(), &run.head.code, recorded.and_then(first_call)),
         "state": recorded.map_or_else(|| "damaged".to_owned(), |recorded| state(run, recorded)),
         "calls": calls,
         "unknown": unknown,
         "continues": run.head.after.last(),
         "resumed_by": run.file.next,
+    })
+}
+
+/// Server and tool of the first call.
+fn first_call(recorded: &Recorded) -> Option<(&str, &str)> {
+    recorded.calls().find_map(|call| match call.op.as_ref()? {
+        wire::Op::Tool { server, tool, .. } => Some((&**server, &**tool)),
+        _ => None,
     })
 }
 

@@ -1,7 +1,6 @@
 //! `forgefs stubs generate` and `check`: the stub tree on disk, for review and CI.
 
 mod accept;
-mod drift;
 mod report;
 mod tree;
 

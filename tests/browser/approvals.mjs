@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, clean, open } from "./harness.mjs";
+import { api, clean, go, open } from "./harness.mjs";
 
 // What fewer calls offer comes first.
 const DECISIONS = [
@@ -94,5 +94,102 @@ test("an approval that someone else decided says so", async () => {
   await card.getByRole("button", { name: "Allow once" }).click();
   await card.getByRole("alert").waitFor();
   await clean(opened, { failed: true });
+  await opened.close();
+});
+
+test("what is allowed is made by its run, which the page resumes after a question", async () => {
+  const { decided } = await api("approvals");
+  const one = decided.find((one) => one.state === "allowed" && one.client === "local");
+  assert.ok(one, "a call that is allowed and not made");
+  const opened = await open("#/approvals");
+  const { page } = opened;
+  // As after a decision: what was allowed, and how it goes on.
+  const waits = { ...one, state: "waits", decision: null, plan: null };
+  const first = { waiting: [waits], decided: [], waits: true };
+  await page.route("**/api/approvals", (route) => route.fulfill({ json: first }));
+  await page.route("**/api/approvals/*", (route) => route.fulfill({ json: one }));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByRole("button", { name: "Allow once" }).click();
+  const next = page.getByRole("region", { name: "What comes next" });
+  await next.getByRole("button", { name: "Copy command" }).click();
+  await next.getByRole("button", { name: "Copied" }).waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `forgefs run --resume ${one.run}`);
+  await page.unrouteAll({ behavior: "wait" });
+  await next.getByRole("button", { name: "Resume the run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await api(`runs/${one.run}`)).resumed_by, null, "cancel resumes nothing");
+  await next.getByRole("button", { name: "Resume the run" }).click();
+  const sent = page.waitForResponse((answer) => answer.url().endsWith(`/runs/${one.run}/resume`));
+  await page.getByRole("dialog").getByRole("button", { name: "Resume", exact: true }).click();
+  const told = await (await sent).json();
+  assert.equal(told.ok, true, JSON.stringify(told));
+  await next.getByText("It answered.").waitFor();
+  // Both runs have one history.
+  for (const run of [one.run, told.run]) {
+    await go(page, `#/runs/${run}`);
+    const rows = page.getByRole("table", { name: /^Runs of the chain/ }).locator("tbody tr");
+    assert.equal(await rows.count(), 2);
+    assert.ok((await rows.nth(run === told.run ? 1 : 0).textContent()).includes("this one"));
+  }
+  await clean(opened);
+  await opened.close();
+});
+
+test("a run is resumed from its page, which goes on at the new one", async () => {
+  const { decided } = await api("approvals");
+  const one = decided.find((one) => one.state === "allowed" && one.client === "local");
+  assert.ok(one, "a further call that is allowed and not made");
+  const opened = await open(`#/runs/${one.run}`);
+  const { page } = opened;
+  await page.getByRole("button", { name: "Resume the run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Resume", exact: true }).click();
+  await page.waitForFunction((run) => !location.hash.endsWith(run), one.run);
+  await page.getByRole("region", { name: "Value of the script" }).waitFor();
+  const { resumed_by: next } = await api(`runs/${one.run}`);
+  assert.equal(new URL(page.url()).hash, `#/runs/${next}`);
+  await clean(opened);
+  await opened.close();
+});
+
+test("a destructive call says so, and decided rows have no null", async () => {
+  const opened = await open("#/approvals");
+  const { page } = opened;
+  const hostile = "<b>Delete</b> \u202eall";
+  const one = {
+    id: "gone",
+    client: "c",
+    client_name: hostile,
+    session: "s",
+    run: "0123456789ab",
+    server: "a",
+    tool: "b",
+    effect: "destructive",
+    reasons: ["a rule", hostile],
+    labels: [],
+    arguments: { what: hostile },
+    question: `ForgeFS asks: may a.b be called?\n▌ Because: ${hostile}\n▌ With:\n▌   what: x`,
+    asked_ms: Date.now(),
+    until_ms: Date.now() + 60000,
+    plan: [
+      { server: "a", tool: "b", writes: true, effect: "destructive", places: 1, repeats: false },
+      { server: "a", tool: "c", writes: true, effect: null, places: 1, repeats: false },
+      { server: "a", tool: "d", writes: false, effect: "read-only", places: 1, repeats: false },
+    ],
+    decision: null,
+    used: null,
+  };
+  const old = { ...one, id: "old", state: "denied", arguments: null };
+  await page.route("**/api/approvals", (route) =>
+    route.fulfill({ json: { waiting: [one], decided: [old], waits: true } }),
+  );
+  await page.getByRole("button", { name: "Refresh" }).click();
+  const card = page.locator("article.approval");
+  await card.getByText("May a.b be called?").waitFor();
+  assert.equal(await card.getByText("a rule").count(), 1, "each reason once");
+  assert.equal(await card.locator(".head .badge").textContent(), "destructive");
+  const effects = await card.getByRole("table", { name: "Plan" }).locator(".badge").allTextContents();
+  assert.deepEqual(effects.map((text) => text.trim()), ["destructive", "writes", "reads"]);
+  assert.ok(!(await page.getByRole("table", { name: /^Decided/ }).textContent()).includes("null"));
+  await clean(opened);
   await opened.close();
 });

@@ -214,6 +214,49 @@ test("a search says why each hit ranks where it does", async () => {
   await opened.close();
 });
 
+test("a difference says its findings and its class first", async () => {
+  const { items } = await api("drift");
+  const worst = items[0];
+  assert.ok(worst?.findings.length > 0 && worst.class, "a change with a finding is seeded");
+  const opened = await open("#/catalog/drift");
+  const card = opened.page.locator("article.drift").first();
+  assert.ok((await card.locator(".head").textContent()).includes(worst.class.replaceAll("_", " ")));
+  const found = card.locator(".findings li");
+  assert.equal(await found.count(), Math.min(20, worst.findings.length));
+  const first = await found.first().textContent();
+  assert.ok(first.includes(worst.findings[0].severity) && first.includes(worst.findings[0].rule), first);
+  const places = await card.evaluate((node) =>
+    [".findings", ".plain", ".diff, .long"].map((one) => node.querySelector(one).getBoundingClientRect().top),
+  );
+  assert.deepEqual(places, places.toSorted((a, b) => a - b), "findings, changes, then the text");
+  await clean(opened);
+  await opened.close();
+});
+
+test("a server is switched off and on and started again, each after a question", async () => {
+  const opened = await open(`#/catalog?path=${encodeURIComponent("/calendar/")}`);
+  const { page } = opened;
+  const state = page.locator(".chosen .facts .badge").first();
+  const act = async (name) => {
+    await page.locator(".chosen").getByRole("button", { name, exact: true }).click();
+    await page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  };
+  await page.locator(".chosen").getByRole("button", { name: "Disable", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await api("server?server=calendar")).enabled, true, "cancel leaves it on");
+  await act("Disable");
+  await state.getByText("disabled").waitFor();
+  assert.equal((await api("server?server=calendar")).enabled, false);
+  await act("Enable");
+  await state.getByText("ready").waitFor();
+  const sent = page.waitForResponse((answer) => answer.url().endsWith("/api/server"));
+  await act("Restart");
+  assert.deepEqual(await (await sent).json(), { server: "calendar", changed: true });
+  await clean(opened);
+  await opened.close();
+});
+
 test("drift is shown, and accepted after a question", async (t) => {
   const { items } = await api("drift");
   const opened = await open("#/catalog/drift");

@@ -114,6 +114,7 @@ test("a live snapshot may be hostile", async () => {
     calls: 5,
     max_calls: 9,
     wall_ms: 1000,
+    title: LONG,
     progress: LONG,
     labels: [EVIL, LONG],
     recent: [call],
@@ -136,6 +137,10 @@ test("a live snapshot may be hostile", async () => {
     at_ms: Date.now(),
     runs: [run],
     runs_left_out: 0,
+    elsewhere: [
+      { ...run, id: LONG, title: EVIL, last: LONG, pid: 4711, config: LONG },
+      { ...run, id: "0123456789ab", client_name: null, title: "", calls: null, last: null, pid: null, config: null },
+    ],
     servers: [server],
     workers: { idle: 1, busy: 1, max: 2, queued: 0, queue_max: 4 },
     approvals: 3,
@@ -147,7 +152,7 @@ test("a live snapshot may be hostile", async () => {
   );
   await opened.page.goto(`${main.page}#/now`);
   await opened.page.reload();
-  await opened.page.locator("article.running").waitFor();
+  await opened.page.locator("article.running").nth(2).waitFor();
   for (const size of [WIDE, NARROW]) {
     await opened.page.setViewportSize(size);
     await clean(opened);

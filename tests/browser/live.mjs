@@ -126,3 +126,28 @@ test("the page asks for nothing but its own files and its API", async () => {
   assert.ok((await api("about")).version);
   await opened.close();
 });
+
+test("a script of another gateway says which one, and is stopped there", async () => {
+  const state = JSON.parse(await snapshot());
+  const hostile = "<img src=x onerror=alert(1)>\u202e\u200b";
+  state.elsewhere = [
+    { id: "0123456789ab", client: "local", client_name: hostile, language: "starlark", title: hostile, began_ms: state.at_ms, calls: 3, last: `a.${hostile}`, pid: 4711, config: `/home/x/${hostile}` },
+    { id: "0123456789ac", client: "local", client_name: null, language: "javascript", title: "", began_ms: state.at_ms, calls: null, last: null, pid: null, config: null },
+  ];
+  const opened = await open("#/spending");
+  const { page } = opened;
+  await page.route("**/api/live", (route) =>
+    route.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify(state)}\n\n` }),
+  );
+  await page.goto(`${main.page}#/now`);
+  await page.reload();
+  const cards = page.locator("article.running").filter({ hasText: "it can be stopped there" });
+  await cards.first().waitFor();
+  assert.equal(await cards.count(), 2);
+  assert.equal(await cards.getByRole("button").count(), 0);
+  assert.match(await cards.first().textContent(), /gateway 4711 of\s+\/home\/x\/<img/);
+  const running = state.runs.length + state.runs_left_out + 2;
+  assert.ok((await page.locator("dl.totals > div").first().textContent()).includes(String(running)));
+  await clean(opened);
+  await opened.close();
+});

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, clean, findRun, findWhole, go, open, settled } from "./harness.mjs";
+import { api, clean, findRun, findWhole, go, NARROW, open, settled } from "./harness.mjs";
 
 const list = (page) => page.getByRole("table", { name: "Runs, newest first" }).locator("tbody tr");
 
@@ -268,6 +268,52 @@ test("nothing to show says what to do", async () => {
     await go(page, hash);
     assert.ok((await page.locator(".empty p").count()) >= 2, `${hash} says what to do`);
   }
+  await clean(opened);
+  await opened.close();
+});
+
+test("runs are chosen by days, and a narrow window has pages of 20", async () => {
+  const opened = await open("#/runs", { size: NARROW });
+  const { page } = opened;
+  assert.equal(await list(page).count(), 20);
+  await page.getByRole("button", { name: /^Show 20 more of / }).click();
+  await page.waitForFunction(() => document.querySelectorAll("main tbody tr").length === 40);
+  // Days as the browser counts them.
+  const day = (days) =>
+    page.evaluate((later) => {
+      const at = new Date();
+      at.setDate(at.getDate() + later);
+      return [at.toLocaleDateString("en-CA"), new Date(at.getFullYear(), at.getMonth(), at.getDate()).getTime()];
+    }, days);
+  const [today, midnight] = await day(0);
+  const [tomorrow, next] = await day(1);
+  await page.getByLabel("From", { exact: true }).fill(today);
+  await page.waitForFunction((ms) => location.hash.includes(`from_ms=${ms}`), midnight);
+  await settled(page);
+  const { matched, indexed } = await api(`runs?limit=1&from_ms=${midnight}`);
+  await page.getByText(`${matched.toLocaleString("en-US")} of ${indexed.toLocaleString("en-US")} runs`).waitFor();
+  await page.getByLabel("To", { exact: true }).fill(today);
+  await page.waitForFunction((ms) => location.hash.includes(`to_ms=${ms}`), next - 1);
+  await settled(page);
+  assert.equal(await page.getByLabel("To", { exact: true }).inputValue(), today, "the last day is in it whole");
+  assert.equal(await list(page).count(), Math.min(20, matched));
+  await page.getByLabel("To", { exact: true }).fill("");
+  await page.getByLabel("From", { exact: true }).fill(tomorrow);
+  await page.getByText("No run matches.").waitFor();
+  await clean(opened);
+  await opened.close();
+});
+
+test("a run is named by its comment, and data may have gone, with the list of its time", async () => {
+  const run = await findWhole("outcome=refused", (one) => one.tokens && one.operations.some((op) => op.labels.length));
+  assert.ok(run, "a script with labels among the newest with a refused call");
+  const opened = await open(`#/runs/${run.id}`);
+  const { page } = opened;
+  const title = (await page.locator("main h1").textContent()).trim();
+  assert.ok(run.title.startsWith(title.replace(/…$/, "").slice(0, 20)), `${title}: ${run.title}`);
+  await page.getByRole("heading", { name: "Where data may have gone" }).waitFor();
+  const shown = await page.locator(".meters.tall .amount").first().textContent();
+  assert.equal(Number(shown.replace(/\D/g, "")), run.tokens.plain_list);
   await clean(opened);
   await opened.close();
 });

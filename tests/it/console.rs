@@ -1,5 +1,6 @@
 //! The console: who is let in, what it shows of runs that the daemon has, and what its buttons do.
 
+mod acts;
 mod browser;
 mod logins;
 mod people;

@@ -22,6 +22,9 @@ pub struct Principal {
 }
 
 impl Principal {
+    /// Begin of the names on record of people of the console.
+    pub const CONSOLE: &str = "console/";
+
     /// A new session of the client `local`.
     #[must_use]
     pub fn local() -> Self {
@@ -37,7 +40,7 @@ impl Principal {
     /// A new session of a person of the console. No client has such a name.
     #[must_use]
     pub fn of_console(person: &str) -> Self {
-        Self { person: Some(format!("console/{person}").into()), ..Self::local() }
+        Self { person: Some(format!("{}{person}", Self::CONSOLE).into()), ..Self::local() }
     }
 
     /// Party that takes turns with others: the client, or the session of this machine's user.

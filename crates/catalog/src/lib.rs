@@ -1,10 +1,12 @@
 //! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
 //!
-//! `manifest` has the servers' lists with their state and pins, `findings` what is suspicious in them. `vfs` are the
+//! `manifest` has the servers' lists with their state and pins, `findings` what is suspicious in them,
+//! `drift` how two definitions of a tool differ. `vfs` are the
 //! files of it, `views` one catalog per profile, `index` the search. `skills`, `registry`, and `people`, which renders
 //! foreign text for people.
 
 mod direct;
+pub mod drift;
 pub mod findings;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

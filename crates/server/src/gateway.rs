@@ -307,17 +307,24 @@ impl Gateway {
     /// old one stays.
     pub async fn rotate(&self, name: &str) -> Result<()> {
         let config = self.config();
-        let server = config.servers.get(name).filter(|server| server.enabled);
-        let (Some(server), Some(rotations)) = (server, self.fleet.rotations(name)) else {
-            return Err(Error::new(ErrorCode::ServerNotFound, format!("the gateway has no server `{name}`")));
-        };
-        if !server.has_kept_secrets() {
+        if config.servers.get(name).is_some_and(|server| server.enabled && !server.has_kept_secrets()) {
             let error = Error::new(
                 ErrorCode::InvalidArgs,
                 format!("`{name}` has no secret with `file`, `command` or `keyring`"),
             );
             return Err(error.hint("`forgefs reload` reads `env_files` again"));
         }
+        self.restart(name).await
+    }
+
+    /// Replaces the connections of a server by new ones: a program is started anew.
+    ///
+    /// # Errors
+    /// There is no such server, or it is off, or a new connection failed: the old one stays.
+    pub async fn restart(&self, name: &str) -> Result<()> {
+        let Some(rotations) = self.fleet.rotations(name) else {
+            return Err(Error::new(ErrorCode::ServerNotFound, format!("the gateway has no server `{name}`")));
+        };
         let rotated = futures::future::join_all(rotations.iter().map(|rotation| rotation.rotate())).await;
         rotated.into_iter().collect()
     }
@@ -726,6 +733,7 @@ impl Gateway {
             runs: self.runs_of(&in_force, session),
             searching: searching(&in_force, session.principal()),
             live: None,
+            file: None,
             records: Records {
                 audit: Arc::clone(audit),
                 board: Arc::clone(&self.board),

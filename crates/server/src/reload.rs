@@ -19,9 +19,10 @@ use parking_lot::Mutex;
 
 use crate::gateway::{Gateway, Pins, Reloaded};
 use crate::running;
+use base::error::{Error, ErrorCode, Result};
 use base::files::{self, Version};
 use base::panics;
-use config::{Config, ConfigError, Env, Widened, state_folder};
+use config::{Config, ConfigError, Env, Unwritten, Widened, Written, process_env, state_folder};
 use redact::Surface;
 use state::Revoked;
 
@@ -113,6 +114,37 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
     }
     gateway.state().refuses(&revoked);
     revoked
+}
+
+/// Switches a server on or off in the configuration file, as `forgefs enable` and `disable` do, and applies that. Blocks on
+/// the disk. False if it was so already.
+///
+/// # Errors
+/// The file has another edit that waits for the operator: with this one alone they would see what they confirm. And those
+/// of an edit, or of a reload.
+pub fn switch(gateway: &Gateway, revoked: &Revoked, name: &str, on: bool) -> Result<bool> {
+    let now = gateway.config();
+    let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
+    let Some(path) = now.path.clone() else {
+        return Err(wrong("the gateway has no configuration file".to_owned(), "start it with `--config`"));
+    };
+    let parsed = |text: &str| Config::parse(text, &path, &process_env).ok();
+    let valid = |config: Config| config.without_tokens(revoked).unwrap_or(config);
+    let waits = || {
+        let what = format!("{} has edits that are not in force", path.display());
+        wrong(what, "look at them, then `forgefs reload` applies them; switch the server after that")
+    };
+    let is_in_force = |text: &str| parsed(text).is_some_and(|config| valid(config) == *now);
+    let refused =
+        |unwritten: Unwritten| wrong(unwritten.message, unwritten.hint.as_deref().unwrap_or("see to the file"));
+    if !config::editable(&path).map_err(refused)?.is_some_and(|text| is_in_force(&text)) {
+        return Err(waits());
+    }
+    let written = config::edit_file(&path, "", &process_env, |edit| edit.switched(name, on)).map_err(refused)?;
+    let Some(Written { texts: [before, after], .. }) = written else { return Ok(false) };
+    // Another program may have changed it meanwhile.
+    let after = parsed(&after).filter(|_| is_in_force(&before)).ok_or_else(waits)?;
+    gateway.reload(valid(after), Pins::Keep).map(|_| true)
 }
 
 /// The configuration of a file, and the variables that it refers to.

@@ -8,7 +8,7 @@
 //!
 //! `embedded` has the state of one process and `shared` that of replicas, with a Lua script per atomic change. `audit`
 //! are the records, `journal` what runs can be resumed and replayed from, `spending` rates, prices and budgets,
-//! `shapes` what results were seen to look like.
+//! `shapes` what results were seen to look like, `title` how runs are called.
 
 mod approvals;
 pub mod audit;
@@ -25,6 +25,7 @@ mod rates;
 pub mod shapes;
 mod shared;
 pub mod spending;
+mod title;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -48,6 +49,7 @@ pub use embedded::Embedded;
 pub use folders::{id_of, is_id, kept_folder};
 pub use journals::{BeginJournal, Journal, JournalFile};
 pub use shared::Shared;
+pub use title::title;
 
 /// The state of a configuration: in its store, or in this process and its files.
 ///

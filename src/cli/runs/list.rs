@@ -18,6 +18,7 @@ use base::text::counted;
 use redact::{Outgoing as _, Surface};
 use state::audit::Record;
 use state::journal::{Journals, Recorded};
+use state::title;
 
 /// A run in the list.
 pub(super) struct Entry {
@@ -123,6 +124,7 @@ pub(super) fn early(record: &Record) -> Value {
     let Record { id, time, run, outcome, .. } = record;
     json!({
         "run": id, "time": time, "client": run.principal.as_deref().unwrap_or(LOCAL), "session": run.session,
-        "language": run.language, "state": outcome, "calls": 0, "unknown": 0, "continues": null, "resumed_by": null,
+        "language": run.language, "title": title(run.file.as_deref(), run.code.as_deref().unwrap_or_default(), None),
+        "state": outcome, "calls": 0, "unknown": 0, "continues": null, "resumed_by": null,
     })
 }

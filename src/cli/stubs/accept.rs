@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{Failure, Global, Ui, current, drift, tree};
+use super::{Failure, Global, Ui, current, tree};
 use crate::cli::findings::{self, Acceptance};
 use crate::cli::shapes::{self, Format};
 use catalog::Catalog;
+use catalog::drift;
 use catalog::findings::{Finding, Item, Severity};
 use catalog::manifest::{Accepted, FirstUse, ServerEntry, ServerState};
 use catalog::people;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::drift::{self, Class, Finding as Difference};
 use super::tree::Change;
 use super::{Failure, Ui};
 use crate::cli::findings::{self, ACCEPTED, Found};
@@ -12,6 +11,7 @@ use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
 use crate::cli::style::Role;
 use base::text::{counted, push_visible};
 use catalog::Catalog;
+use catalog::drift::{self, Class, Difference};
 use catalog::findings::Item;
 use catalog::manifest::OFFERS;
 

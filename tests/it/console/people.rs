@@ -2,6 +2,7 @@
 //! wrong token is counted and waits.
 
 use std::fs;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::acts::Running;
 use super::{http, signed_in};
 use crate::client::Fence;
 use crate::endpoint::{CLIENTS, Served};
@@ -352,4 +354,34 @@ async fn wrong_tokens_leave_a_trace_and_wait_and_keep_no_one_out() {
     let most = began.elapsed().as_secs() / 10 + 1;
     assert!(log.contains("127.0.0.1") && told >= 1 && told as u64 <= most, "{told}: {log}");
     assert!(!log.contains("wrong-1") && !log.contains("storm-1"), "{log}");
+}
+
+#[tokio::test]
+async fn people_of_the_endpoint_see_what_runs_in_its_configuration_alone() {
+    let Some((endpoint, _)) = with_faulty(&["ops"]).await else { return };
+    let fence = &endpoint.served.fence;
+    fence.write("other.toml", &faulty(&[]).expect("python"));
+    fence.write("slow.star", "faulty.slow(ms=120000)");
+    let run = |config: &str| {
+        let mut command = fence.forgefs(["--config", config, "run", "slow.star"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("forgefs starts")
+    };
+    let configs = ["forge.toml", "other.toml"];
+    let mut running = Running(configs.map(run).into());
+    let runs = |config: &&str| {
+        let listed = fence.run(["--config", config, "runs", "list", "--json"]).success().stdout;
+        listed.contains("\"running\"")
+    };
+    until("both run", async || configs.iter().all(runs)).await;
+    let session = endpoint.session(0).await;
+    let mut live = endpoint.get(&http(), &session, "live").send().await.expect("a stream");
+    let mut text = String::new();
+    while !text.contains("\n\n") {
+        text.push_str(&String::from_utf8_lossy(&live.chunk().await.expect("a chunk").expect("the stream goes on")));
+    }
+    let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("a state");
+    let state: Value = serde_json::from_str(data).expect("JSON");
+    let pids: Vec<&Value> = state["elsewhere"].as_array().expect("a list").iter().map(|run| &run["pid"]).collect();
+    assert_eq!(pids, [&json!(running.0[0].id())], "{state:#}");
+    running.0.iter_mut().for_each(|child| child.kill().expect("it runs"));
 }

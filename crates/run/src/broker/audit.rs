@@ -15,7 +15,7 @@ use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
-use base::text::head;
+use base::text::{BYTES_PER_TOKEN, head};
 use config::Amount;
 use redact::Surface;
 use state::audit::{self, CallRecord, Description, Entry, Record};
@@ -76,6 +76,7 @@ impl Subject {
             client: session.client(),
             principal: session.principal().named().map(str::to_owned),
             profile: context.profile.clone(),
+            file: context.file.clone(),
             ..Description::default()
         };
         match self {
@@ -149,6 +150,8 @@ impl Audit {
             confined: layers(true),
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
+            plain_list: (!is_request)
+                .then(|| (self.broker.context.catalog.definition_bytes() / BYTES_PER_TOKEN) as u64),
             calls,
             hooks: self.broker.run.ledger.hooks(),
             stash: self.broker.run.ledger.stash_uses(),

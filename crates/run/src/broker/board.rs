@@ -70,6 +70,8 @@ pub struct RunSnapshot {
     pub session: String,
     /// Language of its script; `None` for another request.
     pub language: Option<Language>,
+    /// Name of its script's file, if it is from one.
+    pub file: Option<Arc<str>>,
     /// Beginning of its script, redacted, or the name of the request.
     pub subject: String,
     /// True for a dry run.
@@ -169,6 +171,7 @@ impl Broker {
             client_name: session.client(),
             session: session.id().to_owned(),
             language: self.language,
+            file: context.file.clone(),
             subject,
             dry_run,
             background: context.live.is_some(),

@@ -17,11 +17,15 @@ use crate::searching::Searching;
 use crate::session::Session;
 use crate::telemetry::Telemetry;
 use base::error::Result;
+use base::text::head;
 use catalog::Catalog;
 use config::Limits;
 use state::audit;
 use state::spending::Spending;
 use upstream::Caller;
+
+/// Most bytes of the name of a script's file.
+const NAME: usize = 200;
 
 /// Snapshot that one execution or request runs against: a catalog that changes meanwhile does not change a running
 /// script.
@@ -57,6 +61,8 @@ pub struct ExecutionContext {
     pub live: Option<Arc<Live>>,
     /// Audit log, board, metrics and traces.
     pub records: Records,
+    /// Name of the script's file, if it is from one.
+    pub file: Option<Arc<str>>,
 }
 
 /// Policy of one execution: a call must be allowed by the rules that it began with, and by those in force.
@@ -106,6 +112,12 @@ impl ExecutionContext {
     #[must_use]
     pub fn approved_by(self, approver: Approver) -> Self {
         Self { policy: Policy { approver, ..self.policy }, ..self }
+    }
+
+    /// For a script of a file of this name.
+    #[must_use]
+    pub fn of_file(self, name: Option<&str>) -> Self {
+        Self { file: name.map(|name| head(name, NAME).into()), ..self }
     }
 
     /// Checks arguments of a recorded call against the definition that the tool has now.

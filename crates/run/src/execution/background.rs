@@ -55,7 +55,7 @@ impl ExecutionContext {
         let caller = Follower { live: Arc::clone(&live), principal, client: self.caller.take(), follows };
         self.caller = Some(Arc::new(caller));
         self.live = Some(Arc::clone(&live));
-        let context = Arc::new(self);
+        let context = Arc::new(self.going_on(&request));
         let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, false);
         let broker = Arc::new(broker);
         let run = broker.id().to_owned();

@@ -106,6 +106,13 @@ impl ExecutionContext {
         Ok(None)
     }
 
+    /// For a script that may go on with another run: it is of that one's file, if it is of none itself.
+    pub(super) fn going_on(self, request: &Request) -> Self {
+        let file = self.file.clone();
+        let file = file.or_else(|| request.past.as_ref()?.head.file.as_deref().map(Into::into));
+        Self { file, ..self }
+    }
+
     async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>, anyway: bool) -> Result<Past> {
         let Some(journals) = &self.runs.journals else {
             return Err(Error::new(ErrorCode::InvalidArgs, "no run can be resumed: journals are off")
@@ -187,6 +194,8 @@ impl ExecutionContext {
                     placeholders: self.runs.answers.placeholders,
                     servers: self.namespaces(),
                     limits: Some(self.run_limits(past.as_ref().map_or(0, Past::calls))),
+                    file: self.file.as_deref().map(str::to_owned),
+                    gateway: None,
                 };
                 match journals.begin(head).await {
                     Ok(writer) => {

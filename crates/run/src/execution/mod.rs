@@ -199,7 +199,7 @@ impl ExecutionContext {
 
     /// Runs a script. Dropping the future kills it; the audit record is written in any case.
     pub async fn execute(self, request: Request) -> Execution {
-        let context = Arc::new(self);
+        let context = Arc::new(self.going_on(&request));
         let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, request.dry_run);
         context.executed(Arc::new(broker), request).await
     }

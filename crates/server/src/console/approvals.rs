@@ -54,14 +54,15 @@ impl Console {
         let approvals = self.inbox()?;
         let now = now_ms();
         let all = approvals.list().await?;
-        let (waiting, decided): (Vec<&Approval>, Vec<&Approval>) =
+        let (waiting, mut decided): (Vec<&Approval>, Vec<&Approval>) =
             all.iter().partition(|approval| approval.standing(now) == Standing::Waits);
         let mut shown = Vec::with_capacity(waiting.len());
         for (number, approval) in waiting.into_iter().enumerate() {
             let plan = if number < PLANS { self.plan_of(approval).await } else { None };
-            shown.push(object(approval, now, plan.as_ref()));
+            shown.push(self.object(approval, now, plan.as_ref()));
         }
-        let decided = decided.into_iter().rev().take(DECIDED).map(|approval| object(approval, now, None));
+        decided.sort_by_key(|approval| approval.decision.as_ref().map_or(approval.until_ms, |decision| decision.at_ms));
+        let decided = decided.into_iter().rev().take(DECIDED).map(|approval| self.object(approval, now, None));
         Ok(json!({
             "waiting": shown,
             "decided": decided.collect::<Vec<_>>(),
@@ -95,7 +96,30 @@ impl Console {
             }
         };
         tracing::info!(target: "forgefs::console", approval = id, by, allowed = decide.allow, "an approval was decided");
-        Ok(object(&decided, now_ms(), None))
+        Ok(self.object(&decided, now_ms(), None))
+    }
+
+    /// Effect of a tool by its annotations; `None` if they say nothing, or there is no such tool.
+    fn effect(&self, server: &str, tool: &str) -> Option<&'static str> {
+        let catalog = self.gateway.catalog();
+        catalog.tool(server, tool).ok().and_then(|(_, stub)| stub.annotations.word())
+    }
+
+    /// The object of other programs, with its times as the page computes with them, the effect of its tool, and the plan.
+    fn object(&self, approval: &Approval, now: u64, plan: Option<&Planned>) -> Value {
+        let mut object = approval.shape(now);
+        object["asked_ms"] = approval.at_ms.into();
+        object["until_ms"] = approval.ends_ms().into();
+        object["effect"] = self.effect(&approval.call.server, &approval.call.tool).into();
+        object["plan"] = plan.map_or(Value::Null, |plan| plan.steps.clone());
+        object["plan_digest"] = plan.map(|plan| plan.digest.as_str()).into();
+        if let Some(decision) = &approval.decision {
+            object["decision"]["at_ms"] = decision.at_ms.into();
+        }
+        if let Some(used) = &approval.used {
+            object["used"]["at_ms"] = used.at_ms.into();
+        }
+        object
     }
 
     /// The plan of the script whose call waits, and the calls of it that need approval; `None` if the journal of its run
@@ -131,22 +155,12 @@ impl Console {
         let covered: Vec<Value> =
             calls.iter().map(|further| json!([further.call, further.reasons, further.repeats])).collect();
         let digest = stubgen::digest(&stubgen::canonical_json(&json!([script, covered])));
-        Some(Planned { steps: json!(judged.plan.steps), calls, script, digest })
+        let steps = judged.plan.steps.iter().map(|step| {
+            let mut object = json!(step);
+            object["effect"] = step.tool.as_ref().and_then(|tool| self.effect(&step.server, tool)).into();
+            object
+        });
+        let steps = steps.collect();
+        Some(Planned { steps, calls, script, digest })
     }
-}
-
-/// The object of other programs, with its times as the page computes with them, and the plan.
-fn object(approval: &Approval, now: u64, plan: Option<&Planned>) -> Value {
-    let mut object = approval.shape(now);
-    object["asked_ms"] = approval.at_ms.into();
-    object["until_ms"] = approval.ends_ms().into();
-    object["plan"] = plan.map_or(Value::Null, |plan| plan.steps.clone());
-    object["plan_digest"] = plan.map(|plan| plan.digest.as_str()).into();
-    if let Some(decision) = &approval.decision {
-        object["decision"]["at_ms"] = decision.at_ms.into();
-    }
-    if let Some(used) = &approval.used {
-        object["used"]["at_ms"] = used.at_ms.into();
-    }
-    object
 }

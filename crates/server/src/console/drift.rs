@@ -1,5 +1,7 @@
 //! What servers list otherwise than it was reviewed, or seen first.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -11,7 +13,8 @@ use super::access::Person;
 use base::error::{Error, ErrorCode, Result};
 use base::task;
 use base::text::head;
-use catalog::findings::Item;
+use catalog::drift::{self, Class, Difference};
+use catalog::findings::{Finding, Item};
 use catalog::manifest::{FirstUse, Listed, Offer, ServerEntry};
 
 /// Lines around a change.
@@ -21,8 +24,9 @@ const DIFFING: Duration = Duration::from_millis(100);
 const SHOWN: usize = 256 << 10;
 /// Longest time that an acceptance waits for the server's list.
 const RELISTING: Duration = Duration::from_secs(10);
-/// Most differences of a list.
+/// Most differences of a list, and findings of one.
 const ITEMS: usize = 500;
+const FINDINGS: usize = 20;
 
 /// The accepted state, as the page showed it.
 #[derive(Debug, Deserialize)]
@@ -40,9 +44,11 @@ struct Drift {
     kind: &'static str,
     name: String,
     change: String,
-    /// The definition as it was, if that is known, and as it is listed.
-    before: Option<String>,
-    now: Option<String>,
+    /// The definition as it was, if that is known, and as it is listed; instructions are strings.
+    before: Option<Value>,
+    now: Option<Value>,
+    /// Findings in the definition as it is listed, worst first.
+    findings: Vec<Finding>,
 }
 
 impl Console {
@@ -51,12 +57,25 @@ impl Console {
         let (catalog, manifest) = (self.gateway.catalog(), self.gateway.config().manifest.clone());
         let can_accept = manifest.pin_first_use && manifest.pin.is_none();
         let items: Vec<Value> = task::work_on(task::LONG, || {
-            let of = |entry: &std::sync::Arc<ServerEntry>| {
-                let drifts = drifts(entry);
-                drifts.into_iter().map(|drift| drift.object(&entry.name, can_accept)).collect::<Vec<_>>()
+            let of = |entry: &Arc<ServerEntry>| {
+                let mut drifts = drifts(entry);
+                for drift in &mut drifts {
+                    let item = drift.item();
+                    drift.findings =
+                        catalog.findings(entry).filter(|found| found.place.item == item).cloned().collect();
+                    drift.findings.sort();
+                }
+                let name = entry.name.clone();
+                drifts.into_iter().map(move |drift| (name.clone(), drift))
             };
             // Scripts are held by their lock: `forgefs scripts check` compares them.
-            catalog.servers().iter().filter(|entry| !entry.is_scripts()).flat_map(of).take(ITEMS).collect()
+            let servers = catalog.servers().iter().filter(|entry| !entry.is_scripts());
+            let mut all: Vec<(String, Drift)> = servers.flat_map(of).take(ITEMS).collect();
+            all.sort_by_cached_key(|(_, drift)| {
+                let worst = drift.findings.first().map(|found| found.severity);
+                (Reverse(worst), drift.changes().first().map(|change| change.class))
+            });
+            all.iter().map(|(server, drift)| drift.object(server, can_accept)).collect()
         });
         let unmatched = self.gateway.config().unmatched(&catalog.listed_names());
         Ok(json!({
@@ -90,14 +109,7 @@ impl Console {
             drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
         let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
         let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
-        let name = drift.name.clone();
-        let item = match drift.kind {
-            "tool" => Item::Tool(name),
-            "prompt" => Item::Prompt(name),
-            "resource" => Item::Resource(name),
-            "template" => Item::Template(name),
-            _ => Item::Instructions,
-        };
+        let item = drift.item();
         first_use.accept(&entry.as_listed(), Some(&item)).await?;
         tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
         let (mut changes, (server, kind, digest)) =
@@ -116,13 +128,38 @@ impl Console {
 }
 
 impl Drift {
+    fn item(&self) -> Item {
+        let name = self.name.clone();
+        match self.kind {
+            "tool" => Item::Tool(name),
+            "prompt" => Item::Prompt(name),
+            "resource" => Item::Resource(name),
+            "template" => Item::Template(name),
+            _ => Item::Instructions,
+        }
+    }
+
     fn digest(&self) -> String {
-        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now))
+        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now.as_ref().map(text)))
+    }
+
+    /// The changes as `forgefs stubs` tells them, worst first.
+    fn changes(&self) -> Vec<Difference> {
+        match (&self.before, &self.now) {
+            (Some(before), Some(now)) => drift::of_item(&self.item(), before, now),
+            (None, Some(_)) => {
+                let what = "it is new, or what was reviewed is not known".to_owned();
+                vec![Difference { class: Class::Widening, what }]
+            }
+            (_, None) => Vec::new(),
+        }
     }
 
     fn object(&self, server: &str, can_accept: bool) -> Value {
         let is_short = |text: &&String| text.len() <= SHOWN;
-        let texts = self.before.as_ref().filter(is_short).zip(self.now.as_ref().filter(is_short));
+        let (before, now) = (self.before.as_ref().map(text), self.now.as_ref().map(text));
+        let texts = before.as_ref().filter(is_short).zip(now.as_ref().filter(is_short));
+        let changes = self.changes();
         let diff = texts.map(|(before, now)| {
             let mut config = TextDiff::configure();
             let diff = config.timeout(DIFFING).diff_lines(before.as_str(), now.as_str());
@@ -132,13 +169,21 @@ impl Drift {
             "server": server,
             "kind": self.kind,
             "name": self.name,
+            "class": changes.first().map(|change| change.class),
+            "changes": changes,
+            "findings": self.findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
             "change": self.change,
             "diff": diff,
-            "now": self.now.as_deref().map(|now| head(now, SHOWN)),
+            "now": now.as_deref().map(|now| head(now, SHOWN)),
             "digest": self.digest(),
             "accept": can_accept,
         })
     }
+}
+
+/// A definition for people; instructions as they are.
+fn text(definition: &Value) -> String {
+    definition.as_str().map_or_else(|| stubgen::pretty_json(definition), str::to_owned)
 }
 
 /// Tools and offers of a server that are held back.
@@ -147,17 +192,18 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
     let tools = entry.quarantine.iter().map(|(ident, held)| {
         let now = listed.and_then(|Listed { stubs, .. }| stubs.tools.iter().find(|tool| tool.ident == *ident));
         let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
-        let text = |tool: &stubgen::ToolStub| {
-            let text = stubgen::pretty_json(&tool.definition.tree());
+        let definition = |tool: &stubgen::ToolStub| {
+            let definition = Value::clone(&tool.definition.tree());
             tool.definition.settle();
-            text
+            definition
         };
         Drift {
             kind: "tool",
             name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
             change: held.told(),
-            before: before.map(text),
-            now: now.map(text),
+            before: before.map(definition),
+            now: now.map(definition),
+            findings: Vec::new(),
         }
     });
     let mut all: Vec<Drift> = tools.collect();
@@ -174,7 +220,8 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
             name: id.clone(),
             change: "not as reviewed".to_owned(),
             before: None,
-            now: now(id).map(|offer| stubgen::pretty_json(&offer.definition)),
+            now: now(id).map(|offer| offer.definition.clone()),
+            findings: Vec::new(),
         }));
     }
     if held.instructions {
@@ -182,8 +229,9 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
             kind: "instructions",
             name: String::new(),
             change: "the server's instructions are not as reviewed".to_owned(),
-            before: entry.stubs.instructions.clone(),
-            now: stubs.instructions.clone(),
+            before: entry.stubs.instructions.clone().map(Value::String),
+            now: stubs.instructions.clone().map(Value::String),
+            findings: Vec::new(),
         });
     }
     all

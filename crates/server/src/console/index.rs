@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
@@ -13,6 +13,7 @@ use base::text::head;
 use base::time::unix_ms;
 use config::Amount;
 use state::audit::{CallRecord, Follower, Line, Record};
+use state::title;
 
 /// Most bytes of a script and of an error that are kept.
 pub(super) const CODE: usize = 1_000;
@@ -45,7 +46,11 @@ pub(super) struct Entry {
     pub(super) cost: Amount,
     /// Beginning of the script.
     pub(super) code: Box<str>,
+    /// Name of its file, if it is from one.
+    file: Option<Arc<str>>,
     pub(super) dry_run: bool,
+    /// Tokens of a plain list of its client's tools then, estimated.
+    pub(super) plain_list: Option<u64>,
     pub(super) calls: Box<[Call]>,
 }
 
@@ -57,12 +62,24 @@ pub(super) struct Call {
     pub(super) tool: Arc<str>,
     pub(super) outcome: Outcome,
     pub(super) is_refused: bool,
-    pub(super) ms: f64,
+    /// True if an earlier run of its chain answered it.
+    pub(super) is_inherited: bool,
+    /// Its time; `None` without its end.
+    pub(super) ms: Option<f64>,
     pub(super) cost: Amount,
     pub(super) labels: Arc<[Arc<str>]>,
 }
 
 impl Entry {
+    /// Its title; for another request than a script the name of that.
+    pub(super) fn title(&self) -> String {
+        let call = self.calls.first().map(|call| (&*call.server, &*call.tool));
+        match &self.request {
+            Some(request) if self.language.is_none() => request.to_string(),
+            _ => title(self.file.as_deref(), &self.code, call),
+        }
+    }
+
     /// Number of its calls that were refused.
     pub(super) fn refused(&self) -> usize {
         self.calls.iter().filter(|call| call.is_refused).count()
@@ -117,11 +134,28 @@ impl Runs {
     /// # Errors
     /// `INTERNAL` when the log cannot be read.
     pub(super) fn all(&self, path: &Path) -> Result<Vec<Arc<Entry>>> {
+        let index = self.followed(path)?;
+        let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();
+        all.extend(index.open.values().map(Begun::entry));
+        Ok(all)
+    }
+
+    /// Those of these runs that have no end yet. Blocks on the disk.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the log cannot be read.
+    pub(super) fn open(&self, path: &Path, ids: &[String]) -> Result<Vec<Arc<Entry>>> {
+        let index = self.followed(path)?;
+        Ok(ids.iter().filter_map(|id| index.open.get(id.as_str())).map(Begun::entry).collect())
+    }
+
+    /// The index with all that the log has by now.
+    fn followed(&self, path: &Path) -> Result<MutexGuard<'_, Index>> {
         let mut index = self.0.lock();
         if index.follower.as_ref().is_none_or(|follower| follower.path() != path) {
             *index = Index { follower: Some(Follower::new(path.to_owned())), ..Index::default() };
         }
-        let Some(mut follower) = index.follower.take() else { return Ok(Vec::new()) };
+        let Some(mut follower) = index.follower.take() else { return Ok(index) };
         let looked = follower.look(|line| index.take(line));
         index.follower = Some(follower);
         looked.map_err(|error| {
@@ -129,9 +163,7 @@ impl Runs {
                 .caused_by(error)
                 .hint("see to its file, `[audit] path`")
         })?;
-        let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();
-        all.extend(index.open.values().map(Begun::entry));
-        Ok(all)
+        Ok(index)
     }
 }
 
@@ -220,7 +252,9 @@ impl Index {
             ms: record.ms,
             cost: record.cost,
             code: head(run.code.as_deref().unwrap_or_default(), CODE).into(),
+            file: run.file.as_deref().map(|file| self.word(file)),
             dry_run: run.dry_run,
+            plain_list: record.plain_list,
             calls: Box::default(),
         }
     }
@@ -233,7 +267,8 @@ impl Index {
             tool: self.word(&call.tool),
             outcome: call.outcome,
             is_refused: call.verdict.is_refusal(),
-            ms: call.ms.unwrap_or_default(),
+            is_inherited: call.is_inherited(),
+            ms: call.ms,
             cost: call.cost,
             labels: labels.into(),
         }

@@ -2,13 +2,15 @@
 //! journals have, redacted as there, and acts through the same gateway as every client.
 //!
 //! `access.rs` says who may, `reply.rs` makes answers, `assets.rs` has the page; `now.rs` what runs, `index.rs` and
-//! `runs.rs` what ran, `run.rs` one run, `series.rs` sums over time; `approvals.rs`, `catalog.rs`, `drift.rs`, `logins.rs`;
-//! `scripts.rs` checks and runs scripts, `records.rs` replays and saves recorded ones.
+//! `runs.rs` what ran, `run.rs` one run, `chain.rs` those that resumed each other, `series.rs` sums over time;
+//! `approvals.rs`, `catalog.rs`, `servers.rs`, `drift.rs`, `logins.rs`; `scripts.rs` checks, runs and resumes scripts,
+//! `records.rs` replays and saves recorded ones.
 
 mod access;
 mod approvals;
 mod assets;
 mod catalog;
+mod chain;
 mod drift;
 mod index;
 mod logins;
@@ -19,6 +21,7 @@ mod run;
 mod runs;
 mod scripts;
 mod series;
+mod servers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +65,8 @@ pub struct Console {
     index: index::Runs,
     /// Estimated tokens of what every client is shown at first: the four tools and the instructions.
     shown_tokens: usize,
+    /// True if its people are this machine's user, who sees what gateways of other configurations run.
+    everywhere: bool,
     /// Places of pages that are live: of all, and a reserve of those who decide.
     streams: [Arc<Semaphore>; 2],
     /// Turns of requests that read and redact much, as [`TURNS`] has them.
@@ -82,14 +87,16 @@ struct Asked {
 
 impl Console {
     /// The console of a gateway, for people that `access` lets in. `shown_tokens` are those of the text that clients
-    /// are shown at first, estimated.
+    /// are shown at first, estimated. `everywhere` if those people are this machine's user, who sees what gateways of other
+    /// configurations run.
     #[must_use]
-    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize) -> Arc<Self> {
+    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize, everywhere: bool) -> Arc<Self> {
         let reserve = limits::CONSOLE_STREAMS.max / 4;
         let streams = [limits::CONSOLE_STREAMS.max - reserve, reserve];
         Arc::new(Self {
             index: index::Runs::default(),
             shown_tokens,
+            everywhere,
             seen: Mutex::default(),
             streams: streams.map(|places| Arc::new(Semaphore::new(places))),
             turns: TURNS.map(Semaphore::new),
@@ -162,7 +169,7 @@ impl Console {
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
         // Lists and runs are read and redacted whole: few at once, for all people together.
-        let is_long = asked.path != "live" && asked.path != "execute" && asked.path != "call";
+        let is_long = !matches!(asked.path.as_str(), "live" | "execute" | "call") && !asked.path.ends_with("/resume");
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
         let _turn = if is_long { turns.acquire().await.ok() } else { None };
         let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
@@ -176,6 +183,7 @@ impl Console {
             (true, ["runs", run]) => self.run(id(run)?, &asked.by).await?,
             (true, ["runs", run, "read"]) => self.was_read(id(run)?, asked.text("path")).await?,
             (false, ["runs", run, "replay"]) => self.replay(id(run)?, &asked.by).await?,
+            (false, ["runs", run, "resume"]) => self.resume(id(run)?, &asked.by).await?,
             (false, ["runs", run, "save"]) => self.save(id(run)?, &asked.parsed()?, &asked.by).await?,
             (true, ["approvals"]) => self.approvals().await?,
             (false, ["approvals", approval]) => self.decide(id(approval)?, &asked.parsed()?, &asked.by).await?,
@@ -183,6 +191,8 @@ impl Console {
             (true, ["cat"]) => self.cat(asked.text("path"), &asked.by).await?,
             (true, ["search"]) => self.search(&asked).await?,
             (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
+            (true, ["server"]) => self.server(asked.text("server"))?,
+            (false, ["server"]) => self.act(asked.parsed()?, &asked.by).await?,
             (true, ["drift"]) => self.drift().await?,
             (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,
             (true, ["logins"]) => self.logins().await,

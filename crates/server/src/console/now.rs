@@ -1,6 +1,7 @@
 //! Runs under way: a snapshot, and a stream of snapshots. The stream looks a few times a second while it is read; a
 //! reader who is slow gets fewer, and no script waits for one.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +13,17 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::index::quantile;
+use super::index::{Entry, quantile};
 use super::reply::{self, Refusal, Reply};
+use super::runs::log;
 use super::{Asked, Console};
-use base::task::Task;
+use base::task::{self, Task};
 use base::time::{now_ms, unix_ms};
 use run::approvals::Standing;
 use run::broker::RunSnapshot;
 use state::audit::CallRecord;
+use state::journal::Head;
+use state::title;
 
 /// Interval at which the stream looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -82,8 +86,8 @@ pub(super) fn stream(console: &Arc<Console>, asked: &Asked) -> Result<Reply, Ref
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     state: Option<(Instant, Arc<str>)>,
-    /// Approvals that wait.
-    approvals: Option<(Instant, usize)>,
+    /// Approvals that wait, and runs of other gateways.
+    counted: Option<(Instant, usize, Arc<[Value]>)>,
 }
 
 impl Console {
@@ -95,11 +99,13 @@ impl Console {
         {
             return Arc::clone(state);
         }
-        if seen.approvals.is_none_or(|(at, _)| at.elapsed() >= COUNT) {
-            seen.approvals = Some((Instant::now(), self.waiting().await));
+        if seen.counted.as_ref().is_none_or(|(at, ..)| at.elapsed() >= COUNT) {
+            seen.counted = Some((Instant::now(), self.waiting().await, self.elsewhere().await.into()));
         }
-        let (console, waiting) = (Arc::clone(self), seen.approvals.map_or(0, |(_, count)| count));
-        let made = tokio::task::spawn_blocking(move || console.clean(console.snapshot(waiting)).to_string()).await;
+        let (console, counted) = (Arc::clone(self), seen.counted.as_ref());
+        let (waiting, elsewhere) = counted.map(|(_, count, runs)| (*count, Arc::clone(runs))).unwrap_or_default();
+        let snapshot = move || console.clean(console.snapshot(waiting, &elsewhere)).to_string();
+        let made = tokio::task::spawn_blocking(snapshot).await;
         let state: Arc<str> = made.unwrap_or_default().into();
         seen.state = Some((Instant::now(), Arc::clone(&state)));
         state
@@ -113,8 +119,29 @@ impl Console {
         all.iter().filter(|approval| approval.standing(now) == Standing::Waits).count()
     }
 
+    /// The newest runs under way in other gateways of this user, by their journals; what they called is in the audit log.
+    async fn elsewhere(self: &Arc<Self>) -> Vec<Value> {
+        let Some(journals) = self.gateway.journals() else { return Vec::new() };
+        let running = journals.running(self.everywhere).await;
+        let mut heads = running
+            .inspect_err(|error| tracing::debug!(%error, "what other gateways run is not known"))
+            .unwrap_or_default();
+        heads.retain(|head| head.gateway.as_ref().is_none_or(|gateway| gateway.pid != std::process::id()));
+        heads.sort_by_key(|head| (Reverse(head.at_ms), head.run.clone()));
+        heads.dedup_by(|one, other| one.run == other.run);
+        heads.truncate(RUNS);
+        let ids: Vec<String> = heads.iter().map(|head| head.run.clone()).collect();
+        let (console, config) = (Arc::clone(self), self.gateway.config());
+        let shown = task::apart(move || {
+            let logged = log(&config).and_then(|path| console.index.open(&path, &ids)).unwrap_or_default();
+            let entry = |head: &Head| logged.iter().find(|entry| *entry.id == *head.run);
+            Ok(heads.iter().map(|head| run_of(head, entry(head), journals.is_own(head))).collect())
+        });
+        shown.await.unwrap_or_default()
+    }
+
     /// Runs under way. Its time is added when it is sent: a state is sent if it differs from the last one.
-    fn snapshot(&self, approvals: usize) -> Value {
+    fn snapshot(&self, approvals: usize, elsewhere: &[Value]) -> Value {
         let (gateway, board) = (&self.gateway, self.gateway.board());
         let (catalog, config, pool) = (gateway.catalog(), gateway.config(), gateway.pool().metrics());
         let (running, tallies, instances) = (board.look(CALLS), board.tallies(), gateway.instances());
@@ -142,6 +169,7 @@ impl Console {
         json!({
             "runs": running.iter().rev().take(RUNS).map(run).collect::<Vec<_>>(),
             "runs_left_out": running.len().saturating_sub(RUNS),
+            "elsewhere": elsewhere,
             "servers": servers.collect::<Vec<_>>(),
             "workers": {
                 "idle": pool.idle,
@@ -160,6 +188,28 @@ impl Console {
     }
 }
 
+/// A run of another gateway. The script of another configuration is as its log has it: only that knows its secrets.
+fn run_of(head: &Head, entry: Option<&Arc<Entry>>, is_own: bool) -> Value {
+    let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_deref());
+    let title = match entry {
+        Some(entry) => entry.title(),
+        None if is_own => title(head.file.as_deref(), &head.code, None),
+        None => head.file.clone().unwrap_or_default(),
+    };
+    json!({
+        "id": head.run,
+        "client": head.client,
+        "client_name": entry.and_then(|entry| entry.client_name.as_ref()),
+        "language": head.language,
+        "title": title,
+        "began_ms": head.at_ms,
+        "calls": entry.map(|entry| entry.calls.len()),
+        "last": entry.and_then(|entry| entry.calls.last()).map(|call| format!("{}.{}", call.server, call.tool)),
+        "pid": head.gateway.as_ref().map(|gateway| gateway.pid),
+        "config": config,
+    })
+}
+
 fn run(run: &RunSnapshot) -> Value {
     let (calls, max_calls) = run.calls;
     json!({
@@ -169,6 +219,7 @@ fn run(run: &RunSnapshot) -> Value {
         "session": run.session,
         "language": run.language,
         "began_ms": unix_ms(run.began),
+        "title": title(run.file.as_deref(), &run.subject, None),
         "code": base::text::head(&run.subject, CODE),
         "dry_run": run.dry_run,
         "background": run.background,

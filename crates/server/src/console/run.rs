@@ -14,11 +14,12 @@ use super::{Console, records};
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome as Ended;
 use base::task;
-use base::text::{BYTES_PER_TOKEN, brief as cut};
+use base::text::brief as cut;
 use catalog::people;
 use run::replay::Asked as Request;
 use state::audit::{self, CallRecord};
 use state::journal::{NESTED, Operation, Recorded, Run};
+use state::title;
 
 /// Most bytes of one answer, and of one value: the page stays usable.
 const VALUE: usize = 2 << 20;
@@ -45,6 +46,7 @@ impl Console {
         object.extend([("operations".to_owned(), operations.into())]);
         object.extend(ended);
         object.extend(self.place_in_chain(id, recorded.as_ref()));
+        object.insert("chain".to_owned(), self.chain(recorded.as_ref()).await.into());
         let read = self.read_before(record).await?;
         object.extend(read);
         if let Some((language, code)) = script(whole) {
@@ -108,35 +110,10 @@ impl Console {
             ("confined".to_owned(), layers(|record| &record.confined)),
             ("unconfined".to_owned(), layers(|record| &record.unconfined)),
         ]);
-        let definitions = self.gateway.catalog().definition_bytes() / BYTES_PER_TOKEN;
-        object.insert("tokens".to_owned(), json!({ "plain_list": definitions, "four_tools": self.shown_tokens }));
+        let tokens = record.and_then(|record| record.plain_list);
+        let tokens = tokens.map(|plain_list| json!({ "plain_list": plain_list, "four_tools": self.shown_tokens }));
+        object.insert("tokens".to_owned(), tokens.into());
         Ok(object)
-    }
-
-    fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Map<String, Value> {
-        let journal = match (recorded, self.gateway.journals()) {
-            (Some(_), _) => "kept",
-            (None, Some(_)) => "gone",
-            (None, None) => "off",
-        };
-        let next = recorded.and_then(|(run, _)| run.file.next.clone());
-        let has_ended = recorded.is_some_and(|(run, _)| !run.file.is_running);
-        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome);
-        let can_resume = has_ended && next.is_none() && outcome != Some(Ended::Ok);
-        let is_saved = has_ended && outcome == Some(Ended::Ok) && self.gateway.config().scripts.path.is_some();
-        let object = json!({
-            "journal": journal,
-            "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
-            "resumed_by": next,
-            "resume": can_resume.then(|| format!("execute(resume=\"{id}\")")),
-            "resume_cli": can_resume.then(|| format!("forgefs run --resume {id}")),
-            "can_replay": has_ended,
-            "can_save": is_saved,
-        });
-        match object {
-            Value::Object(object) => object,
-            _ => Map::new(),
-        }
     }
 
     /// The stubs that the agent had read before, with the tokens of their texts.
@@ -214,6 +191,7 @@ fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
         "cost": "0",
         "labels": end.map(|end| &end.labels),
         "servers": [],
+        "title": title(run.head.file.as_deref(), &run.head.code, None),
         "code": run.head.code.lines().next().unwrap_or_default(),
         "dry_run": false,
     })

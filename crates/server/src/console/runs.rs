@@ -214,6 +214,7 @@ pub(super) fn brief(entry: &Entry, is_running: bool) -> Value {
         "cost": entry.cost.to_string(),
         "labels": entry.labels().into_iter().take(FACET).collect::<Vec<_>>(),
         "servers": entry.servers().into_iter().take(FACET).collect::<Vec<_>>(),
+        "title": entry.title(),
         "code": head(first.trim(), LINE),
         "dry_run": entry.dry_run,
     })

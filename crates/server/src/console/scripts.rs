@@ -10,7 +10,7 @@ use super::Console;
 use super::access::Person;
 use base::error::{ErrorCode, Result, code_name};
 use run::broker::ExecutionContext;
-use run::execution::Request;
+use run::execution::{Execution, Request, Wanted};
 
 /// A script to be checked.
 #[derive(Debug, Deserialize)]
@@ -62,11 +62,20 @@ impl Console {
     pub(super) async fn execute(self: &Arc<Self>, wanted: Execute, by: &Person) -> Result<Value> {
         let Execute { language, code, dry_run } = wanted;
         let request = Request { language, code, timeout: None, dry_run, past: None, save_as: None };
-        let execution = self.context(by).execute(request).await;
-        let id = execution.id.clone();
-        let mut object = serde_json::to_value(&execution).unwrap_or_default();
-        object["run"] = id.into();
-        Ok(object)
+        Ok(told(&self.context(by).execute(request).await))
+    }
+
+    /// Continues a run of this machine's user: calls that it made are answered from its journal.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no such run, or a journal of its chain is gone; `BUSY` while it is running. Of the
+    /// script none: its failure is in the object.
+    pub(super) async fn resume(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
+        let context = self.context(by);
+        let wanted = Wanted { resume: Some(id.to_owned()), ..Wanted::default() };
+        let request = context.script(wanted).await?;
+        tracing::info!(target: "forgefs::console", run = id, by = by.name, "a run is resumed");
+        Ok(told(&context.execute(request).await))
     }
 
     /// Calls a tool.
@@ -92,4 +101,11 @@ impl Console {
         });
         Ok(json!({ "run": run, "ok": answer.is_ok(), "value": answer.ok(), "error": error }))
     }
+}
+
+/// The object of other programs, with the id of the run.
+fn told(execution: &Execution) -> Value {
+    let mut object = serde_json::to_value(execution).unwrap_or_default();
+    object["run"] = execution.id.as_str().into();
+    object
 }

@@ -10,6 +10,7 @@ use super::index::{Call, Entry, quantile};
 use super::{Asked, Console};
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
+use base::principal::Principal;
 use base::task;
 use base::time::now_ms;
 
@@ -84,8 +85,13 @@ impl Console {
     pub(super) async fn series(self: &Arc<Self>, asked: &Asked) -> Result<Value> {
         let hours = asked.number("hours")?.unwrap_or(24).clamp(1, MOST);
         let by = By::named(asked.text("by"))?;
-        let (all, now) = (self.entries().await?, now_ms());
-        task::apart(move || Ok(summed(&all, by, now.saturating_sub(hours * HOUR_MS), now))).await
+        let (all, now, four_tools) = (self.entries().await?, now_ms(), self.shown_tokens as u64);
+        let summed = move || {
+            let mut object = summed(&all, by, now.saturating_sub(hours * HOUR_MS), now);
+            object["saved"] = saved(&all, now.saturating_sub(hours * HOUR_MS), four_tools);
+            Ok(object)
+        };
+        task::apart(summed).await
     }
 }
 
@@ -99,20 +105,23 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
     };
     let (mut sums, mut errors) = (HashMap::<String, Sum>::new(), BTreeMap::<Cow<'_, str>, u64>::new());
     let (mut runs, mut refused) = (vec![0_u64; STEPS], vec![0_u64; STEPS]);
+    let mut took: Vec<Vec<f64>> = vec![Vec::new(); STEPS];
     for entry in all {
-        let Some(of_run) = step(entry.at_ms) else { continue };
-        if entry.language.is_some() {
+        let of_run = step(entry.at_ms);
+        if let Some(of_run) = of_run.filter(|_| entry.language.is_some()) {
             runs[of_run] += 1;
         }
-        if !matches!(entry.outcome, Outcome::Ok | Outcome::Unfinished) {
+        if of_run.is_some() && !matches!(entry.outcome, Outcome::Ok | Outcome::Unfinished) {
             *errors.entry(entry.outcome.name()).or_default() += 1;
         }
         for call in &entry.calls {
-            let at = step(call.at_ms).unwrap_or(of_run);
+            // A run may have begun before this time, and its calls may have no time of their own.
+            let at = if call.at_ms == 0 { of_run } else { step(call.at_ms) };
+            let Some(at) = at else { continue };
             if call.is_refused {
                 refused[at] += 1;
             }
-            let is_made = !call.is_refused && call.outcome != Outcome::Planned;
+            let is_made = !call.is_refused && !call.is_inherited && call.outcome != Outcome::Planned;
             if !is_made {
                 continue;
             }
@@ -120,7 +129,8 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
             sum.calls[at] += 1;
             sum.failed[at] += u64::from(!matches!(call.outcome, Outcome::Ok | Outcome::Running));
             sum.cost[at] += call.cost.number();
-            sum.took.push(call.ms);
+            sum.took.extend(call.ms);
+            took[at].extend(call.ms);
         }
     }
     let mut sums: Vec<(String, Sum)> = sums.into_iter().collect();
@@ -133,6 +143,8 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
     if rest.total() > 0 {
         sums.push((OTHERS.to_owned(), rest));
     }
+    took.iter_mut().for_each(|took| took.sort_by(f64::total_cmp));
+    let percentile = |share| took.iter().map(|took| quantile(took, share)).collect::<Vec<_>>();
     let of = |values: fn(&Sum) -> Value| -> BTreeMap<&str, Value> {
         sums.iter().map(|(key, sum)| (key.as_str(), values(sum))).collect()
     };
@@ -148,7 +160,19 @@ fn summed(all: &[Arc<Entry>], by: By, from_ms: u64, to_ms: u64) -> Value {
         "runs": runs,
         "errors": errors,
         "latency": latency,
+        "p50_ms": percentile(0.5),
+        "p95_ms": percentile(0.95),
     })
+}
+
+/// Estimated tokens of tool lists that agents were not sent: for each of their scripts one turn, with the list of its time.
+fn saved(all: &[Arc<Entry>], from_ms: u64, four_tools: u64) -> Value {
+    let is_agents = |entry: &&Arc<Entry>| {
+        entry.at_ms >= from_ms && entry.client_name.is_some() && !entry.client.starts_with(Principal::CONSOLE)
+    };
+    let lists: Vec<u64> = all.iter().filter(is_agents).filter_map(|entry| entry.plain_list).collect();
+    let tokens = lists.iter().fold(0_u64, |sum, list| sum.saturating_add(list.saturating_sub(four_tools)));
+    json!({ "tokens": tokens, "runs": lists.len() })
 }
 
 fn latency(key: &str, sum: &mut Sum) -> Value {

@@ -50,6 +50,9 @@ pub struct Record {
     /// Cost of its calls.
     #[serde(deserialize_with = "amount")]
     pub cost: Amount,
+    /// Tokens of the definitions of all tools that its client could call then, estimated; absent if it is no script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plain_list: Option<u64>,
     /// Every call, in order.
     pub calls: Vec<CallRecord>,
     /// Decisions of hooks about its script.
@@ -95,6 +98,9 @@ pub struct Description {
     /// Beginning of the script, redacted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// Name of the script's file, if it is from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<Arc<str>>,
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -392,6 +398,7 @@ mod tests {
             outcome: Outcome::Failed(ErrorCode::Timeout),
             ms: Some(0.25),
             cost: Amount::ONE,
+            plain_list: Some(13_786),
             calls: vec![call],
             read_part: Some(3),
             ..Record::default()

@@ -72,6 +72,22 @@ pub struct Head {
     pub servers: Vec<Server>,
     /// Limits of its engine.
     pub limits: Option<Limits>,
+    /// Name of the script's file, if it is from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The gateway that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<RunBy>,
+}
+
+/// A gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunBy {
+    /// Id of its process.
+    pub pid: u32,
+    /// Path of its configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
 }
 
 /// An operation of a run.

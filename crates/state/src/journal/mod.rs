@@ -27,7 +27,9 @@ use base::{limits, memory, task, text};
 use config::Config;
 
 pub use chain::Which;
-pub use line::{Answered, Asks, CallTask, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
+pub use line::{
+    Answered, Asks, CallTask, End, Head, Heard, Line, NESTED, OpenQuestion, RunBy, RunOp, Sent, VERSION, Waits,
+};
 pub use past::{Doubt, Found, Past, Subject, Taken};
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round, run_of};
@@ -41,6 +43,11 @@ const PART: u64 = 8;
 
 /// Most bytes of a script's first line in a listing, far more than is shown: secrets in it are found whole.
 const FIRST_LINE: usize = 16 << 10;
+/// Newest journals of a client, and of all, among which runs under way are looked for.
+const NEWEST: usize = 50;
+const LOOKED_AT: usize = 400;
+/// Kind of the folder that has the journals of a configuration.
+const FOLDER: &str = "journals";
 
 /// The journals of a configuration.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ pub struct Journals {
     state: Arc<dyn State>,
     /// Has a folder for each client.
     folder: PathBuf,
+    /// The gateway that writes them.
+    gateway: RunBy,
     keep: Duration,
     /// True if a script without a journal is not run.
     pub required: bool,
@@ -97,7 +106,14 @@ impl Journals {
         let folder = config.journal.folder.as_deref()?;
         Some(Arc::new(Self {
             state: Arc::clone(state),
-            folder: kept_folder(folder, "journals", config),
+            folder: kept_folder(folder, FOLDER, config),
+            gateway: RunBy {
+                pid: std::process::id(),
+                config: config
+                    .path
+                    .as_ref()
+                    .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
+            },
             keep: config.journal.keep,
             required: config.journal.required,
             max_bytes: config.journal.max_bytes as u64,
@@ -114,12 +130,13 @@ impl Journals {
         self.keep
     }
 
-    /// Begins the journal of a run.
+    /// Begins the journal of a run of this gateway.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
     pub async fn begin(&self, head: Head) -> Result<Arc<Writer>> {
         self.prune();
+        let head = Head { gateway: Some(self.gateway.clone()), ..head };
         let key = self.key().await?;
         let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
         let Head { run, client, after, .. } = head;
@@ -160,6 +177,39 @@ impl Journals {
         }
         runs.sort_by(|(a, first), (b, second)| (a, &first.id).cmp(&(b, &second.id)));
         Ok(runs.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// True for a run under this configuration.
+    #[must_use]
+    pub fn is_own(&self, head: &Head) -> bool {
+        let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_ref());
+        config.is_some() && config == self.gateway.config.as_ref()
+    }
+
+    /// Runs under way in all gateways of this configuration, or `everywhere` of this user; of each client those among its
+    /// newest.
+    ///
+    /// # Errors
+    /// `INTERNAL` when a folder cannot be read.
+    pub async fn running(&self, everywhere: bool) -> Result<Vec<Head>> {
+        let mut folders = vec![self.folder.clone()];
+        if let Some(state) = self.folder.parent().filter(|_| everywhere) {
+            let names = self.state.journal_folders(state).await?.into_iter();
+            let kept = names.filter(|name| name.strip_prefix(FOLDER).is_some_and(|rest| rest.starts_with('-')));
+            folders.extend(kept.map(|name| state.join(name)).filter(|folder| *folder != self.folder));
+        }
+        let (mut running, mut left) = (Vec::new(), LOOKED_AT);
+        for folder in folders {
+            for owner in self.state.journal_folders(&folder).await? {
+                let folder = folder.join(&owner);
+                for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(NEWEST.min(left)) {
+                    left -= 1;
+                    let file = self.state.journal(&folder, id).await?.filter(|file| file.is_running);
+                    running.extend(file.and_then(|file| head(&file, &owner).ok()));
+                }
+            }
+        }
+        Ok(running)
     }
 
     /// One run; of one client, or of any.

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
-import { Act, announce, Badge, Capped, Empty, Field, html, Labels, Loaded, Long, Problem, Table, Text, useAction, useLoad } from "./ui.js";
+import { Act, announce, Badge, Capped, Copy, Empty, Field, html, Labels, Loaded, Long, Problem, Resume, Table, Text, useAction, useLoad } from "./ui.js";
 import { count, moment, own, relative, short, things } from "./text.js";
 
 const REFRESH_MS = 10000;
@@ -10,6 +10,7 @@ const REFRESH_MS = 10000;
 export function Approvals({ live }) {
   const waiting = live.state?.approvals ?? 0;
   const load = useLoad((signal) => get("approvals", {}, signal), [waiting]);
+  const [allowed, setAllowed] = useState(null);
   // The count alone does not tell that one was decided elsewhere and another came.
   useEffect(() => {
     const timer = setInterval(load.reload, REFRESH_MS);
@@ -18,11 +19,12 @@ export function Approvals({ live }) {
   return html`<div class="title"><h1 tabindex="-1">Approvals</h1>
       ${load.data && html`<p class="dim" role="status">${things(load.data.waiting.length, "call")} waiting</p>`}
       <button type="button" class="small" onClick=${load.reload}>Refresh</button></div>
+    ${allowed && html`<${Next} key=${allowed.id} approval=${allowed} />`}
     <${Loaded} load=${load} what="approvals">${(data) => html`
       <section aria-labelledby="waiting-title"><h2 id="waiting-title" class="hidden">Waiting</h2>
         ${data.waiting.length ? data.waiting.map((one) => html`<${Waiting} key=${one.id} approval=${one}
           offset=${live.offset}
-          reload=${load.reload} />`)
+          onDecided=${(told) => (setAllowed(told.decision?.allowed && told.run ? told : null), load.reload())} />`)
           : html`<${Nothing} waits=${data.waits} />`}
       </section>
       <section aria-labelledby="decided-title"><h2 id="decided-title">Decided</h2>
@@ -35,7 +37,16 @@ const Nothing = ({ waits }) => html`<${Empty}><p>No call waits.</p>
   ${waits ? html`<p>A call that a rule asks about waits here until you allow or deny it.</p>`
     : html`<p>Calls do not wait for approvals here: set <code>wait</code> in <code>[approvals]</code> of forge.toml to decide them in this view.</p>`}<//>`;
 
-function Waiting({ approval, offset, reload }) {
+// What makes an allowed call: the run goes on with it.
+const Next = ({ approval }) => html`<section class="told good" aria-label="What comes next">
+  <p><strong>Allowed: <${Text} text=${`${approval.server}.${approval.tool}`} length=${70} />.</strong> The call is made when
+    its run is resumed. An agent does that by itself when it is told; a script of the command line does not.</p>
+  <div class="buttons">${approval.client === "local" && html`<${Resume} run=${approval.run} />`}
+    <${Copy} text=${`execute(resume="${approval.run}")`}>Copy line for the agent<//>
+    ${approval.client === "local" && html`<${Copy} text=${`forgefs run --resume ${approval.run}`}>Copy command<//>`}</div>
+</section>`;
+
+function Waiting({ approval, offset, onDecided }) {
   const [denies, setDenies] = useState(false);
   const [reason, setReason] = useState("");
   const [, tick] = useState(0);
@@ -47,10 +58,11 @@ function Waiting({ approval, offset, reload }) {
   const send = (allow, scope) => async () => {
     const plan = scope === "plan" ? approval.plan_digest : null;
     const body = { allow, scope, plan, reason: allow ? null : reason.trim() || null };
-    if (await decide.run(() => post(`approvals/${encodeURIComponent(approval.id)}`, body))) {
+    const told = await decide.run(() => post(`approvals/${encodeURIComponent(approval.id)}`, body));
+    if (told) {
       announce(allow ? "The call is allowed." : "The call is denied.");
       document.querySelector("main h1")?.focus();
-      reload();
+      onDecided(told);
     }
   };
   const deny = (event) => (event.preventDefault(), send(false, "once")());
@@ -59,9 +71,8 @@ function Waiting({ approval, offset, reload }) {
   const who = approval.client_name || approval.client;
   const id = `deny-${short(approval.id, 40)}`;
   return html`<article class="card approval" id=${`approval-${approval.id}`} aria-label=${`Approval of ${short(call, 60)}`}>
-    <div class="head"><h3><${Text} text=${call} length=${70} /></h3>
+    <div class="head"><h3><${Text} text=${asked(approval.question)} length=${200} /></h3><${Effect} effect=${approval.effect} writes />
       <span class="dim">asked ${relative(approval.asked_ms, now)} · ${approval.until_ms > now ? `expires ${relative(approval.until_ms, now)}` : "expired"}</span></div>
-    <p class="question"><bdi>${short(asked(approval.question), WHOLE)}</bdi></p>
     <dl class="facts">
       <div><dt>who asks</dt><dd><${Text} text=${who} length=${50} />${who !== approval.client && html` <span
         class="dim"><${Text} text=${approval.client} length=${40} /></span>`}</dd></div>
@@ -95,16 +106,20 @@ function Waiting({ approval, offset, reload }) {
 // What a person decides by is never cut; the gateway bounds it.
 const WHOLE = 300000;
 
-// The question without its arguments, which stand below it. No value contains the mark of its lines.
-const asked = (question) => question.split("\n▌ With:")[0].replaceAll("\n▌ ", "\n");
+// The question alone: its reasons, labels and arguments stand below it.
+const asked = (question) => question.split("\n")[0].replace(/^ForgeFS asks: m/, "M");
+
+// What a call does, by the annotations of its tool.
+const Effect = ({ effect, writes }) => (effect === "destructive" ? html`<${Badge} state="destructive" tone="bad" />`
+  : effect === "read-only" || !writes ? html`<${Badge} state="reads" tone="calm" />` : html`<${Badge} state="writes"
+    tone="warn" />`);
 
 // Steps of a plan: which tools a script may call, and how often.
 export function Plan({ steps }) {
   if (!steps.length) return html`<p class="dim">It calls no tools.</p>`;
   const cols = [
     { name: "Tool", cell: (step) => html`<${Text} text=${`${step.server}.${step.tool}`} length=${70} />` },
-    { name: "Effect", cell: (step) => (step.writes ? html`<${Badge} state="writes" tone="warn" />` : html`<${Badge}
-      state="reads" tone="calm" />`) },
+    { name: "Effect", cell: (step) => html`<${Effect} effect=${step.effect} writes=${step.writes} />` },
     { name: "Places", class: "num", cell: (step) => count(step.places) },
     { name: "Repeats", cell: (step) => (step.repeats ? "in a loop" : "–") },
   ];
@@ -119,10 +134,12 @@ function Decided({ decided }) {
     { name: "When", class: "when", cell: (one) => moment(one.decision?.at_ms ?? one.until_ms) },
     { name: "Call", class: "wide", cell: (one) => html`<b><${Text} text=${`${one.server}.${one.tool}`} length=${60} />
       </b>
-        <span class="sub dim"><${Text} text=${JSON.stringify(one.arguments)} length=${90} /></span>` },
+        ${one.arguments !== null && html`<span class="sub dim"><${Text} text=${JSON.stringify(one.arguments)} length=${90} />
+          </span>`}` },
     { name: "Client", cell: (one) => html`<${Text} text=${one.client_name || one.client} length=${30} />` },
     { name: "Decision", cell: (one) => html`<${Badge} state=${one.state} />${one.decision?.allowed && html`<span
-      class="sub dim">${own(SCOPES, one.decision.scope) ?? short(one.decision.scope, 20)}</span>`}` },
+      class="sub dim">${own(SCOPES, one.decision.scope) ?? short(one.decision.scope, 20)}</span>`}${one.state === "allowed"
+      && html`<a class="sub" href=${`#/runs/${encodeURIComponent(one.run)}`}>resume its run</a>`}` },
     { name: "By", cell: (one) => (one.decision ? html`<${Text} text=${one.decision.by} length=${30} />` : "–") },
     { name: "Reason", cell: (one) => (one.decision?.reason ? html`<${Text} text=${one.decision.reason}
       length=${160} />` : "–") },

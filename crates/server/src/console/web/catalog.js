@@ -1,8 +1,8 @@
 // The catalog: a tree of servers and tools at the left, what was chosen at the right.
 
 import { useEffect, useMemo, useState } from "./vendor/hooks.js";
-import { get } from "./api.js";
-import { Badge, Capped, Empty, html, Loaded, Long, Text, useLoad } from "./ui.js";
+import { get, post } from "./api.js";
+import { Act, announce, Badge, Capped, Confirm, Empty, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
 import { Drift } from "./drift.js";
 import { Logins } from "./logins.js";
 import { Search } from "./search.js";
@@ -37,7 +37,8 @@ function Browse({ path }) {
           path=${path} />`)}</ul>`
         : html`<${Empty}><p>No servers.</p><p><code>forgefs add</code> adds one.</p><//>`}<//>
     </nav>
-    <div class="chosen"><${Chosen} path=${path} servers=${servers.data?.entries} /></div>
+    <div class="chosen"><${Chosen} path=${path} servers=${servers.data?.entries}
+      onChanged=${servers.reload} /></div>
   </div>`;
 }
 
@@ -112,7 +113,7 @@ const Leaf = ({ entry, path }) => html`<li><a class="leaf" href=${pathLink(entry
   <${Text} text=${entry.name} length=${40} />${entry.quarantined && html` <${Badge} state="quarantined" tone="bad" />`}
     </a></li>`;
 
-function Chosen({ path, servers }) {
+function Chosen({ path, servers, onChanged }) {
   if (!path) {
     return html`<${Empty}><p>Choose a tool.</p><p>Open a server in the tree, or <a
       href="#/catalog/search">search</a> all of them as an agent does.</p><//>`;
@@ -122,7 +123,7 @@ function Chosen({ path, servers }) {
   if (rest.length && last.endsWith(".pyi")) return html`<${Tool} key=${path} server=${server} tool=${last.slice(0, -4)}
     path=${path} />`;
   const entry = servers?.find((one) => one.path === path);
-  if (entry?.kind === "server") return html`<${ServerPage} entry=${entry} />`;
+  if (entry?.kind === "server") return html`<${ServerPage} key=${path} entry=${entry} onChanged=${onChanged} />`;
   return path.endsWith("/") ? html`<${Folder} key=${path} path=${path} />` : html`<${File} key=${path} path=${path} />`;
 }
 
@@ -133,7 +134,7 @@ function Folder({ path }) {
       <//>`;
 }
 
-function ServerPage({ entry }) {
+function ServerPage({ entry, onChanged }) {
   const found = entry.findings ?? {};
   return html`<h2><${Text} text=${entry.name} length=${60} /></h2>
     <dl class="facts">
@@ -147,9 +148,46 @@ function ServerPage({ entry }) {
       <div><dt>findings</dt><dd>
         ${things(found.error ?? 0, "error")}, ${things(found.warning ?? 0, "warning")}, ${things(found.note ?? 0, "note")}</dd></div>
     </dl>
+    <${Server} entry=${entry} onChanged=${onChanged} />
     <p><a href=${`#/runs?server=${encodeURIComponent(entry.path.split("/")[1])}`}>Runs that called it</a></p>
     ${entry.description && html`<h3>Instructions</h3><${Long} value=${entry.description}
       label="Instructions of the server" class="prose" />`}`;
+}
+
+const ACTS = {
+  enable: ["Enable", "Enable this server?", "Its program is started, or its address reached, and agents can call its tools."],
+  disable: ["Disable", "Disable this server?", "It is ended, and agents do not see its tools until it is enabled."],
+  restart: ["Restart", "Restart this server?", "It is started or reached anew. Calls that are under way may still take effect."],
+};
+// A server that was started is ready a while later.
+const LATER_MS = [500, 2000, 6000];
+
+// What is done with a server, and what it said. Those of the configuration can be switched.
+function Server({ entry, onChanged }) {
+  const name = entry.path.split("/")[1];
+  const load = useLoad((signal) => get("server", { server: name }, signal), [name, entry.state]);
+  const [asks, setAsks] = useState(null);
+  const action = useAction();
+  const answer = async (yes) => {
+    setAsks(null);
+    if (!yes) return;
+    const told = await action.run(() => post("server", { server: load.data.server, act: asks }));
+    announce(told ? "The server is changed." : "The server is as it was.");
+    load.reload();
+    onChanged();
+    for (const ms of LATER_MS) setTimeout(onChanged, ms);
+  };
+  return html`<${Loaded} load=${load} what="the server">${({ enabled, held, log }) => html`
+    ${enabled !== null && html`<div class="buttons">${(enabled ? ["restart", "disable"] : ["enable"]).map((act) => html`<${Act}
+      key=${act} busy=${action.busy} onClick=${() => setAsks(act)}>${ACTS[act][0]}<//>`)}</div>`}
+    <${Problem} error=${action.error} />
+    ${held > 0 && html`<p><a href="#/catalog/drift">${things(held, "difference")} held back: review and accept</a></p>`}
+    ${log && html`<details class="fold"><summary>Log of the server</summary><${Long} value=${log} label="Log of the server" />
+      <p class="more"><button type="button" class="small" onClick=${load.reload}>Refresh</button></p></details>`}
+    ${asks && html`<${Confirm} title=${ACTS[asks][1]} act=${ACTS[asks][0]} danger=${asks !== "enable"} onClose=${answer}>
+      <p><b><${Text} text=${entry.name} length=${60} /></b>: ${ACTS[asks][2]}</p>
+      ${asks !== "restart" && html`<p>It is written into the configuration file. Other gateways of it take it up at
+        <code>forgefs reload</code>.</p>`}<//>`}`}<//>`;
 }
 
 function File({ path }) {

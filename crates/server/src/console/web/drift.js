@@ -2,8 +2,8 @@
 
 import { useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
-import { Act, announce, Badge, Capped, Confirm, Empty, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
-import { short, shown, safeCut, things } from "./text.js";
+import { Act, announce, Badge, Capped, Confirm, Empty, Findings, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
+import { own, short, shown, safeCut, things } from "./text.js";
 
 const LONGEST_DIFF = 20000;
 
@@ -32,6 +32,8 @@ export function Drift() {
   }}<//>`;
 }
 
+const CLASSES = { breaking: "bad", "annotation-risk": "bad", widening: "warn", "text-only": "calm" };
+
 function Item({ item, onAccepted }) {
   const [asks, setAsks] = useState(false);
   const accept = useAction();
@@ -49,9 +51,14 @@ function Item({ item, onAccepted }) {
   };
   return html`<article class="card drift" aria-label=${short(`Difference of ${name}`, 100)}>
     <div class="head"><h2><${Text} text=${name} length=${80} /></h2><${Badge} state=${item.kind} tone="calm" />
+      ${item.class && html`<${Badge} state=${item.class} tone=${own(CLASSES, item.class)} />`}
       ${item.accept && html`<${Act} class="small" busy=${accept.busy} label=${`Accept the change of ${short(name, 60)}`}
         onClick=${() => setAsks(true)}>Accept<//>`}</div>
-    <p><bdi>${short(item.change, 600)}</bdi></p>
+    <${Findings} findings=${item.findings} />
+    ${item.changes.length > 0 && html`<ul class="plain">${item.changes.slice(0, 50).map((one) => html`<li>
+      ${one.class !== item.class && html`<${Badge} state=${one.class} tone=${own(CLASSES, one.class)} /> `}<bdi>
+      ${short(one.what, 300)}</bdi></li>`)}</ul>`}
+    <p class="dim"><bdi>${short(item.change, 600)}</bdi></p>
     ${item.diff ? html`<${Diff} text=${item.diff} label=${short(`Difference of ${name}`, 100)} />`
       : item.now && html`<${Long} value=${item.now} label=${short(`Definition of ${name}`, 100)} />`}
     <${Problem} error=${accept.error} />

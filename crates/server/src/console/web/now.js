@@ -8,7 +8,7 @@ import { count, duration, money, short, things } from "./text.js";
 export function Now({ live }) {
   const { state, offset } = live;
   const [, tick] = useState(0);
-  const running = state?.runs.length > 0;
+  const running = state && state.runs.length + state.elsewhere.length > 0;
   // The clocks of running scripts go on between two snapshots.
   useEffect(() => {
     if (!running || live.link !== "live") return;
@@ -27,14 +27,15 @@ export function Now({ live }) {
     <div class="halves now ${live.link === "live" ? "" : "stale"}">
       <section aria-labelledby="running-title">
         <h2 id="running-title">Running scripts</h2>
-        ${state.runs.length ? state.runs.map((run) => html`<${Running} key=${run.id} run=${run} now=${now} />`)
-          : html`<${Empty}><p>No script runs.</p><p>A script that an agent executes appears here with its calls.
+        ${state.runs.map((run) => html`<${Running} key=${run.id} run=${run} now=${now} />`)}
+        ${state.elsewhere.map((run) => html`<${Elsewhere} key=${run.id} run=${run} now=${now} />`)}
+        ${!state.runs.length && !state.elsewhere.length && html`<${Empty}><p>No script runs.</p><p>A script of any gateway of yours appears here with its calls.
               You can also <a href="#/catalog/script">run one yourself</a>.</p><//>`}
         ${state.runs_left_out > 0 && html`<p class="note">
           ${things(state.runs_left_out, "more script")} running, not shown here.</p>`}
       </section>
       <section aria-labelledby="servers-title">
-        <h2 id="servers-title">Servers</h2>
+        <h2 id="servers-title">Servers of this gateway</h2>
         <${Servers} servers=${state.servers} />
       </section>
     </div>`;
@@ -43,7 +44,7 @@ export function Now({ live }) {
 function Totals({ state }) {
   const { workers, today } = state;
   const items = [
-    ["running", count(state.runs.length + state.runs_left_out)],
+    ["running", count(state.runs.length + state.runs_left_out + state.elsewhere.length)],
     ["workers busy", html`${count(workers.busy)}<small> of ${count(workers.max)}</small>`],
     ["queued", html`${count(workers.queued)}<small> of ${count(workers.queue_max)}</small>`],
     ["approvals waiting", state.approvals ? html`<a href="#/approvals">${count(state.approvals)}</a>` : "0"],
@@ -52,6 +53,22 @@ function Totals({ state }) {
   ];
   return html`<dl class="totals">${items.map(([name, value]) => html`<div><dt>${name}</dt><dd>
     ${value}</dd></div>`)}</dl>`;
+}
+
+// A script of another gateway, of which the journal and the audit log tell.
+function Elsewhere({ run, now }) {
+  const name = run.client_name || run.client;
+  return html`<article class="card running" aria-label=${`Script of ${short(name, 40)} in another gateway`}>
+    <div class="head">
+      <h3><a href=${`#/runs/${encodeURIComponent(run.id)}`}><${Text} text=${name} length=${40} /></a></h3>
+      <span class="dim">${short(run.language, 20)} · ${duration(Math.max(0, now - run.began_ms))}</span>
+    </div>
+    ${run.title && html`<p><${Text} text=${run.title} length=${160} /></p>`}
+    ${run.calls !== null && html`<p class="dim">${things(run.calls, "call")}${run.last && html`, last <b>
+      <${Text} text=${run.last} length=${60} /></b>`}</p>`}
+    <p class="note">In ${run.pid ? `gateway ${run.pid}` : "another gateway"}${run.config && html` of <${Text} text=${run.config}
+      length=${120} />`}; it can be stopped there.</p>
+  </article>`;
 }
 
 function Running({ run, now }) {
@@ -73,6 +90,7 @@ function Running({ run, now }) {
         ${stop.done ? "Stopping…" : "Stop"}<//>
     </div>
     <${Problem} error=${stop.error} />
+    ${run.title && html`<p><${Text} text=${run.title} length=${160} /></p>`}
     <div class="meters">
       <${Meter} name="time" value=${ran} max=${run.wall_ms} text=${`${duration(ran)} of ${duration(run.wall_ms)}`} />
       <${Meter} name="calls" value=${run.calls} max=${run.max_calls}

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
-import { Act, announce, Badge, Capped, Copy, Empty, Field, html, Labels, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
+import { Act, announce, Badge, Capped, Copy, Empty, Field, html, Labels, Loaded, Long, Problem, Resume, Table, Text, useAction, useLoad } from "./ui.js";
 import { Code } from "./code.js";
 import { Flow, Timeline, toneOf } from "./timeline.js";
 import { bytes, count, duration, isoTime, moment, money, short, things } from "./text.js";
@@ -18,20 +18,18 @@ export function Run({ id }) {
   return html`<p class="crumbs"><a href="#/runs">Runs</a> <span aria-hidden="true">/</span> <${Text} text=${id}
     length=${48} /></p>
     ${!load.data && html`<h1 tabindex="-1">Run</h1>`}
-    <${Loaded} load=${load} what="the run">${(run) => html`<${Whole} run=${run}
-      reload=${load.reload} />`}<//>`;
+    <${Loaded} load=${load} what="the run">${(run) => html`<${Whole} run=${run} />`}<//>`;
 }
 
 function Whole({ run }) {
   const refused = run.operations.filter((op) => op.refused);
   const [picked, setPicked] = useState(null);
   return html`
-    <div class="title"><h1 tabindex="-1"><${Text} text=${run.client_name || run.client}
-      length=${40} />: ${run.kind === "script" ? "script" : html`<${Text} text=${run.request ?? "request"}
-        length=${40} />`}</h1>
+    <div class="title"><h1 tabindex="-1"><${Text} text=${run.title || run.request || "Run"} length=${120} /></h1>
       <${Badge} state=${run.outcome} />${run.dry_run && html`<${Badge} state="dry run" tone="calm" />`}</div>
     <${Facts} run=${run} />
     <${Doing} run=${run} />
+    <${Chain} run=${run} />
     <div class=${run.explained && refused.length ? "halves" : ""}>
       ${run.explained && html`<section aria-labelledby="why-title">
         <h2 id="why-title">Why it ended, as the agent read it</h2>
@@ -57,7 +55,7 @@ function Whole({ run }) {
           onPick=${(op) => setPicked({ op: op.op })} /></section>
         <section aria-labelledby="calls-title"><h2 id="calls-title">Calls</h2><${Operations} run=${run}
           picked=${picked} /></section>
-        <section aria-labelledby="flow-title"><h2 id="flow-title">Where data went</h2><${Flow} run=${run} /></section>
+        <section aria-labelledby="flow-title"><h2 id="flow-title">Where data may have gone</h2><${Flow} run=${run} /></section>
         <${Tokens} tokens=${run.tokens} />
       </div>
     </div>`;
@@ -76,7 +74,8 @@ function Facts({ run }) {
     ["calls", html`${count(run.calls)}${run.refused > 0 && html` <span class="bad">
       ${count(run.refused)} refused</span>`}`],
     ["cost", money(run.cost)],
-    ["client", html`<${Text} text=${run.client} length=${40} />`],
+    ["client", html`<${Text} text=${run.client_name || run.client} length=${40} />${run.client_name
+      && html` <span class="dim"><${Text} text=${run.client} length=${40} /></span>`}`],
     ["holds data of", html`<${Labels} labels=${run.labels} />`],
     run.language && ["language", short(run.language, 20)],
     run.continues && ["continues", link(run.continues)],
@@ -95,6 +94,25 @@ function Facts({ run }) {
     ${name}</dt><dd>${value}</dd></div>`)}</dl>`;
   return html`${listed(facts)}${more.some(Boolean) && html`<details class="aside"><summary>More</summary>
     ${listed(more)}</details>`}`;
+}
+
+// The runs that resumed each other, as one history.
+function Chain({ run }) {
+  if (!run.chain?.length) return null;
+  const cols = [
+    { name: "Run", cell: (one) => (one.id === run.id ? html`<b><${Text} text=${one.id} length=${20} /></b> <span
+      class="dim">this one</span>` : html`<a href=${`#/runs/${encodeURIComponent(one.id)}`}><${Text} text=${one.id}
+      length=${20} /></a>`) },
+    { name: "When", class: "when", cell: (one) => moment(one.at_ms) },
+    { name: "Outcome", cell: (one) => (one.outcome ? html`<${Badge} state=${one.outcome} />` : "–") },
+    { name: "Replayed", class: "num", cell: (one) => (one.outcome ? count(one.replayed) : "–") },
+    { name: "Made", class: "num", cell: (one) => (one.outcome ? count(Math.max(0, one.calls - one.replayed - one.refused)) : "–") },
+    { name: "Refused", class: "num", cell: (one) => (one.outcome ? count(one.refused) : "–") },
+  ];
+  return html`<section aria-labelledby="chain-title"><h2 id="chain-title">History of the resumed run</h2>
+    <div class="card flush"><${Table} caption="Runs of the chain, oldest first" cols=${cols} rows=${run.chain}
+      keyOf=${(one) => one.id} /></div>
+    <p class="note">Replayed calls were answered from the journals of earlier runs: they were not made again.</p></section>`;
 }
 
 function Doing({ run }) {
@@ -118,6 +136,7 @@ function Doing({ run }) {
       ${run.can_replay && html`<${Act} busy=${replay.busy} onClick=${again}>${replay.busy ? "Replaying…" : "Replay"}
         <//>`}
       ${run.can_save && html`<${Act} onClick=${() => setName(name === null ? "" : null)}>Save as script<//>`}
+      ${run.can_resume && html`<${Resume} run=${run.id} onDone=${(told) => (location.hash = `#/runs/${encodeURIComponent(told.run)}`)} />`}
       ${run.resume && html`<${Copy} text=${run.resume}>Copy resume line<//>`}
       ${run.resume_cli && html`<${Copy} text=${run.resume_cli}>Copy resume command<//>`}
     </div>
@@ -170,7 +189,7 @@ function Operation({ op, pinned }) {
     onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary><span class="nr">${count(op.op)}</span><span class="what"><b><${Text} text=${op.label} length=${60} /></b>
       ${op.nested && html` <span class="dim">in <${Text} text=${op.from ?? "a script"} length=${40} /></span>`}
-      ${op.inherited && html` <span class="dim">answer taken from an earlier run</span>`}</span>
+      ${op.inherited && html` <span class="dim">replayed: answered by an earlier run</span>`}</span>
       <span class="ms">${duration(op.ms)}</span>
         <${Badge} state=${op.refused ? "refused" : op.unknown ? "unknown" : op.error ? op.error.code : op.outcome}
           tone=${op.outcome === "ok" && !op.refused ? "good" : undefined} /></summary>
@@ -218,13 +237,13 @@ function ReadText({ run, path }) {
     label=${`Text of ${short(path, 80)}`} />`}<//>`;
 }
 
-// What the agent would carry in each turn with a plain list of tools.
+// What the agent would have carried in each turn with a plain list of tools, as they were then.
 function Tokens({ tokens }) {
   if (!tokens?.plain_list) return null;
   const rows = [["plain tool list", tokens.plain_list], ["the four tools", tokens.four_tools]].filter(([, value]) => value > 0);
   const most = Math.max(...rows.map(([, value]) => value));
   const saved = rows.length > 1 ? Math.round((1 - tokens.four_tools / tokens.plain_list) * 100) : 0;
-  return html`<section aria-labelledby="tokens-title"><h2 id="tokens-title">Tokens of tool definitions</h2>
+  return html`<section aria-labelledby="tokens-title"><h2 id="tokens-title">Tokens of tool definitions, at this run</h2>
     <div class="meters tall">${rows.map(([name, value]) => html`<div class="meter"><span>${name}</span>
       <span class="bar" aria-hidden="true"><span style=${{ width: `${(value / most) * 100}%` }}></span></span>
       <span class="amount">${count(value)}</span></div>`)}</div>

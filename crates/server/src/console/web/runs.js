@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "./vendor/hooks.js";
 import { get } from "./api.js";
-import { Badge, Empty, Field, html, Labels, Loading, Problem, Select, Table, Text, useAction, useLoad } from "./ui.js";
+import { Badge, Empty, Field, html, isNarrow, Labels, Loading, Problem, Select, Table, Text, useAction, useLoad } from "./ui.js";
 import { count, duration, isoTime, moment, money, short, things } from "./text.js";
 
 const FILTERS = ["client", "outcome", "server", "tool", "label", "text", "from_ms", "to_ms"];
@@ -10,7 +10,9 @@ const FILTERS = ["client", "outcome", "server", "tool", "label", "text", "from_m
 export function Runs({ route, about }) {
   const filter = Object.fromEntries(FILTERS.map((name) => [name, route.query[name] ?? ""]));
   const key = JSON.stringify(filter);
-  const load = useLoad((signal) => get("runs", { ...filter, limit: 100 }, signal), [key]);
+  // A row is a block of several lines there.
+  const limit = isNarrow() ? 20 : 100;
+  const load = useLoad((signal) => get("runs", { ...filter, limit }, signal), [key]);
   const [more, setMore] = useState({ key, runs: [], next: undefined });
   const further = useAction();
   // Pages that were added belong to the first page they followed.
@@ -19,7 +21,7 @@ export function Runs({ route, about }) {
   const runs = [...(data?.runs ?? []), ...(more.key === key ? more.runs : [])];
   const next = more.next === undefined ? data?.next : more.next;
   const add = () => further.run(async () => {
-    const page = await get("runs", { ...filter, limit: 100, cursor: next });
+    const page = await get("runs", { ...filter, limit, cursor: next });
     setMore((old) => ({ key, runs: [...old.runs, ...page.runs], next: page.next }));
   });
   const active = FILTERS.some((name) => filter[name]);
@@ -35,7 +37,7 @@ export function Runs({ route, about }) {
       : html`<div class="card flush ${load.loading ? "stale" : ""}"><${List} runs=${runs} /></div>`}
     <${Problem} error=${further.error} retry=${add} />
     ${next && runs.length > 0 && html`<p class="more"><button type="button" disabled=${further.busy} onClick=${add}>
-      ${further.busy ? "Loading…" : `Show ${count(Math.min(100, Math.max(1, data.matched - runs.length)))} more of ${count(data.matched - runs.length)}`}</button></p>`}`;
+      ${further.busy ? "Loading…" : `Show ${count(Math.min(limit, Math.max(1, data.matched - runs.length)))} more of ${count(data.matched - runs.length)}`}</button></p>`}`;
 }
 
 function Filter({ address, filter, facets, active }) {
@@ -56,6 +58,13 @@ function Filter({ address, filter, facets, active }) {
   const input = (name, label) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="search"
     value=${draft[name]}
     onInput=${(event) => set(name)(event.target.value)} /><//>`;
+  // Days of this machine; the last one is in it whole.
+  const date = (name, label, days) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="date"
+    value=${dayOf(draft[name] && draft[name] - days)} onChange=${(event) => {
+      const [year, month, day] = event.target.value.split("-").map(Number);
+      const at = event.target.value ? String(new Date(year, month - 1, day + days).getTime() - days) : "";
+      choose(name)(at);
+    }} /><//>`;
   const select = (name, label, values, before) => html`<${Field} label=${label} id=${`f-${name}`}>
     <${Select} id=${`f-${name}`} value=${draft[name]}
     options=${options(values, name, "any", before)} onChange=${choose(name)} /><//>`;
@@ -66,10 +75,15 @@ function Filter({ address, filter, facets, active }) {
     ${input("tool", "Tool")}
     ${select("label", "Label", facets?.labels)}
     ${input("text", "Text of the code")}
+    ${date("from_ms", "From", 0)}
+    ${date("to_ms", "To", 1)}
     <div class="buttons"><button type="submit" class="primary">Filter</button>
       ${active && html`<button type="button" onClick=${() => (location.hash = "#/runs")}>Clear</button>`}</div>
   </form>`;
 }
+
+// The day of a time, as a field for dates has it.
+const dayOf = (ms) => (Number(ms) ? new Date(Number(ms)).toLocaleDateString("en-CA") : "");
 
 function None({ active, about }) {
   if (active) return html`<${Empty}><p>No run matches.</p><p>Clear a filter, or look for other words.</p><//>`;
@@ -89,15 +103,16 @@ function List({ runs }) {
       length=${24} />` },
     { name: "Run", class: "text", cell: (run) => html`<a class="code-line"
       href=${`#/runs/${encodeURIComponent(run.id)}`}>
-        <${Text} text=${run.code || run.request || run.id} length=${140} /></a>${run.dry_run && html`<${Badge}
+        <${Text} text=${run.title || run.id} length=${160} /></a>${run.code && run.code !== run.title && html`<span
+          class="code-of mono"><${Text} text=${run.code} length=${160} /></span>`}${run.dry_run && html`<${Badge}
           state="dry run" tone="calm" />`}
         ${run.error && html`<span class="why"><${Text} text=${run.error} length=${140} /></span>`}` },
     { name: "Outcome", class: "outcome", cell: (run) => html`<${Badge} state=${run.outcome} />` },
     { name: "Calls", class: "num", cell: (run) => html`${count(run.calls)}${run.refused > 0 && html`<span
       class="bad sub">${count(run.refused)} refused</span>`}` },
-    { name: "Time", class: "num", cell: (run) => duration(run.ms) },
-    { name: "Cost", class: "num", cell: (run) => money(run.cost) },
-    { name: "Labels", class: "held", cell: (run) => html`<${Labels} labels=${run.labels} />` },
+    { name: "Time", class: "num", cell: (run) => (run.ms === null ? "" : duration(run.ms)) },
+    { name: "Cost", class: "num", cell: (run) => (Number(run.cost) ? money(run.cost) : "") },
+    { name: "Labels", class: "held", cell: (run) => html`<${Labels} labels=${run.labels} none="" />` },
   ];
   return html`<${Table} class="fixed" caption="Runs, newest first" cols=${cols} rows=${runs}
     keyOf=${(run) => run.id} />`;

@@ -2,17 +2,16 @@
 
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
 import { post } from "./api.js";
-import { Act, announce, Badge, Capped, Confirm, html, Long, Problem, Select, Text, useAction } from "./ui.js";
+import { Act, announce, Answer, Badge, Capped, Confirm, html, Long, Problem, Select, Text, useAction } from "./ui.js";
 import { Plan } from "./approvals.js";
 import { Editor } from "./code.js";
-import { Answer } from "./tool.js";
 import { count, short, things } from "./text.js";
 
 const DRAFT = "forgefs.console.draft";
 const CHECK_AFTER_MS = 500;
 const FIRST = {
-  javascript: "// Tools are called by their server's name: await tickets.list_tickets({ status: \"open\" })\nreturn forge.servers ? \"ready\" : \"ready\";\n",
-  starlark: "# Tools are called by their server's name: tickets.list_tickets(status=\"open\")\nresult = \"ready\"\n",
+  javascript: "// A tool is called by its server's name, such as:\n//   await tickets.list_tickets({ status: \"open\" })\nreturn \"ready\";\n",
+  starlark: "# A tool is called by its server's name, such as:\n#   tickets.list_tickets(status=\"open\")\nresult = \"ready\"\n",
 };
 
 function draft() {

@@ -1,4 +1,4 @@
-// Calls over time in lanes, and where data went from server to server.
+// Calls over time in lanes, and where data may have gone from server to server.
 
 import { html, Text } from "./ui.js";
 import { count, duration, short, things } from "./text.js";
@@ -78,7 +78,7 @@ export function Flow({ run }) {
   const y = (list, name) => height / 2 + (list.indexOf(name) - (list.length - 1) / 2) * 36;
   const drawn = edges.filter((edge) => from.includes(edge.from) && to.includes(edge.to));
   return html`<svg class="flow" viewBox=${`0 0 456 ${height}`} role="img"
-    aria-label=${`Data went along ${things(edges.length, "way")}. The table below has each.`}>
+    aria-label=${`Data may have gone along ${things(edges.length, "way")}. The table below has each.`}>
       ${drawn.map((edge) => {
         const [a, b] = [y(from, edge.from), y(to, edge.to)];
         const all = edge.refused === edge.calls;
@@ -89,8 +89,9 @@ export function Flow({ run }) {
       ${from.map((name) => html`<${Node} x=${10} y=${y(from, name)} name=${name} />`)}
       ${to.map((name) => html`<${Node} x=${308} y=${y(to, name)} name=${nameOf(name)} agent=${name === null} />`)}
     </svg>
-    <details><summary>As a table</summary><table class="plain"><thead><tr><th scope="col">Read from</th>
-      <th scope="col">Sent to</th><th scope="col">Calls</th><th scope="col">Refused</th></tr></thead>
+    <p class="note">The script held data of the one server when it called the other. What it passed on is in the arguments.</p>
+    <details><summary>As a table</summary><table class="plain"><thead><tr><th scope="col">Held data of</th>
+      <th scope="col">Called then</th><th scope="col">Calls</th><th scope="col">Refused</th></tr></thead>
       <tbody>${edges.slice(0, 200).map((edge) => html`<tr><td><${Text} text=${edge.from} length=${40} /></td><td>
         <${Text} text=${nameOf(edge.to)} length=${40} /></td>
         <td>${edge.to === null ? "answer" : count(edge.calls)}</td><td>${count(edge.refused)}</td></tr>`)}</tbody>

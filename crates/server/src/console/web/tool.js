@@ -2,10 +2,10 @@
 
 import { useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
-import { Act, announce, Badge, Capped, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
+import { Act, announce, Answer, Badge, Findings, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
 import { Code } from "./code.js";
 import { collect, Form } from "./form.js";
-import { own, short, things } from "./text.js";
+import { short, things } from "./text.js";
 
 export function Tool({ server, tool, path }) {
   const load = useLoad((signal) => get("tool", { server, tool }, signal), [server, tool]);
@@ -21,7 +21,8 @@ function Whole({ tool, server, path }) {
     <p class="dim path"><${Text} text=${tool.path ?? path} length=${160} /></p>
     ${tool.state && html`<div class="problem"><p><strong>Quarantined: </strong><bdi>${short(tool.state, 600)}</bdi></p>
       <p>See <a href="#/catalog/drift">Drift</a> for what changed.</p></div>`}
-    <${Findings} findings=${tool.findings} />
+    ${tool.findings?.length > 0 && html`<section aria-labelledby="findings-title">
+      <h3 id="findings-title">${things(tool.findings.length, "finding")}</h3><${Findings} findings=${tool.findings} /></section>`}
     <section aria-labelledby="stubs-title"><h3 id="stubs-title">Stubs</h3>
       <div class="side-by-side">
         <div><h4>Python</h4><${Code} code=${tool.stubs.pyi} language="starlark" label="Python stub" /></div>
@@ -32,20 +33,6 @@ function Whole({ tool, server, path }) {
       class="prose" /></details>
     <details class="fold"><summary>Definition by the server</summary><${Long} value=${tool.definition}
       label="Definition" /></details>`;
-}
-
-const SEVERITIES = { error: "bad", warning: "warn", note: "calm" };
-
-function Findings({ findings }) {
-  if (!findings?.length) return null;
-  return html`<section aria-labelledby="findings-title"><h3 id="findings-title">${things(findings.length, "finding")}
-    </h3>
-    <${Capped} items=${findings} step=${20} noun="findings">${(some) => html`<ul class="findings">
-      ${some.map((one) => html`<li>
-      <p><${Badge} state=${one.severity} tone=${own(SEVERITIES, one.severity)} /> <b>${short(one.rule, 60)}</b> <code
-        class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
-      ${one.excerpt && html`<p class="excerpt"><bdi>${short(one.excerpt, 400)}</bdi></p>`}
-      ${one.advice && html`<p>${short(one.advice, 400)}</p>`}</li>`)}</ul>`}<//></section>`;
 }
 
 function Try({ tool, server }) {
@@ -81,16 +68,6 @@ function Try({ tool, server }) {
     </form>
     <${Problem} error=${call.error} />
     ${call.done && html`<${Answer} answer=${call.done} />`}</section>`;
-}
-
-// What a call or a script gave: its value, or its error with the fix that is suggested.
-export function Answer({ answer }) {
-  return html`<div class="told ${answer.ok ? "good" : "warn"}">
-    <p>${answer.ok ? html`<strong>It answered.</strong>` : html`<strong>It failed.</strong> ${answer.error && html`<${Badge} state=${answer.error.code} />`}`}
-      ${answer.run && html` <a href=${`#/runs/${encodeURIComponent(answer.run)}`}>See the run</a>`}</p>
-    ${answer.error && html`<${Long} value=${answer.error.message} label="Error" class="wrong" />
-      ${answer.error.suggested_fix && html`<p><bdi>${short(answer.error.suggested_fix, 600)}</bdi></p>`}`}
-    ${answer.ok && html`<${Long} value=${answer.value} label="Answer" />`}</div>`;
 }
 
 function fromJson(text) {

@@ -3,8 +3,8 @@
 import { h } from "./vendor/preact.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
-import { currentSession } from "./api.js";
-import { bytes, count, safeCut, short, shown, valueText } from "./text.js";
+import { currentSession, post } from "./api.js";
+import { bytes, count, own, safeCut, short, shown, valueText } from "./text.js";
 
 export const html = htm.bind(h);
 
@@ -131,11 +131,45 @@ export const Badge = ({ state, tone, title }) =>
   html`<span class="badge ${tone ?? TONES[state] ?? "bad"}" title=${title}>
     ${short(state in TONES && /^[a-z]/.test(state) ? state.replaceAll("_", " ") : state, 40)}</span>`;
 
-export const Labels = ({ labels }) => labels?.length
+// Without labels `none` is shown.
+export const Labels = ({ labels, none = html`<span class="dim">none</span>` }) => labels?.length
   ? html`<span class="labels">${labels.slice(0, 12).map((label) => html`<span class="label"><${Text} text=${label}
     length=${32} /></span>`)}
       ${labels.length > 12 && html` and ${count(labels.length - 12)} more`}</span>`
-  : html`<span class="dim">none</span>`;
+  : none;
+
+// True in a window so narrow that rows of tables are blocks.
+export const isNarrow = () => matchMedia("(max-width: 680px)").matches;
+
+// Continues a run that failed: asks first, then says what became of it. `run` is its id.
+export function Resume({ run, onDone }) {
+  const [asks, setAsks] = useState(false);
+  const resume = useAction();
+  const answer = async (yes) => {
+    setAsks(false);
+    if (!yes) return;
+    const told = await resume.run(() => post(`runs/${encodeURIComponent(run)}/resume`, {}));
+    if (!told) return;
+    announce(told.ok ? "The run ended." : "The run failed.");
+    onDone?.(told);
+  };
+  return html`<${Act} class="primary" busy=${resume.busy} onClick=${() => setAsks(true)}>
+      ${resume.busy ? "Running…" : "Resume the run"}<//>
+    ${resume.busy && html`<span class="note">It can be stopped in <a href="#/now">Now</a>.</span>`}
+    <${Problem} error=${resume.error} />
+    ${resume.done && html`<${Answer} answer=${resume.done} />`}
+    ${asks && html`<${Confirm} title="Resume this run?" act="Resume" onClose=${answer}>
+      <p>The script runs again from its begin. Calls that were made are answered from its journal; the others are made now,
+        and may write.</p><//>`}`;
+}
+
+// What a call or a script gave: its value, or its error with the fix that is suggested.
+export const Answer = ({ answer }) => html`<div class="told ${answer.ok ? "good" : "warn"}">
+  <p>${answer.ok ? html`<strong>It answered.</strong>` : html`<strong>It failed.</strong> ${answer.error && html`<${Badge} state=${answer.error.code} />`}`}
+    ${answer.run && html` <a href=${`#/runs/${encodeURIComponent(answer.run)}`}>See the run</a>`}</p>
+  ${answer.error && html`<${Long} value=${answer.error.message} label="Error" class="wrong" />
+    ${answer.error.suggested_fix && html`<p><bdi>${short(answer.error.suggested_fix, 600)}</bdi></p>`}`}
+  ${answer.ok && html`<${Long} value=${answer.value} label="Answer" />`}</div>`;
 
 // A button that acts. A read-only session has it, with the reason why it does nothing.
 export function Act({ onClick, busy, class: name = "", children, label, type = "button" }) {
@@ -225,3 +259,13 @@ export const Select = ({ id, value, options, onChange, label }) => html`<select 
     return html`<option value=${key} selected=${key === value}>${short(text, 60)}</option>`;
   })}
 </select>`;
+
+const SEVERITIES = { error: "bad", warning: "warn", note: "calm" };
+
+// What is suspicious in a definition: severity and rule first, then the place and its text.
+export const Findings = ({ findings }) => findings?.length > 0 && html`<${Capped} items=${findings} step=${20}
+  noun="findings">${(some) => html`<ul class="findings">${some.map((one) => html`<li>
+    <p><${Badge} state=${one.severity} tone=${own(SEVERITIES, one.severity)} /> <b>${short(one.rule, 60)}</b> <code
+      class="dim"><${Text} text=${one.pointer} length=${100} /></code></p>
+    ${one.excerpt && html`<p class="excerpt"><bdi>${short(one.excerpt, 400)}</bdi></p>`}
+    ${one.advice && html`<p>${short(one.advice, 400)}</p>`}</li>`)}</ul>`}<//>`;

@@ -1,4 +1,5 @@
-//! Describes and classifies the difference between a reviewed tool and its current definition.
+//! Describes and classifies the difference between a reviewed tool and its current definition, for `forgefs stubs` and the
+//! console.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use stubgen::{Param, ServerDef, ToolStub};
 
-use catalog::findings::Item;
-use catalog::manifest::wording;
+use crate::findings::Item;
+use crate::manifest::wording;
 
 /// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Class {
+pub enum Class {
     /// The tool's annotations make it look more harmless than when it was reviewed: less is asked for its calls.
     #[serde(rename = "annotation-risk")]
     LooksHarmless,
@@ -36,7 +37,8 @@ const HINTS: &[(&str, bool, &str)] = &[
 
 impl Class {
     /// Name in output.
-    pub(super) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::LooksHarmless | Self::AnnotationRisk => "annotation-risk",
             Self::Breaking => "breaking",
@@ -48,23 +50,24 @@ impl Class {
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Finding {
+pub struct Difference {
     /// Class.
-    pub(super) class: Class,
+    pub class: Class,
     /// Description.
-    pub(super) what: String,
+    pub what: String,
 }
 
 /// Differences between two definitions of a tool, worst first; empty when they are the same.
-pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
+#[must_use]
+pub fn between(before: &Value, after: &Value) -> Vec<Difference> {
     let is_held = |key: &String| matches!(key.as_str(), "name" | "quarantined" | "reviewed");
     if after.get("quarantined").is_some() && after.as_object().is_some_and(|file| file.keys().all(is_held)) {
         let what = "it is held now, and nothing of it is known; `forgefs doctor` tells why".to_owned();
-        return vec![Finding { class: Class::AnnotationRisk, what }];
+        return vec![Difference { class: Class::AnnotationRisk, what }];
     }
     let mut findings = BTreeSet::new();
     let mut find = |class, what: String| {
-        findings.insert(Finding { class, what });
+        findings.insert(Difference { class, what });
     };
     if let (Some(old), Some(new)) = (stub(before), stub(after)) {
         let told = params(&old, &new, &mut find);
@@ -78,23 +81,25 @@ pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
             true => (Class::TextOnly, "words inside the schemas changed"),
             false => (Class::Breaking, "the definition changed; see the diff"),
         };
-        findings.insert(Finding { class, what: what.to_owned() });
+        findings.insert(Difference { class, what: what.to_owned() });
     }
     findings.into_iter().collect()
 }
 
 /// Differences between two definitions of an item, worst first.
-pub(super) fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Finding> {
+#[must_use]
+pub fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Difference> {
     let (class, what) = match item {
         Item::Tool(_) => return between(before, after),
         _ if before.is_string() || wording::is_same_but_words(before, after) => (Class::TextOnly, "it has other words"),
         _ => (Class::Breaking, "it changed beyond its words"),
     };
-    vec![Finding { class, what: what.to_owned() }]
+    vec![Difference { class, what: what.to_owned() }]
 }
 
 /// Differences between the prompts, resources and instructions of a server.
-pub(super) fn between_offers(before: &Value, after: &Value) -> Vec<Finding> {
+#[must_use]
+pub fn between_offers(before: &Value, after: &Value) -> Vec<Difference> {
     let mut findings = BTreeSet::new();
     let list = |file: &Value, key: &str, id: &str| -> BTreeMap<String, Value> {
         let offers = file.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -113,14 +118,14 @@ pub(super) fn between_offers(before: &Value, after: &Value) -> Vec<Finding> {
                 Some(known) if wording::is_same_but_words(known, offer) => (Class::TextOnly, "has other words"),
                 Some(_) => (Class::Breaking, "changed"),
             };
-            findings.insert(Finding { class, what: format!("{what} `{name}` {how}") });
+            findings.insert(Difference { class, what: format!("{what} `{name}` {how}") });
         }
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
-            findings.insert(Finding { class: Class::Breaking, what: format!("{what} `{name}` is gone") });
+            findings.insert(Difference { class: Class::Breaking, what: format!("{what} `{name}` is gone") });
         }
     }
     if before.get("instructions") != after.get("instructions") {
-        findings.insert(Finding { class: Class::TextOnly, what: "the server's instructions changed".to_owned() });
+        findings.insert(Difference { class: Class::TextOnly, what: "the server's instructions changed".to_owned() });
     }
     findings.into_iter().collect()
 }

@@ -1,0 +1,73 @@
+//! Chains of runs that resumed each other.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::Console;
+use super::runs::brief;
+use base::outcome::Outcome as Ended;
+use base::principal::LOCAL;
+use state::journal::{Recorded, Run};
+
+/// Most runs of a chain that are listed before a run, and after it.
+const CHAIN: usize = 50;
+
+impl Console {
+    /// What became of a run, and what can be done with it.
+    pub(super) fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Map<String, Value> {
+        let journal = match (recorded, self.gateway.journals()) {
+            (Some(_), _) => "kept",
+            (None, Some(_)) => "gone",
+            (None, None) => "off",
+        };
+        let next = recorded.and_then(|(run, _)| run.file.next.clone());
+        let has_ended = recorded.is_some_and(|(run, _)| !run.file.is_running);
+        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome);
+        let can_resume = has_ended && next.is_none() && outcome != Some(Ended::Ok);
+        let is_saved = has_ended && outcome == Some(Ended::Ok) && self.gateway.config().scripts.path.is_some();
+        let object = json!({
+            "journal": journal,
+            "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
+            "resumed_by": next,
+            "resume": can_resume.then(|| format!("execute(resume=\"{id}\")")),
+            "resume_cli": can_resume.then(|| format!("forgefs run --resume {id}")),
+            // The console acts as this machine's user: runs of other clients are not its own.
+            "can_resume": can_resume && recorded.is_some_and(|(run, _)| run.head.client == LOCAL),
+            "can_replay": has_ended,
+            "can_save": is_saved,
+        });
+        match object {
+            Value::Object(object) => object,
+            _ => Map::new(),
+        }
+    }
+
+    /// The runs of the chain that a run is in, oldest first: those around it, with what of each was replayed. Empty for one
+    /// that is alone.
+    pub(super) async fn chain(self: &Arc<Self>, recorded: Option<&(Run, Recorded)>) -> Vec<Value> {
+        let (Some((run, _)), Some(journals)) = (recorded, self.gateway.journals()) else { return Vec::new() };
+        let (client, head) = (&run.head.client, &run.head);
+        let mut ids: Vec<String> = head.after.iter().rev().take(CHAIN).rev().cloned().collect();
+        ids.push(run.file.id.clone());
+        let (most, mut next) = (ids.len() + CHAIN, run.file.next.clone());
+        while let Some(id) = next.take_if(|id| ids.len() < most && !ids.contains(id)) {
+            next = journals.find(Some(client), &id).await.ok().and_then(|run| run.file.next);
+            ids.push(id);
+        }
+        if ids.len() < 2 {
+            return Vec::new();
+        }
+        let running: Vec<String> = self.gateway.board().look(0).into_iter().map(|run| run.id).collect();
+        let logged = self.entries().await.unwrap_or_default();
+        let link = |id: &String| match logged.iter().find(|entry| *entry.id == **id) {
+            Some(entry) => {
+                let mut link = brief(entry, running.contains(id));
+                link["replayed"] = entry.calls.iter().filter(|call| call.is_inherited).count().into();
+                link
+            }
+            None => json!({ "id": id }),
+        };
+        ids.iter().map(link).collect()
+    }
+}
