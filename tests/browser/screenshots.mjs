@@ -1,9 +1,10 @@
-// Writes docs/images/console-VIEW-SCHEME.png. The pictures change by this command alone:
+// Writes docs/images/console-VIEW-SCHEME.png and docs/images/gateway-SCHEME.png. The pictures change by this command alone:
 //
 //   FORGEFS_CONSOLE_URL=… FORGEFS_CONSOLE_READONLY_URL=… node screenshots.mjs [FOLDER]
 
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { picture, SIZE } from "./picture.mjs";
 import { smaller } from "./png.mjs";
 import {
   blank,
@@ -54,5 +55,13 @@ for (const [name, hash] of views) {
     console.log(`console-${name}-${scheme}.png ${picture.length} bytes`);
     await opened.close();
   }
+}
+for (const scheme of SCHEMES) {
+  const opened = await blank({ scheme, size: SIZE });
+  await opened.page.setContent(await picture(scheme));
+  const drawn = smaller(await opened.page.screenshot());
+  await writeFile(path.join(folder, `gateway-${scheme}.png`), drawn);
+  console.log(`gateway-${scheme}.png ${drawn.length} bytes`);
+  await opened.close();
 }
 await close();
