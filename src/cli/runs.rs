@@ -18,9 +18,9 @@ use base::text::counted;
 use base::time::rfc3339_millis;
 use catalog::people;
 use redact::{Outgoing as _, Surface};
+use run::calls::title_of;
 use run::replay::{Asked, shown};
 use state::journal::{Journals, Operation, Recorded, Run};
-use state::title;
 
 #[derive(Args)]
 pub(super) struct RunsArgs {
@@ -138,7 +138,7 @@ fn brief(run: &Run, recorded: Option<&Recorded>) -> Value {
         "client": run.head.client,
         "session": run.head.session,
         "language": run.head.language,
-        "title": title(run.head.file.as_deref(), &run.head.code, recorded.and_then(first_call)),
+        "title": title_of(&run.head, recorded.and_then(first_call)),
         "state": recorded.map_or_else(|| "damaged".to_owned(), |recorded| state(run, recorded)),
         "calls": calls,
         "unknown": unknown,

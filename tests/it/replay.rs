@@ -139,13 +139,13 @@ fn a_changed_record_is_found_where_it_parts() {
     fs::write(&journal, format!("{}\n", cut.join("\n"))).expect("writable");
     let died = studio.run(["replay", &run]).success();
     assert!(died.stdout.contains("the recorded run died"), "{died:?}");
-    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   1 call"));
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   local   javascript  1 call"));
     // One that died while its call was out.
     let sent: Vec<&str> = cut.iter().copied().filter(|line| !line.starts_with(r#"{"answered""#)).collect();
     fs::write(&journal, format!("{}\n", sent.join("\n"))).expect("writable");
     let died = studio.run(["replay", &run]).success();
     assert_eq!(died.stdout, "same 1 operation, up to where the recorded run died\n");
-    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   1 call, 1 unknown"));
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   local   javascript  1 call, 1 unknown"));
     let shown = studio.run(["runs", "show", &run]).success().stdout;
     assert!(shown.contains("UNKNOWN: sent at 20") && shown.contains("may be done or not"), "{shown}");
 }
@@ -208,7 +208,7 @@ fn runs_are_listed_shown_redacted_and_deleted() {
         list.contains(&format!("  resumed by {second}")) && list.contains(&format!("  continues {first}")),
         "{list}"
     );
-    assert!(lines[1].starts_with(&second) && lines[1].contains("  local   javascript  ok            1 call"), "{list}");
+    assert!(lines[1].starts_with(&second) && lines[1].contains("  ok            local   javascript  1 call"), "{list}");
     let shown = studio.run(["runs", "show", &second]).success().stdout;
     assert!(shown.contains(&format!("(answered by operation 1 of run {first})")), "{shown}");
 
@@ -249,7 +249,7 @@ fn a_run_is_not_deleted_while_it_runs() {
     assert!(replayed.code == Some(2) && replayed.stderr.contains("is still running"), "{replayed:?}");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   0 calls"));
+    assert!(studio.run(["runs", "list"]).success().stdout.contains("  died   local   javascript  0 calls"));
     studio.run(["runs", "delete", id]).success();
     finish(&mut studio.forgefs(["runs", "list"]), "").success();
 }

@@ -42,3 +42,18 @@ impl Fence {
         self.journals().join(run).with_extension("jsonl")
     }
 }
+
+/// A title is cut, and the marks of a comment are taken from its ends: no part of a secret is left by that.
+#[test]
+fn a_title_has_no_part_of_a_secret() {
+    const SECRET: &str = "s3cr3tABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/";
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("[servers.x]\ncommand = \"cat\"\nenv = {{ TOKEN = \"{SECRET}\" }}\n"));
+    for (number, comment) in [format!("// {SECRET}"), format!("// {}{SECRET}", "x ".repeat(60))].iter().enumerate() {
+        let mut run = fence.forgefs(["run", "--lang", "js", "-"]);
+        let told = crate::client::finish(&mut run, &format!("{comment}\nreturn {number}"));
+        assert_eq!(told.code, Some(0), "{told:?}");
+        let list = fence.run(["runs", "list", "--json"]).success().stdout;
+        assert!(!list.contains("s3cr3t") && list.contains("\"title\""), "{list}");
+    }
+}

@@ -9,11 +9,20 @@ use base::text::{brief, head};
 use catalog::people;
 use redact::{Outgoing as _, Redaction, Surface};
 use state::audit::CallRecord;
+use state::journal::Head;
+use state::title;
 
 /// Most bytes of arguments in records and errors.
 const PREVIEW: usize = 200;
 /// Most bytes of arguments that this preview is made from.
 const MAX_LOOKED_AT: usize = 64 << 10;
+
+/// Title of a run by its journal, as [`state::title`]. Redacted before it is cut: half a secret would not be recognised.
+#[must_use]
+pub fn title_of(run: &Head, call: Option<(&str, &str)>) -> String {
+    let file = run.file.as_deref().map(|file| redact::text(Surface::Log, file));
+    title(file.as_deref(), &redact::text(Surface::Log, head(&run.code, MAX_LOOKED_AT)), call)
+}
 
 /// Arguments or an error as records show them.
 pub(crate) fn preview(canonical: &str) -> String {

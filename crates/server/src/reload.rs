@@ -116,6 +116,9 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
     revoked
 }
 
+/// Held while a server is switched.
+static SWITCHING: Mutex<()> = Mutex::new(());
+
 /// Switches a server on or off in the configuration file, as `forgefs enable` and `disable` do, and applies that. Blocks on
 /// the disk. False if it was so already.
 ///
@@ -123,6 +126,8 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
 /// The file has another edit that waits for the operator: with this one alone they would see what they confirm. And those
 /// of an edit, or of a reload.
 pub fn switch(gateway: &Gateway, revoked: &Revoked, name: &str, on: bool) -> Result<bool> {
+    // One after the other: each compares the file with what is in force.
+    let _one = SWITCHING.lock();
     let now = gateway.config();
     let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
     let Some(path) = now.path.clone() else {

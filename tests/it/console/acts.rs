@@ -160,7 +160,22 @@ async fn servers_are_switched_and_started_again_by_those_who_may_act() {
     assert_eq!(console.get("server?server=people").await["enabled"], json!(false));
     let (status, off) = console.try_post("server", &act("people", "restart")).await;
     assert!(status == StatusCode::BAD_REQUEST && text(&off["error"], "message").contains("is off"), "{off}");
-    console.post("server", &act("people", "enable")).await;
+    // A program that is off may be changed without a question: only what was shown is started.
+    let off = console.get("server?server=people").await;
+    let edited = edited.replace("\"people\"", "\"people\", \"--more\"");
+    fence.write("forge.toml", &edited);
+    let is_other = |told: &Value| told["digest"] != off["digest"];
+    let other = until(&console, "server?server=people", is_other).await;
+    assert!(text(&other, "starts").contains("--more") && !text(&off, "starts").contains("--more"), "{off} {other}");
+    for seen in [json!(null), json!(""), off["digest"].clone()] {
+        let wanted = json!({"server": "people", "act": "enable", "seen": seen});
+        let (status, refused) = console.try_post("server", &wanted).await;
+        assert!(status == StatusCode::BAD_REQUEST, "{seen}: {refused}");
+    }
+    fence.write("forge.toml", &edited.replace(", \"--more\"", ""));
+    until(&console, "server?server=people", |told: &Value| told["digest"] == off["digest"]).await;
+    let wanted = json!({"server": "people", "act": "enable", "seen": off["digest"]});
+    console.post("server", &wanted).await;
     until(&console, "ls?path=/", is("people", "ready")).await;
     assert_eq!(fs::read_to_string(&file).expect("a file"), config, "the edit is taken back whole");
     let called = console.post("call", &json!({"server": "people", "tool": "list_teams"})).await;

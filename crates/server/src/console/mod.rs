@@ -168,13 +168,16 @@ impl Console {
     }
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
+        let is_read = asked.method == Method::GET;
         // Lists and runs are read and redacted whole: few at once, for all people together.
-        let is_long = !matches!(asked.path.as_str(), "live" | "execute" | "call") && !asked.path.ends_with("/resume");
+        let takes_long = matches!(asked.path.as_str(), "live" | "execute" | "call") || asked.path.ends_with("/resume");
+        // A server that hangs, and what ends something, wait for no list and hold none up.
+        let is_apart = asked.path == "server" && !is_read || asked.path.ends_with("/stop");
+        let is_long = !takes_long && !is_apart;
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
         let _turn = if is_long { turns.acquire().await.ok() } else { None };
         let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let is_read = asked.method == Method::GET;
         let object = match (is_read, segments.as_slice()) {
             (true, ["about"]) => self.about(&asked),
             (true, ["live"]) => return now::stream(self, &asked),

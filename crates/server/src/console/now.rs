@@ -21,6 +21,7 @@ use base::task::{self, Task};
 use base::time::{now_ms, unix_ms};
 use run::approvals::Standing;
 use run::broker::RunSnapshot;
+use run::calls::title_of;
 use state::audit::CallRecord;
 use state::journal::Head;
 use state::title;
@@ -126,7 +127,8 @@ impl Console {
         let mut heads = running
             .inspect_err(|error| tracing::debug!(%error, "what other gateways run is not known"))
             .unwrap_or_default();
-        heads.retain(|head| head.gateway.as_ref().is_none_or(|gateway| gateway.pid != std::process::id()));
+        let own: Vec<String> = self.gateway.board().look(0).into_iter().map(|run| run.id).collect();
+        heads.retain(|head| !own.contains(&head.run));
         heads.sort_by_key(|head| (Reverse(head.at_ms), head.run.clone()));
         heads.dedup_by(|one, other| one.run == other.run);
         heads.truncate(RUNS);
@@ -193,8 +195,8 @@ fn run_of(head: &Head, entry: Option<&Arc<Entry>>, is_own: bool) -> Value {
     let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_deref());
     let title = match entry {
         Some(entry) => entry.title(),
-        None if is_own => title(head.file.as_deref(), &head.code, None),
-        None => head.file.clone().unwrap_or_default(),
+        None if is_own => title_of(head, None),
+        None => String::new(),
     };
     json!({
         "id": head.run,

@@ -16,10 +16,10 @@ use base::outcome::Outcome as Ended;
 use base::task;
 use base::text::brief as cut;
 use catalog::people;
+use run::calls::title_of;
 use run::replay::Asked as Request;
 use state::audit::{self, CallRecord};
 use state::journal::{NESTED, Operation, Recorded, Run};
-use state::title;
 
 /// Most bytes of one answer, and of one value: the page stays usable.
 const VALUE: usize = 2 << 20;
@@ -191,7 +191,7 @@ fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
         "cost": "0",
         "labels": end.map(|end| &end.labels),
         "servers": [],
-        "title": title(run.head.file.as_deref(), &run.head.code, None),
+        "title": title_of(&run.head, None),
         "code": run.head.code.lines().next().unwrap_or_default(),
         "dry_run": false,
     })

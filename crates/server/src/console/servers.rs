@@ -10,6 +10,7 @@ use super::access::Person;
 use crate::reload;
 use base::error::{Error, ErrorCode, Result};
 use base::task;
+use config::{Server, Transport};
 
 /// What is done with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -26,6 +27,9 @@ enum Act {
 pub(super) struct Wanted {
     server: String,
     act: Act,
+    /// Digest of the settings that the person has seen.
+    #[serde(default)]
+    seen: String,
 }
 
 impl Console {
@@ -40,10 +44,13 @@ impl Console {
             held.prompts.len() + held.resources.len() + held.templates.len() + usize::from(held.instructions)
         });
         let config = self.gateway.config();
+        let known = config.servers.get(&entry.name);
         Ok(json!({
             "server": entry.name,
+            "starts": known.map(starts),
+            "digest": known.map(digest),
             // Scripts and lists from files are in no table of servers.
-            "enabled": config.servers.get(&entry.name).map(|server| server.enabled),
+            "enabled": known.map(|server| server.enabled),
             "held": entry.quarantine.len() + offers,
             "log": entry.stderr(),
         }))
@@ -54,7 +61,7 @@ impl Console {
     /// # Errors
     /// As [`reload::switch`]; a server that cannot be started again keeps its connection.
     pub(super) async fn act(&self, wanted: Wanted, by: &Person) -> Result<Value> {
-        let Wanted { server, act } = wanted;
+        let Wanted { server, act, seen } = wanted;
         let config = self.gateway.config();
         let Some(known) = config.servers.get(&server) else {
             return Err(Error::new(ErrorCode::ServerNotFound, format!("the gateway has no server `{server}`"))
@@ -70,6 +77,11 @@ impl Console {
                 self.gateway.relist();
                 restarted.map(|()| true)?
             }
+            // What a server that is off would start may be edited without a question: only what was shown is started.
+            Act::Enable if seen != digest(known) => {
+                let message = format!("the settings of `{server}` are not those that were shown");
+                return Err(Error::new(ErrorCode::InvalidArgs, message).hint("look at them again, and enable it then"));
+            }
             Act::Enable | Act::Disable => {
                 let (gateway, revoked) = (Arc::clone(&self.gateway), self.gateway.state().revoked().await);
                 let name = server.clone();
@@ -78,4 +90,25 @@ impl Console {
         };
         Ok(json!({ "server": server, "changed": changed }))
     }
+}
+
+/// The program that a server starts, or the address that it is reached at, as the configuration has it.
+fn starts(server: &Server) -> String {
+    match &server.transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            let names: Vec<&str> = env.keys().map(String::as_str).collect();
+            let folder = cwd.as_ref().map(|cwd| format!("\nin {}", cwd.display())).unwrap_or_default();
+            let with = if names.is_empty() { String::new() } else { format!("\nwith {}", names.join(", ")) };
+            format!(
+                "{}{folder}{with}",
+                json!([[command.as_str()].as_slice(), &args.iter().map(String::as_str).collect::<Vec<_>>()].concat())
+            )
+        }
+        Transport::Http { url, .. } => url.to_string(),
+        Transport::OpenApi { document, base_url, .. } => format!("{document:?}, at {base_url:?}"),
+    }
+}
+
+fn digest(server: &Server) -> String {
+    stubgen::digest(&format!("{server:?}"))
 }

@@ -186,11 +186,11 @@ impl Journals {
         config.is_some() && config == self.gateway.config.as_ref()
     }
 
-    /// Runs under way in all gateways of this configuration, or `everywhere` of this user; of each client those among its
-    /// newest.
+    /// Runs under way in all gateways of this configuration, or `everywhere` of this user, among the newest of each client.
+    /// What cannot be read is left out.
     ///
     /// # Errors
-    /// `INTERNAL` when a folder cannot be read.
+    /// `INTERNAL` when the folder of all cannot be read.
     pub async fn running(&self, everywhere: bool) -> Result<Vec<Head>> {
         let mut folders = vec![self.folder.clone()];
         if let Some(state) = self.folder.parent().filter(|_| everywhere) {
@@ -200,11 +200,12 @@ impl Journals {
         }
         let (mut running, mut left) = (Vec::new(), LOOKED_AT);
         for folder in folders {
-            for owner in self.state.journal_folders(&folder).await? {
+            for owner in self.state.journal_folders(&folder).await.unwrap_or_default() {
                 let folder = folder.join(&owner);
-                for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(NEWEST.min(left)) {
+                let ids = self.state.journal_ids(&folder).await.unwrap_or_default();
+                for (id, _) in ids.iter().rev().take(NEWEST.min(left)) {
                     left -= 1;
-                    let file = self.state.journal(&folder, id).await?.filter(|file| file.is_running);
+                    let file = self.state.journal(&folder, id).await.ok().flatten().filter(|file| file.is_running);
                     running.extend(file.and_then(|file| head(&file, &owner).ok()));
                 }
             }

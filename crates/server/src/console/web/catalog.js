@@ -171,13 +171,13 @@ function Server({ entry, onChanged }) {
   const answer = async (yes) => {
     setAsks(null);
     if (!yes) return;
-    const told = await action.run(() => post("server", { server: load.data.server, act: asks }));
+    const told = await action.run(() => post("server", { server: load.data.server, act: asks, seen: load.data.digest }));
     announce(told ? "The server is changed." : "The server is as it was.");
     load.reload();
     onChanged();
     for (const ms of LATER_MS) setTimeout(onChanged, ms);
   };
-  return html`<${Loaded} load=${load} what="the server">${({ enabled, held, log }) => html`
+  return html`<${Loaded} load=${load} what="the server">${({ enabled, held, log, starts }) => html`
     ${enabled !== null && html`<div class="buttons">${(enabled ? ["restart", "disable"] : ["enable"]).map((act) => html`<${Act}
       key=${act} busy=${action.busy} onClick=${() => setAsks(act)}>${ACTS[act][0]}<//>`)}</div>`}
     <${Problem} error=${action.error} />
@@ -186,6 +186,7 @@ function Server({ entry, onChanged }) {
       <p class="more"><button type="button" class="small" onClick=${load.reload}>Refresh</button></p></details>`}
     ${asks && html`<${Confirm} title=${ACTS[asks][1]} act=${ACTS[asks][0]} danger=${asks !== "enable"} onClose=${answer}>
       <p><b><${Text} text=${entry.name} length=${60} /></b>: ${ACTS[asks][2]}</p>
+      ${starts && asks !== "disable" && html`<${Long} value=${starts} label="What is started or reached" />`}
       ${asks !== "restart" && html`<p>It is written into the configuration file. Other gateways of it take it up at
         <code>forgefs reload</code>.</p>`}<//>`}`}<//>`;
 }

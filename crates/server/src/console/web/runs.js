@@ -62,6 +62,8 @@ function Filter({ address, filter, facets, active }) {
   const date = (name, label, days) => html`<${Field} label=${label} id=${`f-${name}`}><input id=${`f-${name}`} type="date"
     value=${dayOf(draft[name] && draft[name] - days)} onChange=${(event) => {
       const [year, month, day] = event.target.value.split("-").map(Number);
+      // A year that is being typed.
+      if (year < 1970) return;
       const at = event.target.value ? String(new Date(year, month - 1, day + days).getTime() - days) : "";
       choose(name)(at);
     }} /><//>`;
