@@ -248,6 +248,16 @@ impl ToolStub {
         by(|param| &param.wire).or_else(|| by(|param| &param.ident)).map(|param| param.wire.as_str())
     }
 
+    /// URI of the page that shows its answers, if it has one.
+    pub fn page(&self) -> Option<&str> {
+        self.app.as_ref()?.page.as_deref()
+    }
+
+    /// True if only pages of its server call it.
+    pub fn is_for_pages(&self) -> bool {
+        self.app.as_ref().is_some_and(|app| app.is_hidden)
+    }
+
     /// Full SHA-256 of the canonical definition.
     pub fn full_digest(&self) -> String {
         self.full_digest.clone()

@@ -219,7 +219,7 @@ async fn what_a_page_needs_passes_as_it_is_in_every_form_and_revision() {
     assert!(pages.logged().contains(&format!("one offered {offered}")), "{:?}", pages.logged());
 }
 
-/// What a page, a host or a server tries, and the beginning of the answer; calls in the log follow.
+/// Attempts of pages, hosts and servers, each with the beginning of its answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_reaches_no_more_than_its_server_gives_it() {
     let Some(pages) = Pages::new() else { return };

@@ -16,7 +16,7 @@ const GUARD: &str = r#"trap '' INT HUP; exec 3<&0
 setsid "$@" </dev/null 3<&- & session=$!
 { cat <&3; kill -KILL -$session; } >/dev/null 2>&1 & wait $session"#;
 
-/// How a program ended.
+/// Ending of a program.
 pub(crate) struct Ended {
     /// `None` if it was ended for its time.
     status: Option<ExitStatus>,

@@ -28,7 +28,7 @@ const TIMEOUT: &str = "15000";
 /// Sides of the gateway that the suite looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sides {
-    /// What servers see of it, with its logins: about a minute.
+    /// The side of the servers, with its logins: about a minute.
     Client,
     /// That, and what agents see of it.
     Both,

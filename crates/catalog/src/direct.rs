@@ -90,8 +90,7 @@ impl Catalog {
         }
         // The definition of a held tool is not shown: it may have a page.
         let has_pages = |entry: &ServerEntry| {
-            let mut tools = entry.stubs.tools.iter();
-            !entry.quarantine.is_empty() || tools.any(|tool| tool.app.as_ref().is_some_and(|app| app.page.is_some()))
+            !entry.quarantine.is_empty() || entry.stubs.tools.iter().any(|tool| tool.page().is_some())
         };
         let lists =
             |entry: &ServerEntry| entry.names.as_ref().is_some_and(|names| names.iter().any(|name| name == tool));

@@ -46,10 +46,8 @@ impl Catalog {
         if let Some((server, page)) = path.strip_prefix(APP_SCHEME).and_then(|rest| rest.split_once('/')) {
             let entry = &self.servers[self.server_position(server)?];
             let has = |uri: &str| {
-                let is_page =
-                    |tool: &stubgen::ToolStub| tool.app.as_ref().is_some_and(|app| app.page.as_deref() == Some(uri));
-                entry.offers.resource(uri).is_some()
-                    || entry.stubs.tools.iter().chain(entry.tools_for_apps()).any(is_page)
+                let mut tools = entry.stubs.tools.iter().chain(entry.tools_for_apps());
+                entry.offers.resource(uri).is_some() || tools.any(|tool| tool.page() == Some(uri))
             };
             let page = format!("{APP_SCHEME}{page}");
             // A page reads what is beside it by its server's URIs.

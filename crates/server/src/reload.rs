@@ -22,7 +22,7 @@ use crate::running;
 use base::error::{Error, ErrorCode, Result};
 use base::files::{self, Version};
 use base::panics;
-use config::{Config, ConfigError, Env, Unwritten, Widened, Written, process_env, state_folder};
+use config::{Config, ConfigError, Env, Server, Unwritten, Widened, Written, process_env, state_folder};
 use redact::Surface;
 use state::Revoked;
 
@@ -123,9 +123,14 @@ static SWITCHING: Mutex<()> = Mutex::new(());
 /// the disk. False if it was so already.
 ///
 /// # Errors
-/// The file has another edit that waits for the operator: with this one alone they would see what they confirm. And those
-/// of an edit, or of a reload.
-pub fn switch(gateway: &Gateway, revoked: &Revoked, name: &str, on: bool) -> Result<bool> {
+/// The file has another edit that waits for the operator: with this one alone they would see what they confirm. The server
+/// and the text of the file are not as `is_seen` wants them. And those of an edit, or of a reload.
+pub fn switch(
+    gateway: &Gateway,
+    revoked: &Revoked,
+    (name, on): (&str, bool),
+    is_seen: impl Fn(&Server, &str) -> bool,
+) -> Result<bool> {
     // One after the other: each compares the file with what is in force.
     let _one = SWITCHING.lock();
     let now = gateway.config();
@@ -142,13 +147,15 @@ pub fn switch(gateway: &Gateway, revoked: &Revoked, name: &str, on: bool) -> Res
     let is_in_force = |text: &str| parsed(text).is_some_and(|config| valid(config) == *now);
     let refused =
         |unwritten: Unwritten| wrong(unwritten.message, unwritten.hint.as_deref().unwrap_or("see to the file"));
-    if !config::editable(&path).map_err(refused)?.is_some_and(|text| is_in_force(&text)) {
-        return Err(waits());
+    let text = config::editable(&path).map_err(refused)?.filter(|text| is_in_force(text)).ok_or_else(waits)?;
+    if !now.servers.get(name).is_some_and(|server| is_seen(server, &text)) {
+        let what = format!("the settings of `{name}` are not those that were shown");
+        return Err(wrong(what, "look at them again, and enable it then"));
     }
     let written = config::edit_file(&path, "", &process_env, |edit| edit.switched(name, on)).map_err(refused)?;
     let Some(Written { texts: [before, after], .. }) = written else { return Ok(false) };
     // Another program may have changed it meanwhile.
-    let after = parsed(&after).filter(|_| is_in_force(&before)).ok_or_else(waits)?;
+    let after = parsed(&after).filter(|_| before == text).ok_or_else(waits)?;
     gateway.reload(valid(after), Pins::Keep).map(|_| true)
 }
 

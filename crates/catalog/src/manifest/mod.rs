@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stubgen::{ServerDef, ServerStubs};
+use stubgen::{ServerDef, ServerStubs, ToolStub};
 
 use crate::findings::{Findings, Later, Listed as Definitions};
 use config::{Access, Binding, MEND, Patterns, ToolRule, Transport, Unmatched};
@@ -329,7 +329,7 @@ impl ServerEntry {
             templates: ids(&offers.templates),
             instructions: stubs.instructions.is_some(),
         };
-        let unseen = |tool: &stubgen::ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
+        let unseen = |tool: &ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
         let shown = stubs.tools.iter().map(unseen).collect();
         let quarantine = all_held(stubs, reason).collect();
         let offers = Arc::new(Offers::clone(offers).without(&held));
@@ -350,16 +350,15 @@ impl ServerEntry {
     /// The same server for agents: tools that only its pages call are apart. `last` is this server as it was, in both forms.
     #[must_use]
     pub fn for_agents(self: &Arc<Self>, last: Option<(&Self, &Self)>) -> Arc<Self> {
-        let is_hidden = |tool: &stubgen::ToolStub| tool.app.as_ref().is_some_and(|app| app.is_hidden);
-        if !self.stubs.tools.iter().any(is_hidden) {
+        if !self.stubs.tools.iter().any(ToolStub::is_for_pages) {
             return Arc::clone(self);
         }
         let known = last.filter(|(whole, _)| Arc::ptr_eq(&whole.stubs, &self.stubs));
         let (stubs, for_apps) = match known {
             Some((_, part)) => (Arc::clone(&part.stubs), part.for_apps.clone()),
             None => (
-                Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| !is_hidden(tool))),
-                Some(Arc::new(ServerStubs::clone(&self.stubs).keeping(is_hidden))),
+                Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| !tool.is_for_pages())),
+                Some(Arc::new(ServerStubs::clone(&self.stubs).keeping(ToolStub::is_for_pages))),
             ),
         };
         Arc::new(Self { stubs, for_apps, ..Self::clone(self) })
@@ -412,7 +411,7 @@ impl ServerEntry {
     }
 
     /// Tools that only its pages call, where they are apart.
-    pub fn tools_for_apps(&self) -> impl Iterator<Item = &stubgen::ToolStub> {
+    pub fn tools_for_apps(&self) -> impl Iterator<Item = &ToolStub> {
         self.for_apps.iter().flat_map(|stubs| &stubs.tools)
     }
 
@@ -549,7 +548,7 @@ fn examined(stubs: &ServerStubs, offers: &Arc<Offers>, instructions: Option<Stri
 
 /// Tools that are quarantined for a reason, by wire name; of them only the identifier is shown.
 fn held(stubs: &ServerStubs, reasons: &BTreeMap<String, String>) -> BTreeMap<String, Quarantined> {
-    let held = |tool: &stubgen::ToolStub| {
+    let held = |tool: &ToolStub| {
         let reason = redact::text(Surface::Error, reasons.get(&tool.name)?).into_owned();
         Some((tool.ident.clone(), Quarantined::unseen(&reason)))
     };
@@ -568,7 +567,7 @@ fn left_to_scripts(server: &config::Server, stubs: &ServerStubs) -> BTreeMap<Str
         return BTreeMap::new();
     }
     let rules = ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone());
-    let scripts = |tool: &stubgen::ToolStub| {
+    let scripts = |tool: &ToolStub| {
         let all = rules.all(&tool.name).map(|(_, scripts)| scripts.clone());
         Some((tool.ident.clone(), all.reduce(|one, other| one.intersection(&other).cloned().collect())?))
     };

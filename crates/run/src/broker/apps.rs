@@ -86,10 +86,9 @@ impl Broker {
         Ok((value, self.attachments.take_whole()))
     }
 
-    /// What a request holds from its begin.
+    /// Labels and group of a request at its begin.
     pub(super) fn held_by(request: &str, context: &ExecutionContext) -> Arc<Mutex<Held>> {
-        let shows = || context.caller.as_ref().is_some_and(|caller| caller.shows_apps());
-        let is_for_page = [REQUEST, OF_PAGE].contains(&request) || BESIDE.contains(&request) && shows();
+        let is_for_page = [REQUEST, OF_PAGE].contains(&request) || BESIDE.contains(&request) && shows_apps(context);
         match is_for_page {
             true => context.session.held_by_pages(),
             false => context.session.held().unwrap_or_default(),
@@ -114,12 +113,7 @@ impl Broker {
         else {
             return false;
         };
-        let has_page = || stub.app.as_ref().is_some_and(|app| app.page.is_some());
-        let shows = || self.context.caller.as_ref().is_some_and(|caller| caller.shows_apps());
-        match self.language {
-            None => true,
-            Some(_) => self.scope.is_none() && has_page() && shows(),
-        }
+        self.language.is_none() || (self.scope.is_none() && stub.page().is_some() && shows_apps(&self.context))
     }
 
     /// The value of a pair of both, whose other part is kept.
@@ -129,7 +123,7 @@ impl Broker {
         }
         let Value::Array(mut pair) = pair else { return pair };
         let (Some(whole), Some(value)) = (pair.pop(), pair.pop()) else { return Value::Null };
-        let page = asked.stub.and_then(|stub| stub.app.as_ref()?.page.clone());
+        let page = asked.stub.and_then(|stub| stub.page()).map(str::to_owned);
         // Of a request's only call the value is at hand.
         let compared = if self.language.is_some() { value.clone() } else { Value::Null };
         self.attachments.keep_whole(&asked.entry.ident, page, compared, whole);
@@ -180,6 +174,10 @@ impl Attachments {
     }
 }
 
+fn shows_apps(context: &ExecutionContext) -> bool {
+    context.caller.as_ref().is_some_and(|caller| caller.shows_apps())
+}
+
 /// True for a value that hardly comes from elsewhere.
 fn is_telling(value: &Value) -> bool {
     match value {
@@ -206,8 +204,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 /// Rewrites URIs of pages in metadata to those under which the client reads them here. What stands in a page's place and is
-/// none is dropped: it may be another server's.
-/// Keys of one connection, or of the gateway's own, are dropped too.
+/// none is dropped: it may be another server's. Keys of one connection, or of the gateway's own, are dropped too.
 pub fn address_pages(server: &str, value: &mut Value) {
     if let Value::Object(meta) = value {
         meta.retain(|key, _| !OTHERS.iter().any(|begin| key.starts_with(begin)));

@@ -428,7 +428,9 @@ impl ExecutionContext {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
-        let page = value.as_ref().and_then(|value| broker.attachments().shown(value.get()));
+        let page = value
+            .as_ref()
+            .and_then(|value| task::work_on(value.get().len(), || broker.attachments().shown(value.get())));
         let is_apart = page.is_some() && !broker.hands_on();
         if is_apart {
             notes.push(

@@ -14,7 +14,7 @@ use state::journal::{Recorded, Run};
 const CHAIN: usize = 50;
 
 impl Console {
-    /// What became of a run, and what can be done with it.
+    /// State of a run in its chain, and the actions that are left.
     pub(super) fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Map<String, Value> {
         let journal = match (recorded, self.gateway.journals()) {
             (Some(_), _) => "kept",

@@ -170,12 +170,14 @@ impl Console {
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
         let is_read = asked.method == Method::GET;
         // Lists and runs are read and redacted whole: few at once, for all people together.
-        let takes_long = matches!(asked.path.as_str(), "live" | "execute" | "call") || asked.path.ends_with("/resume");
-        // A server that hangs, and what ends something, wait for no list and hold none up.
-        let is_apart = asked.path == "server" && !is_read || asked.path.ends_with("/stop");
-        let is_long = !takes_long && !is_apart;
+        // What runs as long as a script or a server does holds none of them up, and a stop waits for none.
+        let takes_turn = match asked.path.as_str() {
+            "live" | "execute" | "call" => false,
+            "server" => is_read,
+            path => !path.ends_with("/resume") && !path.ends_with("/stop"),
+        };
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
-        let _turn = if is_long { turns.acquire().await.ok() } else { None };
+        let _turn = if takes_turn { turns.acquire().await.ok() } else { None };
         let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let object = match (is_read, segments.as_slice()) {
@@ -194,7 +196,7 @@ impl Console {
             (true, ["cat"]) => self.cat(asked.text("path"), &asked.by).await?,
             (true, ["search"]) => self.search(&asked).await?,
             (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
-            (true, ["server"]) => self.server(asked.text("server"))?,
+            (true, ["server"]) => self.server(asked.text("server")).await?,
             (false, ["server"]) => self.act(asked.parsed()?, &asked.by).await?,
             (true, ["drift"]) => self.drift().await?,
             (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,

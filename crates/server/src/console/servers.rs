@@ -12,7 +12,7 @@ use base::error::{Error, ErrorCode, Result};
 use base::task;
 use config::{Server, Transport};
 
-/// What is done with a server.
+/// An action on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Act {
@@ -33,11 +33,11 @@ pub(super) struct Wanted {
 }
 
 impl Console {
-    /// What a server said, and what of it is held back.
+    /// A server's log, what it starts or reaches, and the number of its items that are held back.
     ///
     /// # Errors
     /// `SERVER_NOT_FOUND` for a name that is none.
-    pub(super) fn server(&self, name: &str) -> Result<Value> {
+    pub(super) async fn server(&self, name: &str) -> Result<Value> {
         let catalog = self.gateway.catalog();
         let entry = catalog.server(name)?;
         let offers = entry.held.as_ref().map_or(0, |held| {
@@ -45,10 +45,13 @@ impl Console {
         });
         let config = self.gateway.config();
         let known = config.servers.get(&entry.name);
+        let path = config.path.clone();
+        let text = task::apart(move || Ok(path.and_then(|path| config::editable(&path).ok().flatten()))).await?;
+        let text = text.unwrap_or_default();
         Ok(json!({
             "server": entry.name,
             "starts": known.map(starts),
-            "digest": known.map(digest),
+            "digest": known.map(|server| digest(server, &text)),
             // Scripts and lists from files are in no table of servers.
             "enabled": known.map(|server| server.enabled),
             "held": entry.quarantine.len() + offers,
@@ -77,15 +80,12 @@ impl Console {
                 self.gateway.relist();
                 restarted.map(|()| true)?
             }
-            // What a server that is off would start may be edited without a question: only what was shown is started.
-            Act::Enable if seen != digest(known) => {
-                let message = format!("the settings of `{server}` are not those that were shown");
-                return Err(Error::new(ErrorCode::InvalidArgs, message).hint("look at them again, and enable it then"));
-            }
             Act::Enable | Act::Disable => {
                 let (gateway, revoked) = (Arc::clone(&self.gateway), self.gateway.state().revoked().await);
                 let name = server.clone();
-                task::apart(move || reload::switch(&gateway, &revoked, &name, act == Act::Enable)).await?
+                // What a server that is off would start may be edited without a question: only what was shown is started.
+                let is_seen = move |server: &Server, text: &str| act == Act::Disable || seen == digest(server, text);
+                task::apart(move || reload::switch(&gateway, &revoked, (&name, act == Act::Enable), is_seen)).await?
             }
         };
         Ok(json!({ "server": server, "changed": changed }))
@@ -99,16 +99,15 @@ fn starts(server: &Server) -> String {
             let names: Vec<&str> = env.keys().map(String::as_str).collect();
             let folder = cwd.as_ref().map(|cwd| format!("\nin {}", cwd.display())).unwrap_or_default();
             let with = if names.is_empty() { String::new() } else { format!("\nwith {}", names.join(", ")) };
-            format!(
-                "{}{folder}{with}",
-                json!([[command.as_str()].as_slice(), &args.iter().map(String::as_str).collect::<Vec<_>>()].concat())
-            )
+            let program: Vec<&str> = [command].into_iter().chain(args).map(String::as_str).collect();
+            format!("{}{folder}{with}", json!(program))
         }
         Transport::Http { url, .. } => url.to_string(),
         Transport::OpenApi { document, base_url, .. } => format!("{document:?}, at {base_url:?}"),
     }
 }
 
-fn digest(server: &Server) -> String {
-    stubgen::digest(&format!("{server:?}"))
+/// Digest of the settings in force and of the file's text: of a server that is off, values are in the text alone.
+fn digest(server: &Server, text: &str) -> String {
+    stubgen::digest(&format!("{server:?}\n{text}"))
 }

@@ -167,7 +167,7 @@ impl SessionHandler {
         let chosen = self.chosen(shown);
         let is_its = |named: &Named<'_>| {
             self.is_callable(named)
-                && (has_apps || !is_hidden(named))
+                && (has_apps || !named.tool.is_for_pages())
                 && chosen.as_ref().is_none_or(|chosen| chosen(named))
         };
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
@@ -264,7 +264,8 @@ impl SessionHandler {
             self.gateway.usable_since_start(super::GRACE).await;
         }
         let catalog = self.catalog();
-        let named = self.find(&catalog, shown, name).filter(|named| caller.shows_apps() || !is_hidden(named))?;
+        let named =
+            self.find(&catalog, shown, name).filter(|named| !named.tool.is_for_pages() || caller.shows_apps())?;
         Some(self.call_named(TOOL_REQUEST, &catalog, &named, args, caller).await)
     }
 
@@ -388,13 +389,8 @@ fn output_schema(definition: Option<&Map<String, Value>>) -> Option<&Map<String,
     (schema.get("type").and_then(Value::as_str) == Some("object")).then_some(schema)
 }
 
-/// True for a tool that only pages of its server call.
-fn is_hidden(named: &Named<'_>) -> bool {
-    named.tool.app.as_ref().is_some_and(|app| app.is_hidden)
-}
-
 /// The definition for `tools/list`: the server's own, under its own name, with its metadata for a client that `has_apps`.
-/// What MCP does not know of it is left out.
+/// Fields that MCP does not know are left out.
 fn definition(named: &Named<'_>, surface: Surface, has_apps: bool) -> Tool {
     let own = named.tool.definition.tree();
     let own = own.as_object();

@@ -176,16 +176,13 @@ impl SessionHandler {
             "search" if shown.four => self.search(args).await,
             "execute" if shown.four => self.execute(args, caller).await,
             other => {
-                let own = match shown.four {
-                    true => self.call_own(other, &args, resume, Arc::clone(&caller)).await,
-                    false => None,
-                };
-                match own {
-                    Some(answer) => answer,
-                    None => self
-                        .call_by_page(other, &args, caller)
-                        .await
-                        .unwrap_or_else(|| Err(self.unknown_tool(shown, other))),
+                if shown.four
+                    && let Some(answer) = self.call_own(other, &args, resume, Arc::clone(&caller)).await
+                {
+                    answer
+                } else {
+                    let answer = self.call_by_page(other, &args, caller).await;
+                    answer.unwrap_or_else(|| Err(self.unknown_tool(shown, other)))
                 }
             }
         };

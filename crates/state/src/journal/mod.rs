@@ -187,7 +187,7 @@ impl Journals {
     }
 
     /// Runs under way in all gateways of this configuration, or `everywhere` of this user, among the newest of each client.
-    /// What cannot be read is left out.
+    /// Unreadable folders and journals are left out.
     ///
     /// # Errors
     /// `INTERNAL` when the folder of all cannot be read.
