@@ -95,7 +95,8 @@ async fn main() {
         at_once(&session.service, engine, &mut table).await;
         session.service.cancel().await.unwrap();
     }
-    peer(direct, &mut table).await;
+    fastmcp(direct, &mut table).await;
+    forgemax(folder.path(), direct, &mut table).await;
     Report::of_bench("gateway", &table.0).keep().unwrap();
 }
 
@@ -209,7 +210,7 @@ async fn budget(gateway: u32, calls: u32, run: impl AsyncFn()) -> String {
     let parts = || {
         let (mut workers, mut servers) = (Duration::ZERO, Duration::ZERO);
         for (pid, line) in children(gateway) {
-            match line.split('\0').any(|arg| arg == "worker") {
+            match line.split('\0').any(|arg| arg.ends_with("worker")) {
                 true => workers += processor_time(pid),
                 false => servers += processor_time(pid),
             }
@@ -297,7 +298,7 @@ fn engines() -> Vec<Engine> {
 }
 
 /// CodeMode of FastMCP in front of the same server, in the same run, if `FORGEFS_PEER` names a Python with it.
-async fn peer(direct: Duration, table: &mut Table) {
+async fn fastmcp(direct: Duration, table: &mut Table) {
     let Some(python) = std::env::var_os("FORGEFS_PEER") else {
         println!("SKIPPED: FastMCP: FORGEFS_PEER names no Python with fastmcp[code-mode]");
         return;
@@ -313,11 +314,44 @@ async fn peer(direct: Duration, table: &mut Table) {
     };
     let mut command = tokio::process::Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer.py")).arg(EXE);
+    peer(command, engine, direct, table).await;
+}
+
+/// Forgemax in front of the same server, if `FORGEFS_FORGEMAX` names its executable. Scripts run in its own process: the
+/// package has no worker.
+async fn forgemax(folder: &Path, direct: Duration, table: &mut Table) {
+    let Some(exe) = std::env::var_os("FORGEFS_FORGEMAX") else {
+        println!("SKIPPED: Forgemax: FORGEFS_FORGEMAX names no executable of it");
+        return;
+    };
+    let engine = Engine {
+        name: "Forgemax",
+        flags: &[],
+        script: |code| json!({"code": code}),
+        empty: "async () => 1",
+        calls: |n| {
+            let call = "await forge.callTool('people', 'list_teams', {})";
+            format!("async () => {{ for (let i = 0; i < {n}; i++) {call}; return 1 }}")
+        },
+        parallel: None,
+        most: 50,
+    };
+    let config = folder.join("forgemax.toml");
+    let server = format!("command = {EXE:?}\nargs = [\"demo-server\", \"people\"]\ntransport = \"stdio\"\n");
+    let sandbox = "[sandbox]\nexecution_mode = \"in_process\"\n";
+    std::fs::write(&config, format!("[servers.people]\n{server}{sandbox}")).unwrap();
+    let mut command = tokio::process::Command::new(exe);
+    command.arg("--config").arg(config).env("RUST_LOG", "off");
+    peer(command, engine, direct, table).await;
+}
+
+/// The rows of another gateway.
+async fn peer(command: tokio::process::Command, engine: Engine, direct: Duration, table: &mut Table) {
     let session = connect(command).await;
     let service = &session.service;
     let version =
         service.peer_info().and_then(|info| Some(info.server_info.as_ref()?.version.clone())).unwrap_or_default();
-    table.figure(format!("FastMCP {version} CodeMode: its definitions"), surface(service).await);
+    table.figure(format!("{} {version}: its definitions", engine.name), surface(service).await);
     runs(&session, engine, direct, table).await;
     session.service.cancel().await.unwrap();
 }

@@ -285,7 +285,8 @@ async fn converse<A: Answers>(
     let mut ends = from.shared.ends.subscribe();
     let service = service_fn(move |request| {
         let (answers, from) = (Arc::clone(&answers), from.clone());
-        async move { Ok::<_, Infallible>(answers.answer(request, &from).await) }
+        // hyper keeps room for it as long as the connection is open.
+        Box::pin(async move { Ok::<_, Infallible>(answers.answer(request, &from).await) })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

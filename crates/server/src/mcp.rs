@@ -244,11 +244,12 @@ impl ForgeServer {
 impl ForgeServer {
     /// Answer to a request without rounds, made in turn with those of other clients, also after a panic.
     async fn answered<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
-        let answer = panics::caught(self.handler.taking_turns(work)).await;
+        let answer = panics::caught(Box::pin(self.handler.taking_turns(work))).await;
         answer.and_then(|answer| answer).map_err(|error| rpc_error(&error))
     }
 }
 
+/// rmcp keeps room for the largest of these futures in each session, so that what they wait for is boxed.
 impl ServerHandler for ForgeServer {
     fn get_info(&self) -> ServerConfig {
         let implementation = Implementation::new("forgefs", env!("CARGO_PKG_VERSION")).with_title("ForgeFS");
@@ -303,10 +304,10 @@ impl ServerHandler for ForgeServer {
             Err(error) => return Ok(tools::failed(error).into()),
         };
         if request_state.is_none() && tasks::is_task(&name, &args, &context) && self.handler.shown().four {
-            return self.start_task(args, &context).await;
+            return Box::pin(self.start_task(args, &context)).await;
         }
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
-        let (round, resume) = self.late(round).await?;
+        let (round, resume) = Box::pin(self.late(round)).await?;
         let handler = self.handler.clone();
         let call = |caller| async move {
             // A script waits for its turn among scripts.
@@ -392,15 +393,15 @@ impl ServerHandler for ForgeServer {
         request: GetTaskParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.task(&request.task_id).await.map(GetTaskResult::new)
+        Box::pin(self.task(&request.task_id)).await.map(GetTaskResult::new)
     }
 
     async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.update(request).await
+        Box::pin(self.update(request)).await
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.end_task(&request.task_id).await
+        Box::pin(self.end_task(&request.task_id)).await
     }
 
     async fn complete(
@@ -467,7 +468,7 @@ impl ServerHandler for ForgeServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.handler.stream(context).await;
+        Box::pin(self.handler.stream(context)).await;
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 //! delays.
 
 use std::future::pending;
+use std::num::NonZeroUsize;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -32,6 +33,8 @@ const FIRST_CALM: Duration = Duration::from_secs(1);
 const MAX_CALM: Duration = Duration::from_secs(120);
 /// Longest time that a server with known tools delays its start until they are in the catalog.
 const MAX_INDEXING: Duration = Duration::from_secs(1);
+/// Head start of a server with known tools over the next one of these.
+const HEAD_START: Duration = Duration::from_millis(250);
 /// Least `ttlMs` that is honoured; a server that sends 0 wants a request each time.
 const LEAST_TTL: Duration = Duration::from_secs(60);
 
@@ -92,6 +95,11 @@ impl RefreshedServer {
         }
     }
 }
+
+/// Servers with known tools that are in their head start: one for each processor, since the first requests need these too,
+/// and a call starts its server itself.
+static UNHURRIED: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)));
 
 /// Time until a new list is examined for findings: nothing waits for them, and the first requests need the processors.
 const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
@@ -262,9 +270,17 @@ impl Refresher {
     async fn list(&self, known: Option<String>) -> Result<Listed, ServerState> {
         let failed = |reason| ServerState::Failed { reason };
         // Never closed. A call does not wait for it: it starts its server itself, and the list is then at hand.
+        let unhurried = if known.is_some() { UNHURRIED.acquire().await.ok() } else { None };
         let _turn = self.starts.acquire().await;
-        let started = Instant::now();
-        let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
+        let (started, progress) = (Instant::now(), Progress::default());
+        let mut answer = self.upstream.call(&Operation::List, &progress);
+        let soon = tokio::time::timeout(HEAD_START, &mut answer).await;
+        drop(unhurried);
+        let answer = match soon {
+            Ok(answer) => answer,
+            Err(_) => answer.await,
+        };
+        let listing = match answer {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return Err(failed("it answered something else than a list".to_owned())),
             Err(Error { code: ErrorCode::AuthRequired, data: Some(data), .. }) if data["login"].is_string() => {

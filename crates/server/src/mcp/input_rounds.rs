@@ -136,7 +136,7 @@ impl<T: Send + 'static> InputRounds<T> {
         F: Future<Output = T> + Send + 'static,
         R: From<InputRequiredResult>,
     {
-        match self.take(round, start).await? {
+        match Box::pin(self.take(round, start)).await? {
             Reply::Done(result) => done(result),
             Reply::Asks(questions) => Ok(questions.into()),
         }
