@@ -166,7 +166,7 @@ impl Index {
             self.favour_named_servers(&terms, &mut scratch.all, meter)?;
             let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
             let even = scratch.all.highest().max(f32::MIN_POSITIVE).powf(self.ranking.even);
-            scratch.all.drain(|document, score| total.add(document, weight * (score / even).powi(fusion)));
+            scratch.all.drain(|document, score| total.add(document, weight * raised(score / even, fusion)));
         }
         meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
         if silent.contains(&true) && silent.contains(&false) {
@@ -267,6 +267,15 @@ impl Index {
         };
         best.sort_by_key(|(document, _)| tier(*document));
         !first.is_empty()
+    }
+}
+
+/// `powi`, which is a call each time, for the exponents in use.
+fn raised(score: f32, exponent: i32) -> f32 {
+    match exponent {
+        1 => score,
+        2 => score * score,
+        _ => score.powi(exponent),
     }
 }
 

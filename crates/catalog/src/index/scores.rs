@@ -4,11 +4,12 @@
 pub(super) struct Scores {
     by_document: Vec<f32>,
     used: Vec<u32>,
+    highest: f32,
 }
 
 impl Scores {
     pub(super) fn new(documents: usize) -> Self {
-        Self { by_document: vec![0.0; documents], used: Vec::new() }
+        Self { by_document: vec![0.0; documents], used: Vec::new(), highest: 0.0 }
     }
 
     pub(super) fn add(&mut self, document: u32, score: f32) {
@@ -19,6 +20,7 @@ impl Scores {
                 self.used.push(document);
             }
             *slot += score;
+            self.highest = self.highest.max(*slot);
         }
     }
 
@@ -30,6 +32,7 @@ impl Scores {
                 self.used.push(document);
             }
             *slot = score;
+            self.highest = self.highest.max(score);
         }
     }
 
@@ -38,18 +41,18 @@ impl Scores {
     }
 
     pub(super) fn scale(&mut self, factor: impl Fn(u32) -> f32) {
+        self.highest = 0.0;
         for document in &self.used {
             if let Some(slot) = self.by_document.get_mut(*document as usize) {
                 *slot *= factor(*document);
+                self.highest = self.highest.max(*slot);
             }
         }
     }
 
     /// The highest score.
     pub(super) fn highest(&self) -> f32 {
-        let mut highest = 0.0_f32;
-        self.each(|_, score| highest = highest.max(score));
-        highest
+        self.highest
     }
 
     /// Number of documents with a score.
@@ -57,14 +60,9 @@ impl Scores {
         self.used.len()
     }
 
-    fn each(&self, mut each: impl FnMut(u32, f32)) {
-        for document in &self.used {
-            each(*document, self.by_document.get(*document as usize).copied().unwrap_or_default());
-        }
-    }
-
     /// Removes all scores and passes them to `each`.
     pub(super) fn drain(&mut self, mut each: impl FnMut(u32, f32)) {
+        self.highest = 0.0;
         for document in self.used.drain(..) {
             if let Some(slot) = self.by_document.get_mut(document as usize) {
                 each(document, std::mem::take(slot));
@@ -74,16 +72,20 @@ impl Scores {
 
     /// The best `limit` documents that match `keep`, ties in order of document.
     pub(super) fn best(&self, limit: usize, keep: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
-        let mut found: Vec<(u32, f32)> = Vec::with_capacity(self.used.len());
-        self.each(|document, score| {
-            if keep(document) {
-                found.push((document, score));
-            }
-        });
         let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if found.len() > limit && limit > 0 {
-            found.select_nth_unstable_by(limit - 1, order);
-            found.truncate(limit);
+        let mut found: Vec<(u32, f32)> = Vec::new();
+        // The score that `limit` documents have at least.
+        let mut bar = 0.0;
+        for document in &self.used {
+            let score = self.get(*document);
+            if score >= bar && keep(*document) {
+                found.push((*document, score));
+                if limit > 0 && found.len() == 2 * limit {
+                    let (_, last, _) = found.select_nth_unstable_by(limit - 1, order);
+                    bar = last.1;
+                    found.truncate(limit);
+                }
+            }
         }
         found.sort_unstable_by(order);
         found.truncate(limit);

@@ -84,14 +84,23 @@ impl Index {
         let mut perfect = Limit { all: f32::MIN_POSITIVE, meant: 0.0, of_terms: Vec::with_capacity(terms.len()) };
         for term in terms {
             let variants = self.variants(term, meter)?;
-            let limit = self.score_term(term, &variants, of_term, meter)?;
+            let (weights, limit) = self.weights(term, &variants);
             perfect.all += limit;
             perfect.meant += if meaning::row(&term.stem).is_some() { limit } else { 0.0 };
             perfect.of_terms.push(limit);
-            of_term.drain(|document, score| {
+            let mut count = |document, score| {
                 all.add(document, score);
                 of_server_term.at_least(self.servers.get(document as usize).copied().unwrap_or(u32::MAX), score);
-            });
+            };
+            let occurring: Vec<_> = variants.iter().zip(weights).filter(|(variant, _)| variant.count > 0).collect();
+            if let [(variant, weight)] = occurring[..] {
+                self.score_variant(variant, weight, meter, count)?;
+            } else {
+                for (variant, weight) in occurring {
+                    self.score_variant(variant, weight, meter, |document, score| of_term.at_least(document, score))?;
+                }
+                of_term.drain(&mut count);
+            }
             of_server_term.drain(|server, score| of_server.add(server, score));
             if self.ranking.coverage > 0.0 {
                 self.score_names(&variants, of_term, meter)?;
@@ -169,28 +178,20 @@ impl Index {
         near
     }
 
-    /// Scores each document for a word and its variants. Returns the limit of such a score.
-    fn score_term(
+    /// Calls `each` with each document of a word and its score.
+    fn score_variant(
         &self,
-        term: &query::Term,
-        variants: &[Variant<'_>],
-        of_term: &mut Scores,
+        variant: &Variant<'_>,
+        weight: f32,
         meter: &Meter,
-    ) -> Result<f32, Halt> {
-        let (weights, limit) = self.weights(term, variants);
-        for (variant, weight) in variants.iter().zip(weights) {
-            meter.spend(u64::from(variant.count) / POSTINGS_A_STEP)?;
-            for (at, word) in &variant.found {
-                at.segment
-                    .words
-                    .postings(word, |document, count| {
-                        let document = at.id(document);
-                        of_term.at_least(document, weight * self.saturated(document, count));
-                    })
-                    .map_err(broken)?;
-            }
+        mut each: impl FnMut(u32, f32),
+    ) -> Result<(), Halt> {
+        meter.spend(u64::from(variant.count) / POSTINGS_A_STEP)?;
+        for (at, word) in &variant.found {
+            let mut score = |document, count| each(document, weight * self.saturated(document, count));
+            at.segment.words.postings(word, |document, count| score(at.id(document), count)).map_err(broken)?;
         }
-        Ok(limit)
+        Ok(())
     }
 
     /// Weight of a word's variants, and the limit of their score.
