@@ -13,7 +13,7 @@ use config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
 use run::telemetry;
 use server::gateway::Gateway;
 use server::mcp::HttpListener;
-use server::{mcp, reload};
+use server::{mcp, probing, reload};
 
 /// Delay before panicked background work is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ pub(super) fn started(global: &Global, config: Config) -> Result<Gateway, Failur
     Ok(gateway)
 }
 
-/// Follows the configuration file, and serves metrics. It does not end.
+/// Follows the configuration file, serves metrics and probes servers. It does not end.
 pub(super) async fn kept_current(gateway: &Arc<Gateway>) {
     let path = gateway.config().path.clone();
     let following = kept_up(async || match path.clone() {
@@ -147,7 +147,8 @@ pub(super) async fn kept_current(gateway: &Arc<Gateway>) {
     });
     let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(gateway));
     let text: telemetry::Text = Arc::new(move || told.metrics_text());
-    tokio::join!(following, kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await));
+    let metrics = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await);
+    tokio::join!(following, metrics, kept_up(async || probing::follow(gateway).await));
 }
 
 /// Runs work to its end, and restarts it after a panic.

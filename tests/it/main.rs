@@ -74,6 +74,7 @@ mod placeholders;
 mod planted;
 mod policy;
 mod policy_learned;
+mod probing;
 mod processes;
 mod profiles;
 mod proposals;

@@ -127,7 +127,7 @@ async fn a_run_is_proposed_shown_accepted_locked_and_called_in_every_language() 
 
 /// Arguments of `execute` beside `save_as`, and what is said. Nothing is proposed, and the run's value is there unless the
 /// call was refused before it.
-const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
+const REFUSED: [(&str, &str, &str, &str, &str); 16] = [
     ("javascript", JS, "{}", "../out", "is no name of a script"),
     ("javascript", JS, "{}", "/abs", "is no name of a script"),
     ("javascript", JS, "{}", "a/../b", "is no name of a script"),
@@ -136,11 +136,12 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
     ("javascript", JS, "{}", "a.js", "is no name of a script"),
     ("javascript", JS, "{}", "a\u{1b}[31m\u{202e}", "is no name of a script"),
     ("javascript", JS, "{}", "a/a/a/a/a/a/a/a/a", "is no name of a script"),
-    ("javascript", JS, "{\"dry_run\": true}", "dry", "`save_as` with `dry_run`"),
     ("javascript", JS, "{\"background\": true}", "late", "`background` with `save_as`"),
     ("javascript", "throw new Error('no')", "{}", "fails", "not proposed: the run failed"),
     ("starlark", "fail(\"no\")", "{}", "fails", "not proposed: the run failed"),
     ("javascript", "syntax error here", "{}", "fails", "not proposed: the run failed"),
+    ("javascript", "throw new Error('no')", "{\"dry_run\": true}", "fails", "not proposed: the run failed"),
+    ("javascript", "async (id) => 1", "{\"dry_run\": true}", "form", "`save_as`: the script cannot be made a function"),
     // Before it calls anything.
     ("javascript", "async (id) => 1", "{}", "form", "`save_as`: the script cannot be made a function"),
     (
@@ -152,8 +153,8 @@ const REFUSED: [(&str, &str, &str, &str, &str); 15] = [
     ),
 ];
 
-/// Functions with parameters of their own.
-const FUNCTIONS: [(&str, &str, &str); 5] = [
+/// Functions with parameters of their own, and statements with constants.
+const FUNCTIONS: [(&str, &str, &str); 7] = [
     (
         "javascript",
         "export default async function ({ id = 1 } = {}) { return (await tickets.get_ticket({ id })).title }",
@@ -171,18 +172,80 @@ const FUNCTIONS: [(&str, &str, &str); 5] = [
         "async ({ id = 1, text = 'a\\u202e\\n' }) => (await tickets.get_ticket({ id })).title",
         "id: number = 1, text: string = \"a\\u{202e}\\n\"",
     ),
+    (
+        "javascript",
+        "const factor = 2\nconst t = await tickets.get_ticket({ id: 1 })\nreturn factor > 1 ? t.title : t.id",
+        "factor: number = 2, id: number = 1",
+    ),
+    (
+        "starlark",
+        "factor = 2\nt = tickets.get_ticket(id = 1)\nt[\"title\"] if factor > 1 else t[\"id\"]",
+        "factor: integer = 2, id: integer = 1",
+    ),
 ];
 
 #[tokio::test]
 async fn a_function_runs_with_its_defaults_and_is_proposed_as_it_is() {
     let fence = fence(ON);
     let session = serving(&fence).await;
-    for ((language, code, params), name) in FUNCTIONS.into_iter().zip(["one", "two", "three", "four", "five"]) {
+    for ((language, code, params), name) in
+        FUNCTIONS.into_iter().zip(["one", "two", "three", "four", "five", "six", "seven"])
+    {
         let answer = propose(&session, language, code, name).await;
         assert!(!answer.is_error && value_of(&answer.text) == TITLE, "{answer:?}");
         assert!(answer.text.contains(&format!("proposed as {name}({params})")), "{answer:?}");
     }
     session.close().await;
+}
+
+/// Scripts that write, and their parameters.
+const PLANNED: [(&str, &str, &str, &str); 2] = [
+    (
+        "javascript",
+        "js",
+        "const body = 'Anyone?';\nconst t = await tickets.get_ticket({ id: 1 });\nreturn (await tickets.add_comment({ id: t.id, body })).ok",
+        "body: string = \"Anyone?\", id: number = 1",
+    ),
+    (
+        "starlark",
+        "star",
+        "body = \"Anyone?\"\nt = tickets.get_ticket(id = 1)\nresult = tickets.add_comment(id = t[\"id\"], body = body)",
+        "body: string = \"Anyone?\", id: integer = 1",
+    ),
+];
+
+#[tokio::test]
+async fn a_dry_run_is_proposed_from_its_plan_without_a_test_and_a_type() {
+    // It needs no record.
+    let fence = fence(&format!("{ON}[journal]\non = false\n"));
+    let session = serving(&fence).await;
+    for (language, extension, code, params) in PLANNED {
+        let name = format!("remind_{extension}");
+        let args = json!({"language": language, "code": code, "save_as": name, "dry_run": true});
+        let answer = session.call("execute", args).await;
+        let said =
+            format!("proposed as {name}({params}) (proposals/{name}.local.json) from its plan: no write was made");
+        assert!(!answer.is_error && answer.text.contains(&said), "{answer:?}");
+        let facts = scripts(&fence, &["proposals", &name, "--json"]).success().object();
+        let calls =
+            json!([{"tool": "tickets.add_comment", "writes": true}, {"tool": "tickets.get_ticket", "writes": false}]);
+        assert!(facts["test"].is_null() && facts["plan"]["calls"] == calls, "{facts}");
+        let function = facts["code"].as_str().expect("a script");
+        assert!(!function.contains("@returns") && !function.contains("->"), "{function}");
+        let shown = scripts(&fence, &["proposals", &name]).success();
+        assert!(shown.stdout.contains("\ntest    none: "), "{shown:?}");
+        // A test of the script before is none of this one.
+        fence.write(format!("scripts/{name}.cassette.json"), "{}");
+        let taken = scripts(&fence, &["accept", &name]);
+        assert!(taken.code == Some(1) && taken.stderr.contains("cassette.json is there already"), "{taken:?}");
+        let accepted = scripts(&fence, &["accept", &name, "--replace", "--json"]).success().object();
+        assert_eq!(accepted["files"], json!({"script": format!("scripts/{name}.{extension}"), "test": null}));
+    }
+    session.close().await;
+    assert_eq!(files(&fence, "scripts"), ["remind_js.js", "remind_star.star"]);
+    scripts(&fence, &["lock"]).success();
+    let called = fence.run(["call", "scripts", "remind_js", "{}", "--yes"]).success();
+    assert_eq!(called.stdout.trim(), "true", "{called:?}");
 }
 
 #[tokio::test]

@@ -247,6 +247,7 @@ const EDITS: &[Edit] = &[
     ("refresh = \"10m\"", "refresh = \"1h\"", Some("manifest.refresh")),
     ("refresh = \"10m\"", "refresh = \"10m\"\ncache = \"elsewhere\"", Some("manifest.cache")),
     ("refresh = \"10m\"", "refresh = \"10m\"\npin = \"stubs\"", Some("manifest.pin")),
+    ("refresh = \"10m\"", "refresh = \"10m\"\nprobe = true", Some("manifest.probe (turned on)")),
     ("only_from = [\"scripts.report\"]\n", "", Some("servers.files.tools.read_all.only_from (with more callers)")),
     ("[\"scripts.report\"]", "[\"scripts.report\", \"scripts.x\"]", Some("servers.files.tools.read_all.only_from")),
     ("[servers.web]", "[servers.files.tools.list]\nonly_from = [\"scripts.report\"]\n[servers.web]", None),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::proposals::fence;
 use crate::replay::close;
 
-const CASES: [(&str, &str, &str, &str); 14] = [
+const CASES: [(&str, &str, &str, &str); 16] = [
     (
         "next_statement",
         "run.js",
@@ -62,6 +62,20 @@ const CASES: [(&str, &str, &str, &str); 14] = [
     ),
     ("expression", "run.star", "t = tickets.get_ticket(id = 1)\ntext = \"\"\"a\n b\"\"\"\n[t[\"id\"], text]", "star"),
     ("result", "run.star", "t = tickets.get_ticket(id = 1)\nresult = t[\"id\"]", "star"),
+    (
+        "factors",
+        "run.star",
+        "\"\"\"Twice.\"\"\"\nfactor = 2  # of id\n# They\nwho = \"ops\"\nkinds = [\n    \"a\",\n    \"b\",\n]\nmore = 1\nmore += factor\n\
+         last = 1; least = 2\nlimits = {\"a\": 1}\nnone = None\ndef twice(n):\n    return n * factor\n\
+         t = tickets.get_ticket(id = 1)\nlate = 3\nresult = [twice(t[\"id\"]), who, kinds, more, last, least, limits, none, late]",
+        "star",
+    ),
+    (
+        "by_text",
+        "run.star",
+        "server = \"tickets\"\nn = 2\n[call_tool(server, \"get_ticket\", id = 1)[\"id\"], n]",
+        "star",
+    ),
     ("called", "run.star", "def main():\n    return tickets.get_ticket(id = 1)[\"id\"]", "star"),
 ];
 

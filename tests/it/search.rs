@@ -180,12 +180,20 @@ fn learned(fence: &Fence) -> Vec<String> {
     files.map(|file| fs::read_to_string(file.path()).expect("a text")).collect()
 }
 
+/// The servers that the description of `search` names.
+async fn named(session: &Session) -> String {
+    let search = session.tools().await.into_iter().find(|tool| tool.name == "search").expect("search");
+    let text = search.description.unwrap_or_default();
+    text.strip_prefix("Find tools of ").and_then(|text| text.split(" by ").next()).expect("servers").to_owned()
+}
+
 #[tokio::test]
 async fn what_was_called_after_a_query_comes_first_for_its_words_also_after_a_restart() {
     let fence = Fence::new();
     let query = "wake somebody tonight";
     let called = "/people/list_on_call.pyi";
     let session = with(&fence, "").await;
+    assert_eq!(named(&session).await, "tickets, calendar, people", "the largest first");
     assert_ne!(first(&session, query).await, called);
     let call = |code: &str| json!({ "language": "javascript", "code": code });
     // Neither a dry run nor a failed call teaches anything.
@@ -199,15 +207,18 @@ async fn what_was_called_after_a_query_comes_first_for_its_words_also_after_a_re
     }
     assert_eq!(first(&session, query).await, called);
     assert_eq!(first(&session, "secretword wake tonight").await, called);
+    assert_eq!(named(&session).await, "tickets, calendar, people", "what a client has shown its model stays");
     session.close().await;
     // Kept at the end, without a word that neither the catalog nor the language has.
     let kept = learned(&fence);
     assert!(kept.iter().any(|text| text.contains("people/list_on_call")), "{kept:?}");
     assert!(kept.iter().all(|text| !text.contains("secretword")), "{kept:?}");
     let again = with(&fence, "").await;
+    assert_eq!(named(&again).await, "people, tickets, calendar", "the most used first");
     assert_eq!(first(&again, query).await, called);
     again.close().await;
     let off = with(&fence, "[search]\nlearn = false\n").await;
     assert_ne!(first(&off, query).await, called);
+    assert_eq!(named(&off).await, "tickets, calendar, people");
     off.close().await;
 }

@@ -189,7 +189,7 @@ const STARLARK: [(&str, &str, Option<&str>); 11] = [
     (
         "MARK\nall = True\ntickets.get_ticket(id = 1)[\"id\"] if all else 0",
         "MARK\nall = False\ntickets.get_ticket(id = 1)[\"id\"] if all else 0",
-        Some("all_2: boolean = false"),
+        Some("all: boolean = false"),
     ),
     (
         "MARK\ntickets.create_ticket(title = \"abc\", labels = [\"a\", \"b\"])[\"labels\"]",
@@ -204,7 +204,7 @@ const STARLARK: [(&str, &str, Option<&str>); 11] = [
     (
         "MARK\nid = 1\nresult = tickets.get_ticket(id = id)[\"id\"]",
         "MARK\nid = 2\nresult = tickets.get_ticket(id = id)[\"id\"]",
-        Some("id_2: integer = 2"),
+        Some("id: integer = 2"),
     ),
     (
         "def main():\n    MARK\n    return tickets.get_ticket(id = 1)[\"id\"]",

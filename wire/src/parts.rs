@@ -14,7 +14,7 @@ pub struct Parts {
     pub typed: bool,
     /// Form of the script.
     pub form: Form,
-    /// Literals in arguments of tools, and constants at the top of JavaScript, in order, none within another.
+    /// Literals in arguments of tools, and constants at the top, in order, none within another.
     pub literals: Vec<Literal>,
     /// Literals elsewhere that a name can stand for, likewise. They are named by a property, an argument or a variable.
     pub others: Vec<Literal>,
@@ -70,7 +70,7 @@ pub struct Literal {
     pub at: (u32, u32),
     /// Begin of the JavaScript property `key: literal` that it ends.
     pub property: Option<u32>,
-    /// The statement `const NAME = literal` at the top of JavaScript, if it is one.
+    /// The statement `const NAME = literal` or `NAME = literal` at the top, if it is one.
     #[serde(default)]
     pub constant: Option<(u32, u32)>,
     /// Name of the argument or constant; `value` for one elsewhere without a name.

@@ -17,13 +17,15 @@ pub struct Principal {
     pub profile: Option<Arc<str>>,
     /// Session of that client.
     pub session: Arc<str>,
-    /// Name on record of a person of the console, who acts as this machine's user.
+    /// Name on record of a person of the console, or of the gateway itself, who acts as this machine's user.
     pub person: Option<Arc<str>>,
 }
 
 impl Principal {
     /// Begin of the names on record of people of the console.
     pub const CONSOLE: &str = "console/";
+    /// Name on record of the gateway itself where it calls tools unasked. No client has it.
+    pub const PROBE: &str = "forgefs/probe";
 
     /// A new session of the client `local`.
     #[must_use]
@@ -47,6 +49,12 @@ impl Principal {
     #[must_use]
     pub fn party(&self) -> Arc<str> {
         self.named().map_or_else(|| Arc::clone(&self.session), Into::into)
+    }
+
+    /// A new session of the gateway itself.
+    #[must_use]
+    pub fn of_probe() -> Self {
+        Self { person: Some(Self::PROBE.into()), ..Self::local() }
     }
 
     /// A new session of a client.

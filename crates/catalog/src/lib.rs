@@ -40,7 +40,7 @@ use stubgen::ToolStub;
 use upstream::auth;
 
 pub use direct::Named;
-pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Word};
+pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Uses, Word};
 pub use resource_paths::Remote;
 pub use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;

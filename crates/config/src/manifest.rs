@@ -29,6 +29,8 @@ pub struct Manifest {
     pub startup_concurrency: usize,
     /// True if the shapes of answers are learned, for stubs of tools that declare none.
     pub observe: bool,
+    /// True if the gateway calls tools that only read and declare no result, for the shapes of their answers.
+    pub probe: bool,
 }
 
 impl Default for Manifest {
@@ -42,6 +44,7 @@ impl Default for Manifest {
             cache: None,
             startup_concurrency: 16,
             observe: true,
+            probe: false,
         }
     }
 }
@@ -68,6 +71,11 @@ pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, Conf
         let error = key.key("pin_accept").at_value("nothing is pinned");
         return Err(error.with_hint("set `pin` or `pin_first_use` too"));
     }
+    let (observe, probe) = (raw.observe.unwrap_or(usual.observe), raw.probe.unwrap_or(usual.probe));
+    if probe && !observe {
+        let error = key.key("probe").at_value("what a probe answers is not observed");
+        return Err(error.with_hint("leave out `observe = false`"));
+    }
     let cache = match raw.cache {
         Some(off) if off == "off" => None,
         Some(path) => Some(key.key("cache").path(path)?),
@@ -82,6 +90,7 @@ pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, Conf
         state_folder: key.state_folder().filter(|_| pin_first_use),
         cache,
         startup_concurrency: starts.unwrap_or(usual.startup_concurrency),
-        observe: raw.observe.unwrap_or(usual.observe),
+        observe,
+        probe,
     })
 }

@@ -232,6 +232,7 @@ tables! {
         cache: Option<String>,
         startup_concurrency: Option<i64>,
         observe: Option<bool>,
+        probe: Option<bool>,
     }
 
     RawSkills "a table" {

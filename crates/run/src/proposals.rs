@@ -52,7 +52,7 @@ pub struct Proposal {
     pub extension: Extension,
     /// The script.
     pub code: String,
-    /// Its first test, as the file has it.
+    /// Its first test, as the file has it; empty for that of a dry run, which has none.
     pub cassette: String,
     /// Its further tests, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -280,8 +280,7 @@ impl Proposals {
         if !is_its_name {
             return Err("its name or client is not that of its file".to_owned());
         }
-        let tests = std::iter::once(&proposal.cassette).chain(&proposal.more_tests).map(|test| Cassette::parse(test));
-        let tests = tests.collect::<Result<_>>().map_err(|error| error.message)?;
+        let tests = proposal.tests().map(Cassette::parse).collect::<Result<_>>().map_err(|error| error.message)?;
         Ok(Kept { tests, sha256: stubgen::digest(&text), file: file.to_owned(), proposal })
     }
 
@@ -295,6 +294,12 @@ impl Proposals {
 }
 
 impl Proposal {
+    /// Its tests, as their files have them.
+    pub fn tests(&self) -> impl Iterator<Item = &str> {
+        let all = std::iter::once(&self.cassette).chain(&self.more_tests);
+        all.map(String::as_str).filter(|test| !test.is_empty())
+    }
+
     /// A proposal of now.
     #[must_use]
     pub fn new(

@@ -12,7 +12,7 @@ use stubgen::ToolStub;
 use base::error::{Error, ErrorCode, Result};
 use base::task;
 use catalog::manifest::ServerEntry;
-use catalog::{Catalog, Learned, Signals};
+use catalog::{Catalog, Learned, Signals, Uses};
 use config::Config;
 use state::{RecordKind, State, id_of, kept_folder};
 
@@ -49,6 +49,8 @@ pub struct Learning {
 #[derive(Debug, Clone, Default)]
 struct Profile {
     learned: Arc<Learned>,
+    /// Calls of servers when they were first asked for. Definitions have this order: it changes for no client meanwhile.
+    uses: Option<Arc<Uses>>,
     /// The last look at what is kept.
     read: Option<Instant>,
     unsaved: Vec<Used>,
@@ -100,6 +102,22 @@ impl Searching {
             None => None,
         };
         Signals { meaning: self.meaning, learned }
+    }
+
+    /// Looks up the calls of servers, once, for `limit` at most.
+    pub async fn look_up_uses(&self, limit: Duration) {
+        let Some((learning, profile)) = self.learning.as_ref().filter(|_| self.uses().is_none()) else { return };
+        let learned = tokio::time::timeout(limit, learning.learned(profile)).await.unwrap_or_default();
+        let mut profiles = learning.profiles.lock();
+        let known = profiles.entry(Arc::clone(profile)).or_default();
+        known.uses.get_or_insert_with(|| Arc::new(learned.uses()));
+    }
+
+    /// Calls of servers, once they were looked up.
+    #[must_use]
+    pub fn uses(&self) -> Option<Arc<Uses>> {
+        let (learning, profile) = self.learning.as_ref()?;
+        learning.profiles.lock().get(profile)?.uses.clone()
     }
 
     /// Notes that a session called a tool. What it counts for is saved in the background.

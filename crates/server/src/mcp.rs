@@ -145,7 +145,8 @@ impl SessionHandler {
 
     /// Identifiers of the servers that the client has.
     fn server_names(&self) -> Vec<String> {
-        tools::server_names(&self.catalog())
+        let uses = self.gateway.searching(self.session.principal()).uses().unwrap_or_default();
+        tools::server_names(&self.catalog(), &uses)
     }
 
     /// Does work in turn with that of other clients, or of other sessions of this machine's user.
@@ -281,7 +282,8 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let usable = self.handler.gateway.usable_since_start(GRACE);
-        let _ = tokio::time::timeout(LIST_GRACE, usable).await;
+        let searching = self.handler.gateway.searching(self.handler.session.principal());
+        let _ = tokio::join!(tokio::time::timeout(LIST_GRACE, usable), searching.look_up_uses(LIST_GRACE));
         let abilities = context.client_capabilities();
         let has_apps = abilities.and_then(|abilities| abilities.extensions).is_some_and(|known| shows_apps(&known));
         let list = self.answered(async { self.handler.listed(page, has_apps) }).await?;

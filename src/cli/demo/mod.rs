@@ -20,6 +20,7 @@ use super::{Failure, Global, own_executable};
 use ::server::gateway::{Gateway, Options};
 use ::server::mcp::{definitions, render_instructions, server_names};
 use base::principal::Principal;
+use catalog::Uses;
 use config::{Config, Server, Transport};
 use run::execution::Request;
 use run::session::Session;
@@ -143,9 +144,10 @@ impl Walk {
 
     /// Context of every client: four definitions and the instructions.
     fn surface(&mut self) {
-        let definitions = definitions(&server_names(&self.gateway.catalog()), false);
+        let names = server_names(&self.gateway.catalog(), &Uses::new());
+        let definitions = definitions(&names, false);
         let list = serde_json::to_string(&definitions).unwrap_or_default();
-        let instructions = render_instructions(&server_names(&self.gateway.catalog()));
+        let instructions = render_instructions(&names);
         let mut tokens = self.tokens("tools/list", &list);
         tokens += self.tokens("instructions", &instructions);
         self.total += tokens;

@@ -67,15 +67,16 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     desk.proposals.remove(&kept.file, &alone)?;
     let shown = |file: &str| Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string();
     let script = shown(&script);
-    let test = shown(&tests[0].0);
+    let written: Vec<String> = tests.iter().map(|(test, _)| shown(test)).collect();
     if args.format.json {
-        let files = json!({ "script": script, "test": test });
+        let files = json!({ "script": script, "test": written.first() });
         shapes::print(json!({ "name": args.name, "files": files }), ui);
         return Ok(ExitCode::SUCCESS);
     }
     ui.out(&people::line(&format!("wrote {script}")));
-    ui.out(&people::line(&format!("wrote {test}, its first test")));
-    tests.iter().skip(1).for_each(|(test, _)| ui.out(&people::line(&format!("wrote {}", shown(test)))));
+    for (number, test) in written.iter().enumerate() {
+        ui.out(&people::line(&format!("wrote {test}{}", if number == 0 { ", its first test" } else { "" })));
+    }
     ui.note(match desk.place.config.scripts.unlocked {
         true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
@@ -85,10 +86,13 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
 
 /// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.
 fn files(kept: &Kept) -> (String, Vec<(String, &str)>) {
-    let Proposal { name, extension, cassette, more_tests, .. } = &kept.proposal;
-    let first = (format!("{name}{CASSETTE}"), cassette.as_str());
-    let more = further_tests(name).zip(more_tests.iter().map(String::as_str));
-    (format!("{name}.{}", extension.as_str()), iter::once(first).chain(more).collect())
+    let Proposal { name, extension, .. } = &kept.proposal;
+    (format!("{name}.{}", extension.as_str()), names_of_tests(name).zip(kept.proposal.tests()).collect())
+}
+
+/// Names of the tests of a script, the first one first.
+fn names_of_tests(name: &str) -> impl Iterator<Item = String> {
+    iter::once(format!("{name}{CASSETTE}")).chain(further_tests(name))
 }
 
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
@@ -101,7 +105,7 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
         let what = format!("the tool of {} has the same name", told::file(&desk.place.path, other));
         return refused(what, "reject it: `/`, `_` and case do not tell two scripts apart");
     }
-    let (script, tests) = files(kept);
+    let (script, _) = files(kept);
     if let Some(current) = same {
         if current.path.extension().is_none_or(|extension| extension != proposal.extension.as_str()) {
             let what = format!("{} has another extension than {script}", told::file(&desk.place.path, current));
@@ -117,8 +121,9 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
         return Err(taken(&desk.place.path, &script));
     }
     let there = |file: &str| fs::symlink_metadata(desk.place.path.join(file)).is_ok();
-    if let Some((test, _)) = tests.iter().find(|(test, _)| there(test) && !replaces && !is_done) {
-        return Err(taken(&desk.place.path, test));
+    // A test that is there already would be taken for one of this script.
+    if let Some(test) = names_of_tests(&proposal.name).find(|test| there(test) && !replaces && !is_done) {
+        return Err(taken(&desk.place.path, &test));
     }
     let code_bytes = desk.place.config.sandbox.limits.code_bytes;
     if proposal.code.len() > code_bytes {
@@ -146,7 +151,8 @@ fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], re
     }
     let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
     // Tests of the script before are none of this one.
-    for test in further_tests(name).filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old))
+    for test in
+        names_of_tests(name).filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old))
     {
         tree.remove(&test)?;
     }

@@ -185,7 +185,8 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
         object["code"] = kept.proposal.code.as_str().into();
         object["difference"] = diff.join("\n").into();
         object["plan"] = examined.first().map_or(Value::Null, plan);
-        object["test"] = json!({ "passed": tested.is_empty(), "differences": tested });
+        let test = json!({ "passed": tested.is_empty(), "differences": tested });
+        object["test"] = if kept.tests.is_empty() { Value::Null } else { test };
         shapes::print(object, ui);
         return Ok(ExitCode::SUCCESS);
     }
@@ -197,10 +198,11 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
     ui.out("script");
     diff.iter().for_each(|line| ui.out(&format!("  {line}")));
     examined.iter().for_each(|examined| tell_plan(&desk, examined, ui));
-    match tested.is_empty() {
-        true => ui.out("test    passed"),
-        false => ui.out("test    FAILED"),
-    }
+    ui.out(match (kept.tests.is_empty(), tested.is_empty()) {
+        (true, _) => "test    none: it is of a dry run, which made no write",
+        (false, true) => "test    passed",
+        (false, false) => "test    FAILED",
+    });
     for Difference { what, text } in &tested {
         text.lines().for_each(|line| ui.out(&people::line(&format!("  {what}: {line}"))));
     }

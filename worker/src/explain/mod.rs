@@ -43,7 +43,7 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     };
     let habit = match script.is_javascript {
         true => node::habit(&message, line),
-        false => python::habit(&message, line, &line[at..]),
+        false => python::habit(&message, line, &line[at..], &script.code[start..]),
     };
     let about = subject.and_then(|subject| look.about(&subject.expression));
     if let Some((about, _)) = &about {
@@ -71,6 +71,6 @@ pub(crate) fn of_syntax(code: &str, error: ScriptError) -> ScriptError {
 pub(crate) fn of_name(language: Language, name: &str, line: &str) -> Option<String> {
     match language {
         Language::Javascript => node::habit(&format!("ReferenceError: {name} is not defined"), line),
-        Language::Starlark => python::habit(&format!("Variable `{name}` not found"), line, line),
+        Language::Starlark => python::habit(&format!("Variable `{name}` not found"), line, line, line),
     }
 }

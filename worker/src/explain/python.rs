@@ -1,5 +1,7 @@
 //! Habits of Python, and how it is done in Starlark.
 
+use super::source::{Chain, Source, closing};
+
 /// Advice that several names share.
 const TRY: &str = "write `r = try_call(f, name = value)` for each call `f(name = value)`, then `if r.ok:` with `r.value`, `else:` with `r.error.message`";
 const DATES: &str = "write `x` for `datetime.fromisoformat(x)`, `\"2025-06-01\"` for `datetime(2025, 6, 1)`: dates are text, which compares as it is; `import time` has `time.time()`";
@@ -9,6 +11,10 @@ const DEFAULT: &str = "write `d = {}` for `d = defaultdict(list)`, `d.setdefault
 const REGEX: &str = "write `[part for part in text.split() if part.isdigit()]` for `re.findall(r\"\\d+\", text)`, `p in text` for `re.search(p, text)`; or write JavaScript";
 const STATE: &str = "write `state = {\"n\": 0}` for `n = 0`, and `state[\"n\"] += x` for `n += x` without this line";
 const ASYNC: &str = "a call waits for its answer; several at once by `parallel([defer(…), …])`";
+
+/// Most bytes of a `try` that are looked at, and of the arguments that are repeated.
+const MAX_BLOCK: usize = 2000;
+const MAX_ARGS: usize = 80;
 
 /// Reserved words of Starlark: the other way. Many a use of some of them is rewritten before.
 const WORDS: &[(&str, &str)] = &[
@@ -45,7 +51,7 @@ const NAMES: &[(&str, &str)] = &[
     ("re", REGEX),
     ("os", "there is no environment here; credentials stay with the gateway"),
     ("sys", "there is no process here; `print` writes to the answer"),
-    ("math", "write `-(-a // b)` for `math.ceil(a / b)`, `a // b` for `math.floor(a / b)`"),
+    ("math", "write `import math`: it has `floor`, `ceil`, `sqrt`, `pow`, `log`, `pi` and `inf`"),
     ("random", "there are no random numbers here; write JavaScript for `Math.random()`"),
     ("requests", "there is no network here; call a tool that fetches"),
     ("asyncio", "write `import asyncio`, or `parallel([defer(server.tool, name = value), …])`"),
@@ -98,14 +104,15 @@ const METHODS: &[(&str, &str)] = &[
     ("includes", "use `x in items`"),
 ];
 
-/// The correction in Starlark; `rest` is the line from the error on.
-pub(super) fn habit(message: &str, line: &str, rest: &str) -> Option<String> {
+/// The correction in Starlark; `rest` is the line from the error on, `code` the script from that line on.
+pub(super) fn habit(message: &str, line: &str, rest: &str, code: &str) -> Option<String> {
     let way = |table: &[(&str, &str)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned())
     };
     let quoted = |before: &str| message.strip_prefix(before).and_then(|rest| rest.split('`').next());
     if let Some(word) = quoted("Parse error: cannot use reserved keyword `") {
-        return reserved(word, line, rest).or_else(|| way(WORDS, word));
+        let tried = Some(word).filter(|word| *word == "try").and_then(|_| tried(code));
+        return tried.or_else(|| reserved(word, line, rest)).or_else(|| way(WORDS, word));
     }
     if let Some(name) = quoted("Variable `") {
         return way(NAMES, name);
@@ -139,6 +146,23 @@ pub(super) fn habit(message: &str, line: &str, rest: &str) -> Option<String> {
     operation(message, line)
 }
 
+/// The way for `try` around a call, by the first one with named arguments, as tools have, or without any.
+fn tried(code: &str) -> Option<String> {
+    let block = code[..code.floor_char_boundary(MAX_BLOCK)].split("except").next()?;
+    let call = |chain: Chain<'_>| {
+        let args = chain.rest[..closing(chain.rest)?].strip_prefix('(')?.strip_suffix(')')?.trim();
+        let behind = args.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
+        let is_tool = chain.text.contains('.') && args.len() < MAX_ARGS && !args.contains('\n');
+        Some((chain.text.to_owned(), args.to_owned(), behind.to_owned())).filter(|_| is_tool)
+    };
+    let calls: Vec<_> = Source::chains(block).into_iter().filter_map(call).collect();
+    let named = calls.iter().find(|(.., behind)| behind.starts_with('=') && !behind.starts_with("=="));
+    let (function, args, _) = named.or_else(|| calls.iter().find(|(_, args, _)| args.is_empty()))?;
+    let separator = if args.is_empty() { "" } else { ", " };
+    let of_call = TRY.replace("f, name = value", &format!("{function}{separator}{args}"));
+    Some(of_call.replace("each call `f(name = value)`", &format!("`{function}({args})`")))
+}
+
 /// Words whose way depends on what follows.
 fn reserved(word: &str, line: &str, rest: &str) -> Option<String> {
     let fixed = match word {
@@ -148,8 +172,12 @@ fn reserved(word: &str, line: &str, rest: &str) -> Option<String> {
         "import" | "from" => {
             let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
             // The last: a name says more than its module.
-            let known = NAMES.iter().filter(|(name, _)| words.contains(name)).max_by_key(|(name, _)| line.rfind(name));
-            known.map_or("`json`, `time`, `asyncio` and `typing` can be imported: there are no others here", |it| it.1)
+            let is_foreign = |(name, way): &&(&str, &str)| words.contains(name) && !way.starts_with("write `import");
+            let known = NAMES.iter().filter(is_foreign).max_by_key(|(name, _)| line.rfind(name));
+            known.map_or(
+                "`json`, `math`, `time`, `asyncio` and `typing` can be imported: there are no others here",
+                |it| it.1,
+            )
         }
         "is" => "write `a == b` for `a is b`, `a != b` for `a is not b`",
         _ => return None,
@@ -200,6 +228,8 @@ const OF_NONE: &str = "test it first: `if x != None:`, or take another value: `x
 const WAYS: &[(&str, &str)] = &[
     ("unparenthesized tuple", "write `a, b = x[0], x[1:]` for `a, *b = x`"),
     ("`NoneType`", OF_NONE),
+    ("NoneType has no format", OF_NONE),
+    ("math domain error", "test the value before: numbers here are finite"),
     ("Operation `+` not supported for types `dict`", "merge dicts by `a | b`"),
     ("Operation `(iter)` not supported on type `string`", "its characters are `.elems()`, its lines `.splitlines()`"),
     ("Operation `(iter)` not supported on type `int`", "count by `for i in range(n):`"),

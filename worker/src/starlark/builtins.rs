@@ -6,16 +6,17 @@ use num_bigint::BigInt;
 use starlark::environment::GlobalsBuilder;
 use starlark::eval::Evaluator;
 use starlark::starlark_module;
+use starlark::values::dict::DictRef;
 use starlark::values::float::UnpackFloat;
 use starlark::values::list::AllocList;
 use starlark::values::none::NoneType;
 use starlark::values::range::Range;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
-use starlark::values::{UnpackValue as _, Value};
+use starlark::values::{Heap, UnpackValue as _, Value};
 use wire::Op;
 
 use super::EXACT;
-use super::format::format as format_value;
+use super::format::{fields, format as format_value};
 use super::session::Session;
 
 /// The functions, and the modules under the names that an `import` gives another one.
@@ -25,6 +26,11 @@ pub(super) fn python(builder: &mut GlobalsBuilder) {
     builder.namespace("__time", |builder| {
         time(builder);
         waiting(builder);
+    });
+    builder.namespace("__math", |builder| {
+        builder.set("pi", std::f64::consts::PI);
+        builder.set("inf", f64::INFINITY);
+        math(builder);
     });
     builder.namespace("__asyncio", |builder| {
         asyncio(builder);
@@ -45,6 +51,16 @@ fn functions(builder: &mut GlobalsBuilder) {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<String> {
         format_value(value, spec, Session::of(eval)?.heap_bytes() / 2)
+    }
+
+    /// `template.format(…)` of a text that the script has.
+    fn __format<'v>(
+        #[starlark(require = pos)] template: &str,
+        #[starlark(args)] args: UnpackTuple<Value<'v>>,
+        #[starlark(kwargs)] named: DictRef<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<String> {
+        fields(template, (&args.items, &named), eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 
     fn sum<'v>(
@@ -113,6 +129,44 @@ fn time(builder: &mut GlobalsBuilder) {
         #[expect(clippy::cast_precision_loss, reason = "exact for the next 280,000 years")]
         let now = Session::of(eval)?.now_ms() as f64;
         Ok(now / 1000.0)
+    }
+}
+
+/// A float as a whole number; an integer is one.
+fn whole<'v>(number: Value<'v>, rounded: fn(f64) -> f64, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+    match UnpackFloat::unpack_value(number).ok().flatten() {
+        Some(_) if number.get_type() == "int" => Ok(number),
+        Some(UnpackFloat(float)) => Ok(heap.alloc(format!("{:.0}", rounded(known(float)?)).parse::<BigInt>()?)),
+        None => anyhow::bail!("this takes a number, not a {}", number.get_type()),
+    }
+}
+
+/// A number that Python has too.
+fn known(number: f64) -> anyhow::Result<f64> {
+    anyhow::ensure!(number.is_finite(), "math domain error");
+    Ok(number)
+}
+
+#[starlark_module]
+fn math(builder: &mut GlobalsBuilder) {
+    fn floor<'v>(x: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+        whole(x, f64::floor, eval.heap())
+    }
+
+    fn ceil<'v>(x: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+        whole(x, f64::ceil, eval.heap())
+    }
+
+    fn sqrt(x: UnpackFloat) -> anyhow::Result<f64> {
+        known(x.0.sqrt())
+    }
+
+    fn pow(x: UnpackFloat, y: UnpackFloat) -> anyhow::Result<f64> {
+        known(x.0.powf(y.0))
+    }
+
+    fn log(x: UnpackFloat, base: Option<UnpackFloat>) -> anyhow::Result<f64> {
+        known(base.map_or(x.0.ln(), |base| x.0.ln() / base.0.ln()))
     }
 }
 

@@ -1,8 +1,10 @@
-//! Formats of Python: `f"{x:>10,.2f}"`.
+//! Formats of Python: `f"{x:>10,.2f}"`, `"{:>10}".format(x)` and `"%5.2f" % x`.
 
 use num_bigint::BigInt;
+use starlark::values::dict::DictRef;
 use starlark::values::float::UnpackFloat;
-use starlark::values::{UnpackValue as _, Value};
+use starlark::values::tuple::TupleRef;
+use starlark::values::{Heap, UnpackValue as _, Value};
 
 use super::convert::integer;
 
@@ -79,6 +81,91 @@ pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow
     };
     let fill = |count: usize| spec.fill.to_string().repeat(count);
     Ok(format!("{}{sign}{}{text}{}", fill(left), fill(inner), fill(missing - left - inner)))
+}
+
+/// `template.format(…)`: values by position or name, each perhaps by a format of its own.
+pub(super) fn fields<'v>(
+    template: &str,
+    (args, named): (&[Value<'v>], &DictRef<'v>),
+    heap: Heap<'v>,
+    max_bytes: usize,
+) -> anyhow::Result<String> {
+    let (mut text, mut rest, mut next) = (String::new(), template, 0);
+    while let Some(at) = rest.find(['{', '}']) {
+        let (brace, behind) = rest[at..].split_at(1);
+        text.push_str(&rest[..at]);
+        if let Some(behind) = behind.strip_prefix(brace) {
+            text.push_str(brace);
+            rest = behind;
+            continue;
+        }
+        let field = behind.split_once('}').filter(|_| brace == "{");
+        let Some((field, behind)) = field else { anyhow::bail!("a single `{brace}` in a format string") };
+        let (name, spec) = field.split_once(':').unwrap_or((field, ""));
+        let (name, conversion) = name.split_once('!').unwrap_or((name, ""));
+        next += usize::from(name.is_empty());
+        let index = if name.is_empty() { Ok(next - 1) } else { name.parse::<usize>() };
+        let value = index.map_or_else(|_| named.get_str(name), |index| args.get(index).copied());
+        let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
+        let text_of = |value: Value<'v>| if conversion == "r" { value.to_repr() } else { value.to_str() };
+        let value = if conversion.is_empty() { value } else { heap.alloc(text_of(value)) };
+        rest = push(&mut text, &format(value, spec, max_bytes)?, behind, max_bytes)?;
+    }
+    Ok(text + rest)
+}
+
+/// `template % value`, also where a text has formats such as `%-10s` and `%(name).2f`.
+pub(super) fn percent<'v>(
+    template: Value<'v>,
+    value: Value<'v>,
+    heap: Heap<'v>,
+    max_bytes: usize,
+) -> starlark::Result<Value<'v>> {
+    let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "srdoxXeEfFgG".contains(kind));
+    let Some(mut rest) = template.unpack_str().filter(|text| !text.split('%').skip(1).all(is_bare)) else {
+        return template.percent(value, heap);
+    };
+    let (mut text, named) = (String::new(), DictRef::from_value(value));
+    let mut given = TupleRef::from_value(value).map_or(vec![value], |all| all.content().to_vec()).into_iter();
+    while let Some((before, behind)) = rest.split_once('%') {
+        text.push_str(before);
+        let keyed = behind.strip_prefix('(').and_then(|behind| behind.split_once(')')).zip(named.as_ref());
+        let (flags, behind) = split(keyed.map_or(behind, |((_, behind), _)| behind), |c| "-+ 0".contains(c));
+        let (size, behind) = split(behind, |c| c.is_ascii_digit() || c == '.');
+        let (kind, behind) = behind.split_at(behind.chars().next().map_or(0, char::len_utf8));
+        if kind == "%" {
+            rest = push(&mut text, kind, behind, max_bytes)?;
+            continue;
+        }
+        let item = keyed.map_or_else(|| given.next(), |((key, _), named)| named.get_str(key));
+        let item = item.ok_or_else(|| anyhow::anyhow!("Not enough arguments for format string"))?;
+        let plain = |kind: &str| heap.alloc(format!("%{kind}")).percent(heap.alloc((item,)), heap);
+        let (item, kind) = match kind {
+            "d" | "i" | "u" if item.get_type() == "float" => {
+                (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
+            }
+            "s" | "r" => (plain(kind)?, "s"),
+            "e" | "E" | "g" | "G" if !size.contains('.') => (plain(kind)?, "s"),
+            "i" | "u" => (item, "d"),
+            _ => (item, if kind == "F" { "f" } else { kind }),
+        };
+        let has = |flag: char| kind != "s" && flags.contains(flag);
+        let align = if flags.contains('-') { "<" } else { [">", "0="][usize::from(has('0'))] };
+        let sign = ["+", " "].into_iter().find(|sign| sign.chars().all(has)).unwrap_or_default();
+        let part = format(item, &format!("{align}{sign}{size}{kind}"), max_bytes)?;
+        rest = push(&mut text, &part, behind, max_bytes)?;
+    }
+    if given.next().is_some() && named.is_none() {
+        return Err(anyhow::anyhow!("Too many arguments for format string").into());
+    }
+    Ok(heap.alloc(text + rest))
+}
+
+/// Adds a part; what is left of the template.
+fn push<'t>(text: &mut String, part: &str, rest: &'t str, max_bytes: usize) -> anyhow::Result<&'t str> {
+    text.push_str(part);
+    anyhow::ensure!(text.len() <= max_bytes, "a text of {} bytes is over the heap limit of {max_bytes}", text.len());
+    Ok(rest)
 }
 
 /// Sign and digits of a number.

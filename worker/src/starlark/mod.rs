@@ -60,14 +60,16 @@ const DIALECT: Dialect = Dialect {
 pub(crate) struct Starlark {
     interrupt: Arc<Interrupt>,
     globals: Globals,
-    /// Compiles `*` to a function that refuses results over the heap.
+    /// Compiles `*` and `%` to functions that refuse results over the heap.
     operators: HashMap<String, String>,
     heap_bytes: usize,
 }
 
 impl Starlark {
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
-        let operators = HashMap::from([("*".to_owned(), natives::MULTIPLY.to_owned())]);
+        let operators =
+            [natives::MULTIPLY, natives::PERCENT].map(|operator| (operator.to_owned(), operator.to_owned()));
+        let operators = HashMap::from(operators);
         Self { interrupt, globals: natives::globals(), operators, heap_bytes: 0 }
     }
 }
@@ -130,12 +132,14 @@ pub(crate) struct Script {
 /// A `Syntax` error with its place.
 pub(crate) fn parse(code: &str) -> Result<Script, ScriptError> {
     let parsed = parse_text(code, code, Vec::new());
-    if parsed.is_ok() {
+    // A format with a colon parses, and would fail when it runs.
+    if parsed.is_ok() && !code.contains(".format(") {
         return parsed;
     }
     // A text that nests too deeply is not looked at again.
     let rewritten = if nesting::too_deep(code).is_none() { rewrite(code) } else { None };
-    rewritten.map_or(parsed, |(text, parts)| parse_text(code, &text, parts))
+    let again = rewritten.map(|(text, parts)| parse_text(code, &text, parts));
+    again.filter(|again| again.is_ok() || parsed.is_err()).unwrap_or(parsed)
 }
 
 /// Parses `text`, which has these parts of `code`.

@@ -14,12 +14,15 @@ use wire::Op;
 
 use super::builtins::python;
 use super::convert::{styled, to_json};
+use super::format::percent as percent_of;
 use super::namespace::keywords;
 use super::parallel::{Deferred, Outcomes, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
 
 /// Function that `*` in scripts compiles to: no script can write the name.
 pub(super) const MULTIPLY: &str = "*";
+/// The same for `%`.
+pub(super) const PERCENT: &str = "%";
 
 /// Longest product of integers, in bits: multiplication takes more than linear time and cannot be interrupted.
 const MAX_BITS: u64 = 1 << 20;
@@ -35,8 +38,8 @@ pub(super) fn globals() -> Globals {
         .with(|builder| {
             let operators = GlobalsBuilder::new().with(operators).build();
             builder.frozen_heap().add_reference(operators.heap());
-            for (_, multiply) in operators.iter() {
-                builder.set(MULTIPLY, multiply);
+            for (name, operator) in operators.iter() {
+                builder.set(if name == "percent" { PERCENT } else { MULTIPLY }, operator);
             }
         })
         .with(calls)
@@ -74,7 +77,7 @@ fn bounded(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// `a * b`, refused before a result over the heap is allocated.
+/// `a * b`, refused before a result over the heap is allocated, and `a % b` with the formats of Python.
 #[starlark_module]
 fn operators(builder: &mut GlobalsBuilder) {
     fn multiply<'v>(
@@ -102,6 +105,14 @@ fn operators(builder: &mut GlobalsBuilder) {
             )));
         }
         a.mul(b, eval.heap())
+    }
+
+    fn percent<'v>(
+        #[starlark(require = pos)] a: Value<'v>,
+        #[starlark(require = pos)] b: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        percent_of(a, b, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 }
 

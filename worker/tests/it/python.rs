@@ -54,6 +54,13 @@ fn bounded() -> Result<(), Failed> {
         ("max(range(100000000))", "over the limit"),
         (&nested, "nested too deeply"),
         (&fields, "25000"),
+        ("\"%100000000d\" % 1", "over the heap limit"),
+        ("\"%1000000000d\" % 1", "unknown format"),
+        ("len((\"%1000000d\" * 100) % tuple([1] * 100))", "over the heap limit"),
+        ("x = \"{:>1000000}\" * 100\nx.format(*([1] * 100))", "over the heap limit"),
+        ("len(\"{0}{0}{0}{0}{0}{0}{0}{0}{0}{0}\".format(\"x\" * 6000000))", "over the heap limit"),
+        ("\"{:>100000000}\".format(1)", "over the heap limit"),
+        ("\"{:.99999999f}\".format(1.5)", "over the limit of 1100"),
         ("round(1.5, 2000000000) + round(1e308, -2000000000)", "1.5"),
         ("len(json.dumps([1], indent = 4000000000))", "13"),
     ] {

@@ -43,6 +43,9 @@ pub struct Learned {
     words: BTreeMap<String, BTreeMap<String, f32>>,
 }
 
+/// Calls of servers, by their identifiers.
+pub type Uses = BTreeMap<String, f32>;
+
 /// Signals that rank hits beside the words of the catalog.
 #[derive(Debug, Clone)]
 pub struct Signals {
@@ -71,6 +74,16 @@ impl Learned {
         let counts = |learned: &Self| learned.words.values().flat_map(BTreeMap::values).all(|count| count.is_finite());
         let learned = json::parse::<Self>(text, MAX_TREE).ok();
         learned.filter(|learned| learned.format == FORMAT && counts(learned)).unwrap_or_default()
+    }
+
+    /// Calls of each server that count, by its identifier.
+    #[must_use]
+    pub fn uses(&self) -> Uses {
+        let mut uses = Uses::new();
+        for (path, count) in self.words.values().flatten() {
+            *uses.entry(path.split('/').next().unwrap_or_default().to_owned()).or_default() += count;
+        }
+        uses
     }
 
     /// Its text, as it is kept: stems, paths of tools and counts.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub use self::explain::{Boost, Explained, Word};
 pub(super) use self::lazy::Lazy;
-pub use self::learned::{Learned, Signals};
+pub use self::learned::{Learned, Signals, Uses};
 pub use self::ranking::{Fields, Ranking};
 use self::runs::{RUNS, Runs};
 use self::scores::Scores;

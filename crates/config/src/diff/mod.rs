@@ -163,6 +163,7 @@ impl Widened {
             cache,
             startup_concurrency,
             observe,
+            probe,
         } = now;
         let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
         self.add("manifest.refresh", "rarer", is_rarer);
@@ -173,6 +174,7 @@ impl Widened {
         self.add("manifest.pin_accept", "widened", next.accepts_text && !accepts_text);
         self.add("manifest.cache", "changed", next.cache != *cache);
         self.add("manifest.observe", "turned on", next.observe && !observe);
+        self.add("manifest.probe", "turned on", next.probe && !probe);
     }
 
     fn journal(&mut self, now: &Journal, next: &Journal) {

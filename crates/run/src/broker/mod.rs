@@ -96,6 +96,10 @@ use taint::Taint;
 /// Most requests of one run other than calls; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
+/// Request of the gateway itself, which calls a tool to see its answer: a dry run, so that it makes no call that may write
+/// or needs approval.
+pub const PROBE: &str = "probe";
+
 /// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
 const BYTES_A_BYTE: usize = 32;
 /// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
@@ -195,7 +199,8 @@ impl Broker {
         let restores = context.runs.answers.placeholders && request != apps::OF_PAGE;
         let placeholders = Placeholders::new(restores, Mentions::default);
         let held = Self::held_by(request, &context);
-        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, false), context, None, held)
+        let is_dry = request == PROBE;
+        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, is_dry), context, None, held)
     }
 
     fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>, held: Arc<Mutex<Held>>) -> Self {

@@ -261,7 +261,7 @@ impl ExecutionContext {
             execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));
         }
         if let Some(name) = &request.save_as {
-            execution.notes.push(context.propose(name, execution.ok, &broker).await);
+            execution.notes.push(context.propose(name, execution.ok, &request, &broker).await);
         }
         // One that ended before it began its own journal leaves the run that it was to resume.
         let resume = execution.resume.or(resumed.filter(|_| !execution.ok));

@@ -25,9 +25,7 @@ impl ExecutionContext {
     pub async fn saved(&self, recorded: Recorded, tools: Vec<Tool>, mut wanted: Wanted) -> Result<(Saved, Cassette)> {
         let head = &recorded.head;
         if head.placeholders && !Mentions::of(&head.code).is_empty() {
-            let what = format!("the script of run {} names placeholders, which only its session knows", head.run);
-            let hint = "pass on values that a tool answers, and record the script anew";
-            return Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
+            return Err(named_placeholders(&head.run));
         }
         wanted.returns = returned(&recorded).map(|shape| shape.schema());
         let saved = self.as_function(head.language, &head.code, &wanted).await?;
@@ -58,6 +56,12 @@ impl ExecutionContext {
         }
         Ok(cassette)
     }
+}
+
+/// The error of a run whose script names placeholders.
+pub(super) fn named_placeholders(run: &str) -> Error {
+    let what = format!("the script of run {run} names placeholders, which only its session knows");
+    Error::new(ErrorCode::InvalidArgs, what).hint("pass on values that a tool answers, and record the script anew")
 }
 
 /// Shape of the value of a run; `None` without one.

@@ -161,12 +161,14 @@ impl Draft<'_> {
         let line = before.rfind('\n').map_or(0, |at| at + 1);
         let tail = rest.find('\n').map_or(rest, |at| &rest[..=at]);
         // Its line goes with it, and a comment behind it.
+        let is_starlark = self.language == Language::Starlark;
+        let comment = if is_starlark { "#" } else { "//" };
         let is_line =
-            before[line..].trim().is_empty() && (tail.trim().is_empty() || tail.trim_start().starts_with("//"));
+            before[line..].trim().is_empty() && (tail.trim().is_empty() || tail.trim_start().starts_with(comment));
         let (begin, end) = if is_line { (line, end + tail.len()) } else { (begin, end) };
         let next = after_comments(&self.code[end..]).chars().next();
         // What follows could go on with the statement before.
-        let is_apart = next.is_none_or(|c| c.is_alphanumeric() || "_$'\"{};".contains(c));
+        let is_apart = is_starlark || next.is_none_or(|c| c.is_alphanumeric() || "_$'\"{};".contains(c));
         let left = match (is_apart, is_line) {
             (true, _) => "",
             (false, true) => ";\n",

@@ -1,7 +1,6 @@
 //! The four tools: arguments, definitions, and short handlers.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use super::{GRACE, SessionHandler};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::limits;
 use base::text::{BYTES_PER_TOKEN, brief};
-use catalog::Catalog;
 use catalog::manifest::{ServerEntry, ServerState};
+use catalog::{Catalog, Uses};
 use config::Config;
 use redact::Surface;
 use run::execution::{Execution, Started, Wanted};
@@ -276,12 +275,17 @@ fn define() -> Vec<Tool> {
     ]
 }
 
-/// Identifiers of a catalog's servers: those known from files alone last, then the largest first.
+/// Identifiers of a catalog's servers: those known from files alone last, else the most used first, then the largest.
 #[must_use]
-pub fn server_names(catalog: &Catalog) -> Vec<String> {
+pub fn server_names(catalog: &Catalog, uses: &Uses) -> Vec<String> {
     let mut servers: Vec<&ServerEntry> = catalog.servers().iter().map(|server| &**server).collect();
     // Other states pass: they do not change what a client has shown its model already.
-    servers.sort_by_key(|server| (server.state == ServerState::Offline, Reverse(server.stubs.tools.len())));
+    let is_offline = |server: &ServerEntry| server.state == ServerState::Offline;
+    let calls = |server: &ServerEntry| uses.get(&server.ident).copied().unwrap_or_default();
+    servers.sort_by(|a, b| {
+        let by_size = b.stubs.tools.len().cmp(&a.stubs.tools.len());
+        is_offline(a).cmp(&is_offline(b)).then(calls(b).total_cmp(&calls(a))).then(by_size)
+    });
     servers.into_iter().map(|server| server.ident.clone()).collect()
 }
 

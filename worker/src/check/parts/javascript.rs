@@ -96,11 +96,8 @@ impl Reader<'_> {
                     (declared.kind.is_const(), one.id.get_identifier_name(), &one.init)
                 && let Some(value) = plain(init).filter(|_| !self.naming.contains(&*name))
             {
-                let (Span { start, end, .. }, whole) = (init.span(), declared.span);
-                self.draft.literal("", &name, (start, end), None, &value);
-                if let Some((_, literal)) = self.draft.literals.last_mut().filter(|(_, it)| it.at == (start, end)) {
-                    literal.constant = Some((whole.start, whole.end));
-                }
+                let (at, whole) = (init.span(), declared.span);
+                self.draft.constant(&name, (at.start, at.end), (whole.start, whole.end), &value);
             }
         }
     }

@@ -28,6 +28,8 @@ struct Draft {
     verbatim: Vec<(u32, u32)>,
     names: BTreeSet<String>,
     bound: BTreeSet<String>,
+    /// Names that are bound more than once.
+    twice: BTreeSet<String>,
     is_partial: bool,
 }
 
@@ -39,7 +41,9 @@ impl Draft {
         }
         self.names.insert(name.to_owned());
         if is_bound {
-            self.bound.insert(name.to_owned());
+            if !self.bound.insert(name.to_owned()) {
+                self.twice.insert(name.to_owned());
+            }
             self.key = name.to_owned();
         }
     }
@@ -52,6 +56,14 @@ impl Draft {
             return;
         }
         self.literals.push((root.to_owned(), Literal { at, property, constant: None, key: key.to_owned(), value }));
+    }
+
+    /// Adds the literal `at` of a statement that gives it a name once.
+    fn constant(&mut self, name: &str, at: (u32, u32), statement: (u32, u32), value: &Value) {
+        self.literal("", name, at, None, value);
+        if let Some((_, literal)) = self.literals.last_mut().filter(|(_, it)| it.at == at) {
+            literal.constant = Some(statement);
+        }
     }
 
     /// Takes the next expression: perhaps a literal that no argument of a tool has.

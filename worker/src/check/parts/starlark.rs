@@ -9,11 +9,15 @@ use wire::{Form, Parts};
 use super::{Draft, blanked, list};
 use crate::starlark::{Places, Script, calls_main, is_global, parse};
 
+/// Functions that get the name of a tool, prompt or resource as text.
+const NAMING: [&str; 4] = ["call_tool", "getattr", "prompt", "read_resource"];
+
 /// The parts of a script.
 pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
-    let mut reader = Reader { code, places: &script.places, draft: Draft::default() };
+    let mut reader = Reader { code, places: &script.places, draft: Draft::default(), names_tools: false };
     let top = script.ast.statement();
     reader.statement(top);
+    reader.constants(statements(top));
     let form = form(top, &reader);
     let mut parts = reader.draft.finish(false, form);
     let blanked = blanked(code, &parts).and_then(|code| parse(&code).ok());
@@ -21,9 +25,13 @@ pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
     parts
 }
 
+/// Statements of the top level.
+fn statements(top: &AstStmt) -> &[AstStmt] {
+    if let Stmt::Statements(all) = &top.node { all } else { std::slice::from_ref(top) }
+}
+
 fn form(top: &AstStmt, reader: &Reader<'_>) -> Form {
-    let single = std::slice::from_ref(top);
-    let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { single };
+    let all = statements(top);
     if all.iter().any(assigns_result) {
         return Form::Result;
     }
@@ -78,9 +86,38 @@ struct Reader<'c> {
     code: &'c str,
     places: &'c Places,
     draft: Draft,
+    /// True if a text of the script may name a tool.
+    names_tools: bool,
 }
 
 impl Reader<'_> {
+    /// Statements such as `factor = 2` at the top, before the first call: each on a line of its own, of a name that is
+    /// bound once. A text stays where a text may name a tool, and so does the value of the script.
+    fn constants(&mut self, all: &[AstStmt]) {
+        for statement in all.iter().take_while(|statement| !calls(statement)) {
+            let Stmt::Assign(assign) = &statement.node else { continue };
+            let AssignTarget::Identifier(name) = &assign.lhs.node else { continue };
+            let (name, at) = (name.node.ident.as_str(), self.places.range(assign.rhs.span));
+            let whole = (self.places.range(assign.lhs.span).0, at.1);
+            let is_its = |value: &Value| !self.names_tools || value.is_number() || value.is_boolean();
+            if let Some(value) = literal(&assign.rhs).or_else(|| items(&assign.rhs)).filter(is_its)
+                && name != "result"
+                && !self.draft.twice.contains(name)
+                && self.is_line(whole)
+            {
+                self.draft.constant(name, at, whole, &value);
+            }
+        }
+    }
+
+    /// True if nothing else stands on the lines of a statement.
+    fn is_line(&self, (begin, end): (u32, u32)) -> bool {
+        let (before, behind) = (self.code.get(..begin as usize), self.code.get(end as usize..));
+        let rest = behind.and_then(|behind| behind.lines().next()).unwrap_or_default().trim_start();
+        before.is_some_and(|before| before.is_empty() || before.ends_with('\n'))
+            && (rest.is_empty() || rest.starts_with('#'))
+    }
+
     fn statement(&mut self, statement: &AstStmt) {
         match &statement.node {
             Stmt::Assign(assign) => self.bind(&assign.lhs.node),
@@ -140,7 +177,11 @@ impl Reader<'_> {
             Expr::Dict(fields) => {
                 self.draft.keys.extend(fields.iter().map(|(key, _)| self.places.range(key.span).0));
             }
-            Expr::Identifier(name) => self.draft.name(&name.node.ident, false),
+            Expr::Identifier(name) => {
+                self.names_tools |= NAMING.contains(&name.node.ident.as_str());
+                self.draft.name(&name.node.ident, false);
+            }
+            Expr::Dot(_, name) => self.names_tools |= NAMING.contains(&name.node.as_str()),
             Expr::Literal(AstLiteral::String(_)) | Expr::FString(_) => {
                 self.draft.verbatim(self.code, self.places.range(expression.span))
             }
@@ -172,9 +213,9 @@ impl Reader<'_> {
             return self.draft.literal(root, key, self.places.range(expression.span), None, &value);
         }
         match &expression.node {
-            Expr::List(items) => match items.iter().map(literal).collect::<Option<Vec<Value>>>().and_then(list) {
+            Expr::List(inner) => match items(expression) {
                 Some(value) => self.draft.literal(root, key, self.places.range(expression.span), None, &value),
-                None => items.iter().filter(|item| matches!(item.node, Expr::Dict(_))).for_each(|item| {
+                None => inner.iter().filter(|item| matches!(item.node, Expr::Dict(_))).for_each(|item| {
                     self.value(root, key, item);
                 }),
             },
@@ -188,6 +229,20 @@ impl Reader<'_> {
             _ => {}
         }
     }
+}
+
+/// True for a statement that calls anything when it runs.
+fn calls(statement: &AstStmt) -> bool {
+    fn has_call(expression: &AstExpr) -> bool {
+        let mut found = matches!(expression.node, Expr::Call(..));
+        expression.visit_expr(|inner| found |= has_call(inner));
+        found
+    }
+    let mut found = false;
+    if !matches!(statement.node, Stmt::Def(_)) {
+        statement.visit_expr(|expression| found |= has_call(expression));
+    }
+    found
 }
 
 /// The namespace of a call of a tool.
@@ -209,6 +264,12 @@ fn root(expression: &AstExpr) -> Option<&str> {
         Expr::Dot(object, _) => root(object),
         _ => None,
     }
+}
+
+/// Value of a list of these.
+fn items(expression: &AstExpr) -> Option<Value> {
+    let Expr::List(items) = &expression.node else { return None };
+    list(items.iter().map(literal).collect::<Option<_>>()?)
 }
 
 /// Value of a text, a number or a boolean.

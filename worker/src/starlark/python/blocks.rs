@@ -3,8 +3,14 @@
 use super::{Kind, Rewriter};
 
 /// Modules, and the globals that have their functions; "" for those that need none.
-const MODULES: &[(&str, &str)] =
-    &[("json", "json"), ("time", "__time"), ("asyncio", "__asyncio"), ("typing", ""), ("__future__", "")];
+const MODULES: &[(&str, &str)] = &[
+    ("json", "json"),
+    ("time", "__time"),
+    ("math", "__math"),
+    ("asyncio", "__asyncio"),
+    ("typing", ""),
+    ("__future__", ""),
+];
 /// Names of `typing`, and types that take the same parameters: no annotation is checked. All others are like `list`.
 const KINDS: &[(&str, &str)] = &[("Dict", "dict"), ("Tuple", "tuple"), ("Union", "tuple"), ("Callable", "tuple")];
 

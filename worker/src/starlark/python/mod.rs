@@ -1,11 +1,14 @@
 //! Python that Starlark's grammar lacks, rewritten where the meaning is plain. The parser comes first: a script that it
-//! takes stays as it is. A rule changes tokens in place; what no rule knows is left for the parser to refuse.
+//! takes stays as it is, but for `.format` of a text. A rule changes tokens in place; what no rule knows is left for the
+//! parser to refuse.
 
 mod blocks;
 mod edits;
 #[cfg(test)]
 mod tests;
 mod tokens;
+
+use std::collections::BTreeSet;
 
 pub(crate) use self::edits::{Part, Places};
 
@@ -17,7 +20,10 @@ const EARLY: &[&str] = &["any", "all", "next"];
 
 /// The script as Starlark, with the origins of its parts; `None` if no rule fits.
 pub(super) fn rewrite(code: &str) -> Option<(String, Vec<Part>)> {
-    let mut rewriter = Rewriter { code, tokens: tokens(code)?, edits: Edits::default(), shift: "" };
+    let mut rewriter =
+        Rewriter { code, tokens: tokens(code)?, edits: Edits::default(), shift: "", texts: BTreeSet::new() };
+    let is_text = |at: &usize| rewriter.is(at + 1, "=") && rewriter.kind(at + 2) == Kind::Text;
+    rewriter.texts = (0..rewriter.tokens.len()).filter(is_text).map(|at| rewriter.text(at)).collect();
     // Statements first: what they insert stands around what their expressions insert.
     rewriter.blocks();
     for index in 0..rewriter.tokens.len() {
@@ -38,6 +44,8 @@ struct Rewriter<'c> {
     edits: Edits,
     /// Indentation that all lines get.
     shift: &'static str,
+    /// Names that are given a text.
+    texts: BTreeSet<&'c str>,
 }
 
 impl<'c> Rewriter<'c> {
@@ -84,6 +92,7 @@ impl<'c> Rewriter<'c> {
         let next = index + 1;
         match self.text(index) {
             "await" => self.edits.replace(self.start(index), self.start(next), ""),
+            "format" if self.is(next, "(") => self.format(index),
             "async" if self.is(next, "def") => self.edits.replace(self.start(index), self.start(next), ""),
             "is" => {
                 let last = if self.is(next, "not") { next } else { index };
@@ -93,6 +102,22 @@ impl<'c> Rewriter<'c> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// `"{:>10}".format(x)`, of a text or of a name that is given one, is a function of it: `{:>10}` is unknown otherwise.
+    fn format(&mut self, index: usize) {
+        let Some(of) = index.checked_sub(2).filter(|of| self.is(of + 1, ".")) else { return };
+        let around = of.wrapping_sub(1);
+        let is_its = match self.kind(of) {
+            // Of several behind each other it would be that of all.
+            Kind::Text => !matches!(self.kind(around), Kind::Text | Kind::End),
+            Kind::Word => !self.is(around, ".") && self.texts.contains(self.text(of)),
+            _ => false,
+        };
+        if is_its {
+            self.edits.open(self.start(of), "__format(");
+            self.edits.replace(self.end(of), self.end(index + 1), ", ");
         }
     }
 
