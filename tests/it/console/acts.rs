@@ -282,7 +282,7 @@ async fn a_server_is_added_as_it_was_shown_and_no_other_starts() {
     assert_eq!(written(), noted);
     fence.write("forge.toml", &config);
     let added = console.post("server/add", &seen(json!({}))).await;
-    assert_eq!(added["added"], json!(true), "{added:#}");
+    assert_eq!((&added["added"], &added["path"]), (&json!(true), &json!("/planner/")), "{added:#}");
     let is = |name: &'static str, state: &'static str| {
         move |told: &Value| {
             let all = told["entries"].as_array();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -24,6 +25,10 @@ use state::Revoked;
 /// Most bytes of the words of a server, and most arguments and variables.
 const LONGEST: usize = 8 << 10;
 const MOST: usize = 200;
+
+/// Time until the catalog has a new server, and between looks at it.
+const LISTED: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A server to add.
 #[derive(Debug, Deserialize)]
@@ -55,9 +60,20 @@ impl Console {
             return Err(Refusal::new(StatusCode::FORBIDDEN, what, hint));
         }
         let (gateway, revoked) = (Arc::clone(&self.gateway), self.gateway.state().revoked().await);
-        let told = task::apart(move || added(&gateway, &revoked, &wanted)).await?;
+        let name = wanted.name.clone();
+        let mut told = task::apart(move || added(&gateway, &revoked, &wanted)).await?;
         if told["added"] == json!(true) {
-            tracing::info!(target: "forgefs::console", server = %told["server"], by = by.name, "a server was added");
+            tracing::info!(target: "forgefs::console", server = name, by = by.name, "a server was added");
+            // The catalog has it a moment later.
+            let listed = async {
+                loop {
+                    match self.gateway.catalog().server(&name) {
+                        Ok(entry) => break format!("/{}/", entry.ident),
+                        Err(_) => tokio::time::sleep(LOOK).await,
+                    }
+                }
+            };
+            told["path"] = tokio::time::timeout(LISTED, listed).await.ok().into();
         }
         Ok(told)
     }

@@ -1,7 +1,7 @@
 // Adding a server: its words, then a question with all that would be written and started.
 
 import { useState } from "./vendor/hooks.js";
-import { get, post } from "./api.js";
+import { post } from "./api.js";
 import { Act, announce, Confirm, Empty, Field, html, Long, Problem, Text, useAction } from "./ui.js";
 import { pathLink } from "./catalog.js";
 import { short } from "./text.js";
@@ -34,9 +34,7 @@ export function Add({ about }) {
     const told = await send(seen.digest);
     if (!told) return announce("Nothing was added.");
     announce("The server is added.");
-    const { entries } = await get("ls", { path: "/" });
-    const added = entries.find((one) => one.name === told.server);
-    location.hash = added ? pathLink(added.path) : "#/catalog";
+    location.hash = told.path ? pathLink(told.path) : "#/catalog";
   };
   const field = (name, label, note, rows) => {
     const id = `add-${name}`;
