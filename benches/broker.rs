@@ -155,7 +155,12 @@ impl Setup {
             searching: Searching::default(),
             live: None,
             file: None,
-            records: Records { audit: Arc::clone(&self.audit), board: Arc::default(), telemetry: Telemetry::default() },
+            records: Records {
+                audit: Arc::clone(&self.audit),
+                board: Arc::default(),
+                telemetry: Telemetry::default(),
+                config: None,
+            },
         };
         Broker::of_request(Arc::new(context), "bench")
     }

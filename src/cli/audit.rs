@@ -1,10 +1,12 @@
 //! `forgefs audit`: executions, their calls, and the stubs read before them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::clients::{home, show as show_path};
 use super::records::{self, Newest};
 use super::shapes::{self, Format};
 use super::style::{Cell, Role, Table};
@@ -14,7 +16,7 @@ use super::{Failure, Global};
 use base::principal::LOCAL;
 use base::text::head;
 use catalog::people;
-use config::{AuditTo, Config};
+use config::{AuditTo, Config, process_env};
 use state::audit::{self, CallRecord, Record};
 
 /// Arguments of `forgefs audit`.
@@ -125,23 +127,41 @@ fn find<'a>(records: &'a [Record], id: &str) -> Result<&'a Record, Failure> {
     records::one(records, |record| &record.id, id, ["record", "audit"])
 }
 
-/// Records in a table: id, time, script or request, outcome, duration, calls.
+/// Records in a table: id, time, script or request, outcome, duration, calls. Where the log has those of several
+/// configurations, also theirs.
 fn list(records: &[&Record], times: Times, ui: Ui) {
+    let home = home(&process_env);
+    let configs: BTreeSet<&str> = records.iter().filter_map(|record| record.run.config.as_deref()).collect();
     let mut table = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CALLS"], &[4], &[3, 5]);
+    let mut mixed = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CONFIG", "CALLS"], &[4], &[3, 5, 6]);
     for record in records {
         let Record { id, run, outcome, .. } = record;
         let calls = record.calls.iter();
         let called: Vec<String> = calls.map(|call| format!("{}.{} {}", call.server, call.tool, call.outcome)).collect();
-        table.push([
-            Cell::plain(id),
-            Cell::new(Role::Faint, &time(record, times)),
-            Cell::plain(run.language.as_deref().or(run.request.as_deref()).unwrap_or_default()),
-            Cell::new(Role::of(*outcome), &outcome.name()),
-            Cell::plain(&record.ms.map(|ms| format!("{ms:.0} ms")).unwrap_or_default()),
-            Cell::plain(&called.join(", ")),
-        ]);
+        let [id, time] = [Cell::plain(id), Cell::new(Role::Faint, &time(record, times))];
+        let request = Cell::plain(run.language.as_deref().or(run.request.as_deref()).unwrap_or_default());
+        let outcome = Cell::new(Role::of(*outcome), &outcome.name());
+        let took = Cell::plain(&record.ms.map(|ms| format!("{ms:.0} ms")).unwrap_or_default());
+        let called = Cell::plain(&called.join(", "));
+        match &run.config {
+            _ if configs.len() < 2 => table.push([id, time, request, outcome, took, called]),
+            config => {
+                let config = config.as_deref().map(|path| shortened(Path::new(path), home.as_deref()));
+                let config = Cell::plain(&config.unwrap_or_default());
+                mixed.push([id, time, request, outcome, took, config, called]);
+            }
+        }
     }
-    ui.table(&table);
+    match configs.len() {
+        0 | 1 => ui.table(&table),
+        _ => ui.table(&mixed),
+    }
+}
+
+/// The folder of a `forge.toml`, or another file, with `~` for the home folder.
+fn shortened(path: &Path, home: Option<&Path>) -> String {
+    let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "forge.toml"));
+    show_path(folder.unwrap_or(path), home)
 }
 
 fn time(record: &Record, times: Times) -> String {
@@ -164,6 +184,7 @@ pub(super) fn show(record: &Record, times: Times) -> String {
     put("client", &words(&run.client));
     put("token of", &words(&run.principal));
     put("profile", run.profile.as_deref().unwrap_or_default());
+    put("config", run.config.as_deref().unwrap_or_default());
     put("trace", &words(&run.trace));
     put("request", &words(&run.request));
     put("language", &words(&run.language));

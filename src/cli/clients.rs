@@ -5,6 +5,7 @@ pub(super) mod parse;
 use std::path::{Path, PathBuf};
 
 use config::Env;
+use config::entries::Host;
 
 /// A client whose configuration ForgeFS can edit.
 #[derive(Debug)]
@@ -224,27 +225,9 @@ impl Base {
     }
 }
 
-/// A program whose configuration can be imported or edited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Host {
-    ClaudeCode,
-    ClaudeDesktop,
-    Codex,
-    Cursor,
-    VsCode,
-    Windsurf,
-    Zed,
-    Gemini,
-    OpenCode,
-    /// A file of the usual `mcpServers` form from elsewhere.
-    Unknown,
-}
-
-impl Host {
-    /// Display name.
-    pub(super) fn name(self) -> &'static str {
-        CLIENTS.iter().find(|client| client.host == self).map_or("MCP configuration", |client| client.name)
-    }
+/// Display name of a host.
+pub(super) fn name_of(host: Host) -> &'static str {
+    CLIENTS.iter().find(|client| client.host == host).map_or("MCP configuration", |client| client.name)
 }
 
 /// Operating systems with different conventions.

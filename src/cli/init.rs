@@ -1,17 +1,9 @@
 //! `forgefs init`: a first `forge.toml`, empty or with the servers of other hosts.
 
-mod credentials;
-mod entry;
 mod env_file;
-mod hidden;
 mod import;
-mod loss;
 mod places;
 mod read;
-mod references;
-mod spelling;
-mod translate;
-mod typed;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,11 +20,10 @@ use super::{Failure, Global};
 use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
+use config::entries::plain;
 use config::{Config, process_env, variables_in};
-pub(super) use entry::key;
 use env_file::EnvFile;
 use import::{Imported, Sources, import};
-pub(super) use typed::{Surroundings, Typed, Words, masked};
 
 /// Most bytes of a file.
 const LONGEST: u64 = limits::CONFIGURATION.max as u64;
@@ -87,7 +78,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let (imported, text, env_file) =
         taken(files, path, (existing, &old), (leave_out, leave_out && !args.no_secrets), None)
             .map_err(Failure::usage)?;
-    imported.report.iter().for_each(|remark| ui.note(&entry::plain(&remark.text)));
+    imported.report.iter().for_each(|remark| ui.note(&plain(&remark.text)));
     if imported.count == 0 {
         return Err(Failure {
             exit: if imported.broken > 0 { 2 } else { 1 },
@@ -252,7 +243,7 @@ pub(super) fn take_over(
     let mut new = Config::empty();
     new.servers = check_appended(existing, &imported, target)?.servers;
     new.servers.retain(|name, _| imported.written.contains(name));
-    let report = imported.report.iter().map(|remark| entry::plain(&remark.text)).collect();
+    let report = imported.report.iter().map(|remark| plain(&remark.text)).collect();
     let Imported { taken_over: names, known, written, secrets, called, .. } = imported;
     Ok(Moved { text, names, known, written, report, secrets, env_file, new, called })
 }

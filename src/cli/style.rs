@@ -14,6 +14,8 @@ use config::process_env;
 const GAP: usize = 2;
 /// Least width that a column is cut to.
 const NARROWEST: usize = 6;
+/// Least width of a column that has what others leave.
+const SPARE: usize = 12;
 
 /// Meaning of a text, which its colour shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +94,19 @@ pub(super) struct Table<const N: usize> {
     right: &'static [usize],
     /// Columns of words, which are cut before others.
     wide: &'static [usize],
+    /// True if the last column has only what the others leave.
+    is_last_spare: bool,
     rows: Vec<[Cell; N]>,
 }
 
 impl<const N: usize> Table<N> {
     pub(super) fn new(head: [&'static str; N], right: &'static [usize], wide: &'static [usize]) -> Self {
-        Self { head, right, wide, rows: Vec::new() }
+        Self { head, right, wide, is_last_spare: false, rows: Vec::new() }
+    }
+
+    /// With a last column that has the room which the others leave, or is left out.
+    pub(super) fn with_spare_last(self) -> Self {
+        Self { is_last_spare: true, ..self }
     }
 
     pub(super) fn push(&mut self, row: [Cell; N]) {
@@ -120,7 +129,11 @@ impl<const N: usize> Table<N> {
         };
         let mut widths = std::array::from_fn(of);
         let Some(most) = most else { return widths };
-        let most = most.saturating_sub(GAP * N.saturating_sub(1));
+        let mut most = most.saturating_sub(GAP * N.saturating_sub(1));
+        if let Some((last, others)) = widths.split_last_mut().filter(|_| self.is_last_spare) {
+            let room = most.saturating_sub(others.iter().sum());
+            (*last, most) = if room < SPARE.min(*last) { (0, most + GAP) } else { (room.min(*last), most) };
+        }
         while widths.iter().sum::<usize>() > most {
             match self.wide.iter().max_by_key(|column| widths[**column]) {
                 Some(widest) if widths[*widest] > NARROWEST => widths[*widest] -= 1,
@@ -190,6 +203,20 @@ mod tests {
         assert_eq!(lines(None), ["票券     7  a \\u{1b}[31mred\\u{1b}[0m text", "b     1200"]);
         assert_eq!(lines(Some(30)), ["票券     7  a \\u{1b}[31mred\\u…", "b     1200"]);
         assert_eq!(lines(Some(12)), ["票券     7", "b     1200"]);
+    }
+
+    #[test]
+    fn a_spare_column_takes_nothing_from_the_others() {
+        let plain = |_: Role, text: &str| text.to_owned();
+        let rows = |most| {
+            let mut table = Table::new(["RUN", "CALLS", "TITLE"], &[], &[1]).with_spare_last();
+            table.push([Cell::plain("6f"), Cell::plain("before its first call"), Cell::plain("a title of 21 letters")]);
+            table.lines(Some(most), &plain, &plain).map(|(_, rows)| rows).unwrap_or_default()
+        };
+        assert_eq!(rows(60), ["6f   before its first call  a title of 21 letters"]);
+        assert_eq!(rows(40), ["6f   before its first call  a title of…"]);
+        assert_eq!(rows(39), ["6f   before its first call"]);
+        assert_eq!(rows(16), ["6f   before its…"]);
     }
 
     #[test]

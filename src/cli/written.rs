@@ -23,7 +23,7 @@ fn note(calls: impl Iterator<Item = (String, bool)>) -> Option<String> {
 
 /// Note about an execution; `None` if it wrote nothing.
 pub(super) fn by(execution: &Execution) -> Option<String> {
-    let calls = execution.calls.iter().filter(|call| call.is_write && call.sent);
+    let calls = execution.calls.iter().filter(|call| call.may_have_written());
     note(calls.filter_map(|call| match call.outcome {
         // The server says that it refused it.
         Outcome::Failed(ErrorCode::ToolError | ErrorCode::UpstreamError) => None,

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { api, clean, go, open, seeds, settled } from "./harness.mjs";
+import { accessible } from "./look.mjs";
 
 const link = (place) => `#/catalog?path=${encodeURIComponent(place)}`;
 
@@ -254,6 +255,39 @@ test("a server is switched off and on and started again, each after a question",
   await act("Restart");
   assert.deepEqual(await (await sent).json(), { server: "calendar", changed: true });
   await clean(opened);
+  await opened.close();
+});
+
+test("a server is added after a question that shows all of it", async () => {
+  const { starts } = await api("server?server=calendar");
+  const [program, ...args] = JSON.parse(starts.split("\n")[0]);
+  const opened = await open("#/catalog/add");
+  const { page } = opened;
+  await page.getByLabel("Name", { exact: true }).fill("two words");
+  await page.getByLabel("Command or URL").fill(program);
+  await page.getByLabel("Arguments, one a line").fill(args.join("\n"));
+  const look = page.getByRole("button", { name: "Show what would be written" });
+  await look.click();
+  await page.getByRole("alert").getByText("not usable as the name").waitFor();
+  await page.getByLabel("Name", { exact: true }).fill("planner");
+  // By keyboard, from the field.
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  const text = await dialog.getByRole("region", { name: "What is written" }).textContent();
+  for (const part of ["[servers.planner]", program, ...args]) assert.ok(text.includes(part), text);
+  assert.ok((await dialog.getByRole("region", { name: "What is started or reached" }).textContent()).includes(program));
+  await accessible(page, "the question");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.ok(!(await api("ls?path=/")).entries.some((one) => one.name === "planner"), "cancel adds nothing");
+  assert.equal(await page.getByLabel("Command or URL").inputValue(), program, "cancel keeps what was typed");
+  await look.click();
+  await dialog.getByRole("button", { name: "Add and start" }).click();
+  const there = page.waitForFunction(() => decodeURIComponent(location.hash) === "#/catalog?path=/planner/");
+  await there.catch(async (error) => {
+    throw new Error(`${error.message}: ${await page.locator("main").innerText()}`);
+  });
+  await page.locator(".chosen .facts .badge").first().getByText("ready").waitFor();
+  await clean(opened, { failed: true });
   await opened.close();
 });
 

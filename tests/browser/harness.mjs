@@ -269,6 +269,7 @@ export async function views() {
     ["search", `#/catalog/search?q=${encodeURIComponent(process.env.FORGEFS_QUERY ?? "get a ticket")}`],
     ["script", "#/catalog/script"],
     ["drift", "#/catalog/drift"],
+    ["add a server", "#/catalog/add"],
     ["spending", "#/spending"],
     ["spending by tool", "#/spending?hours=168&by=tool"],
   ];

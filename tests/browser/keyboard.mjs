@@ -52,6 +52,7 @@ test("Tab reaches every control of each view, and the focus shows", async () => 
     `#/catalog?path=${encodeURIComponent(tool)}`,
     "#/catalog/script",
     "#/catalog/drift",
+    "#/catalog/add",
     "#/spending",
   ]) {
     const opened = await open(hash);

@@ -69,7 +69,7 @@ test("a session that ended leads to the form", async () => {
 });
 
 test("a read-only session sees everything and its buttons that act are off, with a reason", async () => {
-  for (const hash of ["#/now", "#/approvals", "#/catalog/script", "#/catalog/drift"]) {
+  for (const hash of ["#/now", "#/approvals", "#/catalog/script", "#/catalog/drift", "#/catalog/add"]) {
     const opened = await open(hash, { session: sessions.readOnly, place: readOnly });
     const { page } = opened;
     await page.getByText("This session is read-only", { exact: false }).first().waitFor();

@@ -105,6 +105,8 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--", "no-such-program-anywhere"], 3, "no-such-program-anywhere"),
         (&["--", "python3", "dies.py"], 3, "no database"),
+        (&["--", "cat"], 3, "it sends back what it is sent: it is no MCP server"),
+        (&["--", "echo", "hello there"], 3, "(stdout, not MCP) hello there"),
         (&["http://127.0.0.1:9/mcp"], 3, "does not answer"),
         (&["ftp://example.com/"], 2, "not an http or https URL"),
         (&["npx"], 2, "a command follows `--`: forgefs add broken -- npx"),
@@ -126,6 +128,17 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
     }
     on_file(&fence, &["add", "broken", "--no-check", "--", "python3", "dies.py"]).success();
     assert!(text(&fence).contains("[servers.broken]"));
+}
+
+#[test]
+fn a_program_that_says_nothing_is_given_up_before_one_that_installs_first_would_be() {
+    let fence = Fence::new();
+    let output = on_file(&fence, &["add", "broken", "--", "sleep", "600"]);
+    assert!(
+        output.code == Some(3) && output.stderr.contains("it has said nothing in 30 s: is it an MCP"),
+        "{output:?}"
+    );
+    assert!(!fence.work().join("forge.toml").exists());
 }
 
 #[test]

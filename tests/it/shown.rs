@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::client::{Fence, Output, finish};
-use crate::faulty::samples;
+use crate::faulty::{faulty, samples};
 use crate::journal::Bank;
 
 /// Escapes of the colours that ForgeFS uses, and no others.
@@ -54,18 +54,34 @@ fn a_pipe_gets_rows_in_columns_and_its_reader_the_head() {
     let runs = fence.run(["runs", "list"]).success();
     let rows: Vec<&str> = runs.stdout.lines().collect();
     assert!(!runs.stdout.contains('\u{1b}') && rows.len() == 3, "{runs:?}");
-    let head =
-        "RUN           TIME                      STATE           CLIENT  LANGUAGE    CALLS                  CHAIN\n";
+    let head = "RUN           TIME                      STATE           CLIENT  LANGUAGE    CALLS                  CHAIN  TITLE\n";
     assert_eq!(runs.stderr, head);
     for (row, says) in rows.iter().zip([
-        "  ok              local   javascript  1 call",
-        "  SCRIPT_ERROR    local   javascript  1 call",
-        "  TOOL_NOT_FOUND  local   javascript  before its first call",
+        "  ok              local   javascript  1 call                 -      fine.js",
+        "  SCRIPT_ERROR    local   javascript  1 call                 -      late.js",
+        "  TOOL_NOT_FOUND  local   javascript  before its first call  -      early.js",
     ]) {
         assert!(row.ends_with(says) && row[14..].starts_with("20") && row[..38].ends_with('Z'), "{row}");
     }
     let audit = fence.run(["audit", "list"]).success();
     assert!(audit.stderr.starts_with("ID            TIME ") && audit.stdout.lines().count() == 3, "{audit:?}");
+    // The log is that of all configurations of this user: where rows are of several, each names its own.
+    assert!(!audit.stderr.contains("CONFIG"), "{audit:?}");
+    fence.write("more/forge.toml", &samples());
+    let other = fence.write("other.toml", &samples());
+    for config in ["more/forge.toml", "other.toml"] {
+        fence.run(["--config", config, "call", "people", "list_teams", "{}"]).success();
+    }
+    let mixed = fence.run(["audit", "list"]).success();
+    assert!(mixed.stderr.contains("  CONFIG ") && mixed.stderr.ends_with("  CALLS\n"), "{mixed:?}");
+    let work = fence.work();
+    let named = [&work, &work, &work, &work.join("more"), &other];
+    for (row, config) in mixed.stdout.lines().zip(named) {
+        assert!(row.split("  ").any(|cell| cell == config.display().to_string()), "{row}: {config:?}");
+    }
+    let records = fence.run(["audit", "list", "--json", "--limit", "1"]).success().object();
+    assert_eq!(records["config"], serde_json::json!(other), "{records}");
+    assert!(fence.run(["audit", "show", "last"]).success().stdout.contains("config     /"));
     let colored = fence.run(["--color", "always", "runs", "list"]).success().stdout;
     assert!(colored.contains("\u{1b}[32mok\u{1b}[0m") && plain(&colored) == runs.stdout, "{colored:?}");
 }
@@ -91,7 +107,10 @@ fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_the
     assert!(!utc.contains(" ago") && plain(&utc).contains("Z  ok"), "{utc}");
     let one = table("runs show last", &[]).expect("a terminal");
     assert!(one.contains("s ago)\n"), "{one}");
+    let wide = on_terminal(&fence, 140, "runs list", &[]).expect("a terminal");
+    assert!(plain(&wide).contains("  TITLE") && wide.contains("late.js"), "{wide}");
     let narrow = on_terminal(&fence, 50, "runs list", &[]).expect("a terminal");
+    assert!(!narrow.contains("late.js"), "{narrow}");
     assert!(
         plain(&narrow).lines().all(|line| line.chars().count() <= 50)
             && narrow.contains("TOOL_NOT_FOUND")
@@ -190,6 +209,19 @@ fn an_approval_is_decided_by_the_beginning_of_its_id_and_as_the_last_one_if_no_o
     assert!(decide("last").success().stdout.contains(&id(1)));
     let listed = bank.fence.run(["approvals", "list", "--all"]).success();
     assert!(listed.stderr.starts_with("ID ") && listed.stdout.matches("  denied  ").count() == 2, "{listed:?}");
+}
+
+#[test]
+fn what_did_not_leave_the_gateway_is_not_told_as_written() {
+    let Some(server) = faulty(&[]) else { return };
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("{server}breaker = {{ faults = 1, pause = \"2m\" }}\n"));
+    // The first call may have written; the breaker holds the others back.
+    let code = "for (const nonce of ['a', 'b', 'c']) {\n  await faulty.act({ nonce, fault: 'crash' }).catch(() => null);\n}\n\
+                throw new Error('typo')";
+    fence.write("held.js", code);
+    let run = fence.run(["run", "held.js"]);
+    assert!(run.stderr.contains("written: faulty.act, done or not: no answer came\n"), "{run:?}");
 }
 
 #[test]

@@ -4,9 +4,9 @@
 //! string or applies a default.
 //!
 //! `raw` has every key as it is written, and a file per table resolves it; a table of bounds (`bounds`) does both.
-//! `diff` finds edits that widen rights, `edit` writes servers and clients into a file, `unmatched` finds rules that match
-//! nothing, `profiles` what clients may see, `schema` and `reference` describe all keys. `secrets` reads the values that the
-//! configuration only names.
+//! `diff` finds edits that widen rights, `entries` makes entries of servers, `edit` writes servers and clients into a file,
+//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` and `reference` describe all keys.
+//! `secrets` reads the values that the configuration only names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -30,6 +30,7 @@ mod diff;
 mod document;
 mod edit;
 mod edited;
+pub mod entries;
 mod env_files;
 mod error;
 mod expand;
@@ -220,6 +221,13 @@ pub fn secret_variables() -> Vec<(String, String)> {
 }
 
 impl Config {
+    /// Absolute path of its file, for records; `None` for [`Config::empty`].
+    #[must_use]
+    pub fn absolute_path(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string())
+    }
+
     /// Reads and resolves a file.
     ///
     /// # Errors

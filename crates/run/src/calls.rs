@@ -51,7 +51,7 @@ pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
 /// the one that the failure `shown` names. Nothing if that one is all, and only read.
 pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) -> Option<[Part; 2]> {
     let is_shown = |call: &CallRecord| shown == Some(call.call);
-    if calls.iter().all(|call| is_shown(call) && !may_have_written(call)) {
+    if calls.iter().all(|call| is_shown(call) && !call.may_have_written()) {
         return None;
     }
     let count = |is: fn(&CallRecord) -> bool| calls.iter().filter(|call| is(call)).count();
@@ -73,14 +73,14 @@ pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) ->
     }
     let mut join = "; ";
     for (number, what) in
-        [(count(|call| call.sent && !call.is_write), "read"), (count(may_have_written), "may have written")]
+        [(count(|call| call.sent && !call.is_write), "read"), (count(CallRecord::may_have_written), "may have written")]
     {
         if number > 0 {
             let _ = write!(text, "{join}{number} {what}");
             join = ", ";
         }
     }
-    let matters = |call: &CallRecord| (may_have_written(call) || call.outcome != Outcome::Ok) && !is_shown(call);
+    let matters = |call: &CallRecord| (call.may_have_written() || call.outcome != Outcome::Ok) && !is_shown(call);
     let listed = calls.iter().zip(1..).filter(|(call, _)| matters(call));
     let list: String = grouped(listed, |call| (call.args.as_str().into(), call.outcome.to_string()))
         .into_iter()
@@ -146,9 +146,4 @@ pub(crate) fn resume_line(run: &str) -> String {
         "resume: execute(resume=\"{run}\", code=…) repeats no call that was made; fresh=[\"server.tool\"] names tools \
          to call again"
     )
-}
-
-/// True for a call that was sent to a tool not annotated as read-only.
-fn may_have_written(call: &CallRecord) -> bool {
-    call.sent && call.is_write
 }

@@ -738,6 +738,7 @@ impl Gateway {
                 audit: Arc::clone(audit),
                 board: Arc::clone(&self.board),
                 telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
+                config: config.absolute_path().map(Into::into),
             },
         }
     }

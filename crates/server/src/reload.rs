@@ -22,7 +22,7 @@ use crate::running;
 use base::error::{Error, ErrorCode, Result};
 use base::files::{self, Version};
 use base::panics;
-use config::{Config, ConfigError, Env, Server, Unwritten, Widened, Written, process_env, state_folder};
+use config::{Config, ConfigError, Edit, Env, Server, Unwritten, Widened, Written, process_env, state_folder};
 use redact::Surface;
 use state::Revoked;
 
@@ -116,43 +116,73 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
     revoked
 }
 
-/// Held while a server is switched.
-static SWITCHING: Mutex<()> = Mutex::new(());
+/// Held while the configuration file is edited here.
+static EDITING: Mutex<()> = Mutex::new(());
 
 /// Switches a server on or off in the configuration file, as `forgefs enable` and `disable` do, and applies that. Blocks on
 /// the disk. False if it was so already.
 ///
 /// # Errors
-/// The file has another edit that waits for the operator: with this one alone they would see what they confirm. The server
-/// and the text of the file are not as `is_seen` wants them. And those of an edit, or of a reload.
+/// The server and the text of the file are not as `is_seen` wants them. And those of [`edit`].
 pub fn switch(
     gateway: &Gateway,
     revoked: &Revoked,
     (name, on): (&str, bool),
     is_seen: impl Fn(&Server, &str) -> bool,
 ) -> Result<bool> {
-    // One after the other: each compares the file with what is in force.
-    let _one = SWITCHING.lock();
-    let now = gateway.config();
-    let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
-    let Some(path) = now.path.clone() else {
-        return Err(wrong("the gateway has no configuration file".to_owned(), "start it with `--config`"));
+    let may = |text: &str| match gateway.config().servers.get(name).is_some_and(|server| is_seen(server, text)) {
+        true => Ok(true),
+        false => {
+            let what = format!("the settings of `{name}` are not those that were shown");
+            Err(wrong(what, "look at them again, and enable it then"))
+        }
     };
+    edit(gateway, revoked, may, |edit| edit.switched(name, on))
+}
+
+fn wrong(what: String, hint: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgs, what).hint(hint)
+}
+
+/// The file that a configuration is from.
+///
+/// # Errors
+/// It is from none.
+pub fn file(config: &Config) -> Result<PathBuf> {
+    let none = || wrong("the gateway has no configuration file".to_owned(), "start it with `--config`");
+    config.path.clone().ok_or_else(none)
+}
+
+/// Edits the configuration file, and applies that. Blocks on the disk. False if `may` denies it for the text of the file, or
+/// `change` has nothing to change.
+///
+/// # Errors
+/// The file has another edit that waits for the operator: with this one alone they would see what they confirm. And those of
+/// `may`, of an edit, or of a reload.
+pub fn edit(
+    gateway: &Gateway,
+    revoked: &Revoked,
+    may: impl FnOnce(&str) -> Result<bool>,
+    change: impl Fn(&Edit<'_>) -> Result<Option<String>, ConfigError>,
+) -> Result<bool> {
+    // One after the other: each compares the file with what is in force.
+    let _one = EDITING.lock();
+    let now = gateway.config();
+    let path = file(&now)?;
     let parsed = |text: &str| Config::parse(text, &path, &process_env).ok();
     let valid = |config: Config| config.without_tokens(revoked).unwrap_or(config);
     let waits = || {
         let what = format!("{} has edits that are not in force", path.display());
-        wrong(what, "look at them, then `forgefs reload` applies them; switch the server after that")
+        wrong(what, "look at them, then `forgefs reload` applies them; try again after that")
     };
     let is_in_force = |text: &str| parsed(text).is_some_and(|config| valid(config) == *now);
     let refused =
         |unwritten: Unwritten| wrong(unwritten.message, unwritten.hint.as_deref().unwrap_or("see to the file"));
     let text = config::editable(&path).map_err(refused)?.filter(|text| is_in_force(text)).ok_or_else(waits)?;
-    if !now.servers.get(name).is_some_and(|server| is_seen(server, &text)) {
-        let what = format!("the settings of `{name}` are not those that were shown");
-        return Err(wrong(what, "look at them again, and enable it then"));
+    if !may(&text)? {
+        return Ok(false);
     }
-    let written = config::edit_file(&path, "", &process_env, |edit| edit.switched(name, on)).map_err(refused)?;
+    let written = config::edit_file(&path, "", &process_env, change).map_err(refused)?;
     let Some(Written { texts: [before, after], .. }) = written else { return Ok(false) };
     // Another program may have changed it meanwhile.
     let after = parsed(&after).filter(|_| before == text).ok_or_else(waits)?;

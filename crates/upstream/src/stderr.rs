@@ -27,6 +27,8 @@ pub struct Stderr(Arc<Mutex<Lines>>);
 struct Lines {
     kept: VecDeque<Line>,
     redact: redact::Lines,
+    /// True once the process has written something since it was started.
+    has_spoken: bool,
     /// Readers before the end of their stream.
     open: watch::Sender<usize>,
 }
@@ -53,6 +55,17 @@ impl Stderr {
             text.push('\n');
         }
         text
+    }
+
+    /// True if the process has written nothing since it was started, on stdout neither.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        !self.0.lock().has_spoken
+    }
+
+    /// Notes that it has written something on stdout.
+    pub(super) fn heard(&self) {
+        self.0.lock().has_spoken = true;
     }
 
     /// The last `count` lines with words since the start, joined by ` | `. A line `…Error: …` before them comes first: the
@@ -108,12 +121,14 @@ impl Stderr {
         let words = self.0.lock().redact.next(Surface::Log, words.trim_end()).into_owned();
         if !words.is_empty() {
             tracing::debug!(server = name, "stderr: {words}");
+            self.heard();
             self.push(Line::Said(words));
         }
     }
 
     /// Notes that the process was started.
     pub(super) fn started(&self, pid: u32) {
+        self.0.lock().has_spoken = false;
         self.push(Line::Note(format!("{STARTED}{pid}")));
     }
 

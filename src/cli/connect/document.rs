@@ -7,8 +7,8 @@ use similar::TextDiff;
 
 use super::{json, toml};
 use crate::cli::clients::{Client, Form, parse};
-use crate::cli::init::masked;
 use base::text;
+use config::entries::masked;
 
 /// Name of ForgeFS among a client's servers.
 pub(super) const NAME: &str = "forgefs";

@@ -2,11 +2,11 @@
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged as _;
-use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstComment, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, parse_to_ast};
 use serde_json::Value;
 
-use super::document::{self, OWN};
+use super::document::{self, NAME, OWN};
 use crate::cli::clients::parse;
 
 /// Most members of an object of one line that is written anew as several lines.
@@ -71,7 +71,7 @@ fn insert(text: &str, path: &[&str], keys: &[&str], value: &Value) -> Result<Str
     Ok(format!("{before},{}:{value}{after}", Value::from(*key)))
 }
 
-/// Removes servers.
+/// Removes servers, with the comments on the lines right above those of others: they tell about them.
 pub(super) fn without(text: &str, table: &[&str], names: &[&str]) -> Result<String, String> {
     let root = parse(text)?;
     let mut servers = root.object_value();
@@ -80,10 +80,38 @@ pub(super) fn without(text: &str, table: &[&str], names: &[&str]) -> Result<Stri
     }
     for name in names {
         if let Some(property) = servers.as_ref().and_then(|servers| servers.get(name)) {
+            for comment in if *name == NAME { Vec::new() } else { above(&property) } {
+                // So that its line goes too.
+                comment.set_raw_value("//".to_owned());
+                comment.remove();
+            }
             property.remove();
         }
     }
     Ok(root.to_string())
+}
+
+/// Comments on the lines right above a server. One that is a server switched off is none.
+fn above(server: &CstObjectProp) -> Vec<CstComment> {
+    let (mut found, mut newlines, mut last) = (Vec::new(), 0, None);
+    for node in server.previous_siblings() {
+        match node.as_comment() {
+            _ if node.is_newline() => {
+                newlines += 1;
+                found.extend(last.take());
+            }
+            // A second one of a line, or one behind something else, may be about that.
+            Some(comment) if newlines == 1 && !comment.raw_value().contains("\":") => {
+                (newlines, last) = (0, Some(comment));
+            }
+            None if node.is_whitespace() => {}
+            _ => break,
+        }
+        if newlines > 1 {
+            break;
+        }
+    }
+    found
 }
 
 /// Finds the values and comments outside of the server at `path`, as byte ranges.

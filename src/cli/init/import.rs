@@ -4,13 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::credentials::Credentials;
-use super::entry::Entry;
-use super::places::{self, Place};
-use super::read::{Found, read};
-use super::spelling::Known;
-use super::translate;
-use crate::cli::clients::{Host, Os, home, show};
+use super::places;
+use super::read::read;
+use crate::cli::clients::{Os, home, name_of, show};
+use config::entries::{Credentials, Entry, Found, Host, Known, Place, translated};
 use config::{Config, Env};
 
 /// Sources of an import.
@@ -87,10 +84,11 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
     let home = home(sources.env);
     let places = match sources.files {
         [] => places::all(Os::current(), sources.env, sources.cwd),
-        files => files.iter().map(|file| Place::named(file, home.as_deref())).collect(),
+        files => files.iter().map(|file| places::named(file, home.as_deref())).collect(),
     };
     let mut imported = Imported::default();
     let mut found = gather(&places, &sources, home.as_deref(), &mut imported);
+    let is_nothing = found.is_empty();
     found.retain(|found| !sources.is_move || found.place.project.is_none());
     let entries = entries(&found, &sources, home.as_deref(), &mut imported);
     for entry in &entries {
@@ -101,7 +99,7 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
             imported.variables.insert(name, value);
         }
     }
-    if entries.is_empty() && imported.broken == 0 {
+    if is_nothing && imported.broken == 0 {
         let looked: Vec<String> = places.iter().map(|place| show(&place.path, home.as_deref())).collect();
         imported.say_of_file(places.len(), format!("no servers found; looked at {}", looked.join(", ")));
     }
@@ -124,7 +122,7 @@ fn gather(places: &[Place], sources: &Sources<'_>, home: Option<&Path>, imported
                 contents.servers.iter_mut().for_each(|found| found.file = index);
                 let names: Vec<&str> = contents.servers.iter().map(|found| found.name.as_str()).collect();
                 let names = if names.is_empty() { "no servers".to_owned() } else { names.join(", ") };
-                imported.say_of_file(index, format!("{}, {file}: {names}", place.host.name()));
+                imported.say_of_file(index, format!("{}, {file}: {names}", name_of(place.host)));
                 contents.notes.iter().for_each(|note| imported.say_of_file(index, format!("  {file}: {note}")));
                 switched_off.extend(contents.switched_off);
                 found.extend(contents.servers);
@@ -153,7 +151,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         Credentials { env: sources.env, leave_out: sources.leave_out, kept: sources.kept, known: &nothing };
     // A credential in one value must not be visible in another.
     let first =
-        found.iter().filter(|_| sources.leave_out).filter_map(|found| translate::entry(found, credentials, base).ok());
+        found.iter().filter(|_| sources.leave_out).filter_map(|found| translated(found, credentials, base).ok());
     let known = Known::new(first.flat_map(|entry| entry.hidden).collect::<Vec<_>>().iter());
     credentials.known = &known;
     let mut entries: Vec<Entry> = Vec::new();
@@ -161,8 +159,8 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
     // The user's own files first: they decide names and rules.
     let (shared, own): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(_, found)| found.place.is_shared);
     for (position, found) in own.into_iter().chain(shared) {
-        let origin = format!("{}, {}", found.place.host.name(), show(&found.place.path, home));
-        let mut entry = match translate::entry(found, credentials, base) {
+        let origin = format!("{}, {}", name_of(found.place.host), show(&found.place.path, home));
+        let mut entry = match translated(found, credentials, base) {
             Ok(entry) => entry,
             Err(reason) => {
                 imported.say(found.file, position, &format!("{}: left out, {reason}", found.name));

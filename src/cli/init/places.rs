@@ -2,64 +2,44 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::clients::{Base, CLIENTS, Host, Os, project_folders};
+use crate::cli::clients::{Base, CLIENTS, Os, project_folders};
 use config::Env;
+use config::entries::{Host, Place};
 
-impl Host {
-    /// True if the host expands `${…}` in its values.
-    pub(super) fn expands(self) -> bool {
-        !matches!(self, Self::ClaudeDesktop | Self::Codex | Self::Zed | Self::OpenCode)
-    }
-
-    /// Guesses a file's host from its name and folder.
-    fn of(path: &Path) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().to_lowercase();
-        match (folder.as_str(), name.as_str()) {
-            (_, "claude_desktop_config.json") => Self::ClaudeDesktop,
-            (_, ".mcp.json" | ".claude.json") => Self::ClaudeCode,
-            (".cursor", _) => Self::Cursor,
-            (".vscode" | "user", _) => Self::VsCode,
-            (_, "mcp_config.json") => Self::Windsurf,
-            ("zed" | ".zed", "settings.json") => Self::Zed,
-            (".gemini", "settings.json") => Self::Gemini,
-            (_, "opencode.json" | "opencode.jsonc") => Self::OpenCode,
-            (_, name) if name.ends_with(".toml") => Self::Codex,
-            _ => Self::Unknown,
-        }
+/// Guesses a file's host from its name and folder.
+fn host_of(path: &Path) -> Host {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().to_lowercase();
+    match (folder.as_str(), name.as_str()) {
+        (_, "claude_desktop_config.json") => Host::ClaudeDesktop,
+        (_, ".mcp.json" | ".claude.json") => Host::ClaudeCode,
+        (".cursor", _) => Host::Cursor,
+        (".vscode" | "user", _) => Host::VsCode,
+        (_, "mcp_config.json") => Host::Windsurf,
+        ("zed" | ".zed", "settings.json") => Host::Zed,
+        (".gemini", "settings.json") => Host::Gemini,
+        (_, "opencode.json" | "opencode.jsonc") => Host::OpenCode,
+        (_, name) if name.ends_with(".toml") => Host::Codex,
+        _ => Host::Unknown,
     }
 }
 
-/// A possible source of servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) host: Host,
-    pub(super) path: PathBuf,
-    /// Project of the file; `None` for a user's file.
-    pub(super) project: Option<PathBuf>,
-    /// True if the file is inside the project, where others can write it too. (Claude Code keeps servers of projects in
-    /// a user's file.)
-    pub(super) is_shared: bool,
-}
-
-impl Place {
-    /// A file named on the command line.
-    pub(super) fn named(path: &Path, home: Option<&Path>) -> Self {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let host = Host::of(&path);
-        let folder = path.parent();
-        let is_users = path.file_name().is_some_and(|name| name == ".claude.json");
-        let project = match host {
-            Host::ClaudeCode if !is_users => folder,
-            Host::Cursor => folder.and_then(Path::parent),
-            Host::VsCode if folder.is_some_and(|folder| folder.ends_with(".vscode")) => folder.and_then(Path::parent),
-            _ => None,
-        };
-        // Cursor keeps the user's file in a folder of the same name.
-        let project = project.filter(|project| home != Some(*project)).map(Path::to_owned);
-        let is_shared = project.is_some();
-        Self { host, path, project, is_shared }
-    }
+/// A file named on the command line.
+pub(super) fn named(path: &Path, home: Option<&Path>) -> Place {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let host = host_of(&path);
+    let folder = path.parent();
+    let is_users = path.file_name().is_some_and(|name| name == ".claude.json");
+    let project = match host {
+        Host::ClaudeCode if !is_users => folder,
+        Host::Cursor => folder.and_then(Path::parent),
+        Host::VsCode if folder.is_some_and(|folder| folder.ends_with(".vscode")) => folder.and_then(Path::parent),
+        _ => None,
+    };
+    // Cursor keeps the user's file in a folder of the same name.
+    let project = project.filter(|project| home != Some(*project)).map(Path::to_owned);
+    let is_shared = project.is_some();
+    Place { host, path, project, is_shared }
 }
 
 /// All places to search, those of the project around `cwd` first.
@@ -90,11 +70,12 @@ pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::clients::name_of;
 
     fn shown(os: Os, variables: &[(&str, &str)]) -> Vec<String> {
         let env = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let places = all(os, &env, Path::new("/nowhere/project"));
-        places.iter().map(|place| format!("{}: {}", place.host.name(), place.path.display())).collect()
+        places.iter().map(|place| format!("{}: {}", name_of(place.host), place.path.display())).collect()
     }
 
     #[test]
@@ -149,7 +130,7 @@ mod tests {
     #[test]
     fn a_named_file_tells_whose_it_is() {
         let of = |path: &str| {
-            let place = Place::named(Path::new(path), Some(Path::new("/h")));
+            let place = named(Path::new(path), Some(Path::new("/h")));
             (place.host, place.project)
         };
         let project = || Some(PathBuf::from("/p"));

@@ -5,30 +5,15 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::places::Place;
-use super::references::Input;
-use crate::cli::clients::{Host, parse};
+use crate::cli::clients::parse;
 use base::files;
+use config::entries::{Found, Host, Input, Place};
 
 /// Most bytes of a project's file, and of a user's: Claude Code keeps its history beside the servers.
 const LONGEST_SHARED: u64 = 1 << 20;
 const LONGEST: u64 = 32 << 20;
 /// Most servers of a file.
 const MOST: usize = 1000;
-
-/// One server in its host's form.
-#[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub(super) place: Place,
-    pub(super) name: String,
-    pub(super) fields: Map<String, Value>,
-    /// Inputs that the file asks the user for.
-    pub(super) inputs: Vec<Input>,
-    /// True if it is disabled elsewhere than in its own fields.
-    pub(super) disabled: bool,
-    /// Position of its file among those that are read.
-    pub(super) file: usize,
-}
 
 /// Contents of one file.
 #[derive(Debug, Default)]

@@ -65,8 +65,8 @@ pub(super) async fn list(
     ui: Ui,
 ) -> Result<(), Failure> {
     let all = entries(global, journals).await?;
-    let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "STATE", "CLIENT", "LANGUAGE", "CALLS", "CHAIN"]);
-    let mut table = Table::new(head, &[], &[5, 6]);
+    let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "STATE", "CLIENT", "LANGUAGE", "CALLS", "CHAIN", "TITLE"]);
+    let mut table = Table::new(head, &[], &[5, 6]).with_spare_last();
     for entry in newest.of(&all) {
         let (object, calls) = match &entry.early {
             Some(record) => (early(record), "before its first call".to_owned()),
@@ -75,8 +75,9 @@ pub(super) async fn list(
                 None => continue,
             },
         };
+        let object = object.redacted(Surface::Log);
         table.push(row(&object, &calls, times.ago(entry.at_ms)));
-        objects.push(object.redacted(Surface::Log));
+        objects.push(object);
     }
     match format.json {
         true => shapes::print(json!({ "runs": objects }), ui),
@@ -104,7 +105,7 @@ async fn journaled(journals: &Journals, entry: &Entry) -> Result<Option<(Value, 
     Ok(Some((brief(&run, read.as_ref().ok()), said)))
 }
 
-fn row(object: &Value, calls: &str, time: String) -> [Cell; 7] {
+fn row(object: &Value, calls: &str, time: String) -> [Cell; 8] {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let chain = [("continues", "continues"), ("resumed_by", "resumed by")];
     let chain = chain.iter().filter_map(|(key, words)| Some(format!("{words} {}", object[*key].as_str()?)));
@@ -116,6 +117,7 @@ fn row(object: &Value, calls: &str, time: String) -> [Cell; 7] {
         Cell::plain(text("language")),
         Cell::plain(calls),
         Cell::plain(&chain.collect::<Vec<_>>().join(", ")),
+        Cell::plain(text("title")),
     ]
 }
 

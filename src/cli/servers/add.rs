@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::target::{self, Target};
 use super::tried::{State, Tried, Verdict};
-use crate::cli::init::{Surroundings, Typed, Words, key, reading};
+use crate::cli::init::reading;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
 use catalog::manifest::{FirstUse, ServerEntry};
+use config::entries::{Surroundings, Typed, Words, key};
 use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]

@@ -8,12 +8,12 @@ use toml::Value as Toml;
 
 use super::target::Target;
 use super::tried::State;
-use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all};
 use catalog::people;
+use config::entries::masked;
 use config::{Config, Edit, Unmatched, process_env};
 
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! A server on trial: connected and listed as the gateway does it, and shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,15 @@ use crate::cli::{Failure, Global, settle_all, signals};
 use base::text::head;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
-use config::{Config, Transport};
+use config::{Config, Server, Transport};
 use redact::{Outgoing as _, Results, Surface};
 use server::gateway::Gateway;
+use upstream::confined::may_install;
 
 /// Least timeout of the first start: a launcher such as npx downloads the server then.
 const FIRST_START: Duration = Duration::from_secs(180);
+/// Time in which a program says something, unless it may install another first or has more time to connect.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Most tools that are listed, and most bytes of what one does.
 const MOST: usize = 40;
 const SUMMARY: usize = 80;
@@ -43,9 +46,34 @@ pub(in crate::cli) async fn faults(
         ServerState::Failed { reason } => {
             Some((entry.name.clone(), people::line(reason).into_owned().redacted(Surface::Error)))
         }
-        other => Some((entry.name.clone(), other.describe())),
+        other => Some((entry.name.clone(), unsettled(entry, other))),
     };
     Ok((!tried.is_interrupted).then(|| tried.gateway.catalog().servers().iter().filter_map(fault).collect()))
+}
+
+/// Waits until those that start are all silent. `hasty` are the servers that have no time to be.
+async fn silence(gateway: &Gateway, hasty: &BTreeSet<String>) {
+    let mut wait = SILENCE;
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = Duration::from_secs(1);
+        let catalog = gateway.catalog();
+        let starting = |entry: &&Arc<ServerEntry>| matches!(entry.state, ServerState::Connecting);
+        let mut starting = catalog.servers().iter().filter(starting).peekable();
+        if starting.peek().is_some() && starting.all(|entry| hasty.contains(&entry.name) && entry.is_silent()) {
+            return;
+        }
+    }
+}
+
+/// Why a server is neither ready nor has failed.
+fn unsettled(entry: &ServerEntry, state: &ServerState) -> String {
+    match state {
+        ServerState::Connecting if entry.is_silent() => {
+            format!("it has said nothing in {} s: is it an MCP server on stdin and stdout?", SILENCE.as_secs())
+        }
+        state => state.describe(),
+    }
 }
 
 /// State of a server that was started or reached.
@@ -80,12 +108,21 @@ impl Tried {
     pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Self, Failure> {
         // An entry that is not written yet leaves nothing behind.
         config.manifest.cache = None;
-        for server in config.servers.values_mut() {
+        let mut hasty = BTreeSet::new();
+        for (name, server) in &mut config.servers {
+            let Server { transport, connect_timeout, .. } = server;
+            if let Transport::Stdio { command, args, .. } = transport
+                && *connect_timeout <= SILENCE
+                && !may_install(command, args)
+            {
+                hasty.insert(name.clone());
+            }
             server.connect_timeout = server.connect_timeout.max(FIRST_START);
         }
         let gateway = global.alone(config)?;
         let is_interrupted = tokio::select! {
             () = settle_all(&gateway, ui) => false,
+            () = silence(&gateway, &hasty) => false,
             () = signals::interrupted() => true,
         };
         Ok(Self { gateway, name: name.to_owned(), is_interrupted })
@@ -120,7 +157,7 @@ impl Tried {
                 Verdict::Answers
             }
             ServerState::Failed { reason } => Verdict::Failed(self.failed(reason, server.stderr())),
-            other => Verdict::Failed(self.failed(&other.describe(), server.stderr())),
+            other => Verdict::Failed(self.failed(&unsettled(server, other), server.stderr())),
         }
     }
 

@@ -102,6 +102,9 @@ fn the_servers_of_a_client_move_behind_the_gateway_when_asked_to_on_a_terminal()
         let servers = parsed(&path)[table(place)].as_object().expect("a table").clone();
         assert_eq!(servers.keys().collect::<Vec<_>>(), ["forgefs"], "{client}");
         assert_eq!(parsed(&path)["unknown"], parsed_text(client, &before)["unknown"]);
+        // The comment above a server goes with it; those about other things stay.
+        let left = fs::read_to_string(&path).expect("a file");
+        assert!(!left.contains("the forge") && left.contains("planted-comment"), "{client}: {left}");
         // A second time there is nothing to move.
         let again = on_a_terminal(&fence, "y\\n", &[client, "--import"]).success();
         assert!(again.stdout.contains("connected already"), "{}", again.stdout);
@@ -196,6 +199,7 @@ fn only_a_server_that_works_the_same_behind_the_gateway_leaves_its_client() {
         let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": server}}).to_string());
         let output = on_a_terminal(&fence, "y\\n", &["cursor", "--import"]).success();
         assert!(output.stdout.contains(said), "{existing}: {}", output.stdout);
+        assert!(!output.stdout.contains("no servers found"), "{existing}: {}", output.stdout);
         let after = parsed(&path);
         assert!(after.pointer("/mcpServers/forgefs").is_some(), "{existing}: {}", output.stdout);
         assert_eq!(after.pointer("/mcpServers/gh").is_some(), stays, "{existing}: {}", output.stdout);

@@ -203,6 +203,113 @@ async fn servers_are_switched_and_started_again_by_those_who_may_act() {
     assert_eq!(looks.told(looks.request(Method::GET, "server?server=says")).await.0, StatusCode::OK);
 }
 
+/// Words of a server to add that are refused: what differs from good ones, and a part of the message.
+fn refused_words() -> Vec<(Value, &'static str)> {
+    let token = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
+    let url = |url: &str| json!({"target": url, "args": []});
+    vec![
+        (json!({"name": "people"}), "there is a server `people` already"),
+        (json!({"name": "People"}), "there is a server `people` already"),
+        (json!({"name": "two words"}), "not usable as the name of a server"),
+        (json!({"name": ""}), "not usable as the name of a server"),
+        (json!({"name": "results"}), "reserved"),
+        (json!({"name": "evil\u{202e}"}), "a control character"),
+        (json!({"args": ["demo-server\ncalendar"]}), "a control character"),
+        (json!({"target": " "}), "no command and no URL"),
+        (json!({"target": "server", "args": ["--token", token]}), "a credential is among the words"),
+        (json!({"target": "server", "args": [format!("TOKEN={token}")]}), "a credential is among the words"),
+        (json!({"target": format!("server --api-key {token}"), "args": []}), "a credential is among the words"),
+        (url(&format!("https://h.example/mcp?api_key={token}")), "a credential is among the words"),
+        (url("https://user:hunter22@h.example/mcp"), "a credential is among the words"),
+        (json!({"target": "https://h.example/mcp"}), "a command or a URL, not both"),
+        (json!({"target": "https://h.example/mcp", "args": [], "env": ["HOME"]}), "variables are for a program"),
+        (url("ftp://h.example/mcp"), "servers.planner.url"),
+        (json!({"env": ["KEY=value"]}), "no name of one"),
+        (json!({"args": ["x".repeat(9_000)]}), "over 8192 bytes"),
+        (json!({"args": vec!["x"; 201]}), "or 200 lines"),
+        (json!({"seen": "x"}), "not what was shown"),
+    ]
+}
+
+#[tokio::test]
+async fn a_server_is_added_as_it_was_shown_and_no_other_starts() {
+    let fence = Fence::new();
+    let exe = env!("CARGO_BIN_EXE_forgefs");
+    let config = format!("{DAEMON}{}", samples());
+    let file = fence.write("forge.toml", &config);
+    let written = || fs::read_to_string(&file).expect("a file");
+    let console = Page::open(&fence, &[]).signed_in().await;
+    console.ready().await;
+    let names = async || {
+        let listed = console.get("ls?path=/").await;
+        let entries = listed["entries"].as_array().expect("a list").clone();
+        let state = |entry: &Value| (text(entry, "name").to_owned(), text(entry, "state").to_owned());
+        entries.iter().map(state).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = names().await;
+    let words = |other: &Value| {
+        let mut words = json!({"name": "planner", "target": exe, "args": ["demo-server", "calendar"]});
+        for (key, value) in other.as_object().expect("an object") {
+            words[key] = value.clone();
+        }
+        words
+    };
+    for (other, part) in refused_words() {
+        let (status, refused) = console.try_post("server/add", &words(&other)).await;
+        assert!(status.is_client_error() && text(&refused["error"], "message").contains(part), "{other}: {refused}");
+        assert!(!refused.to_string().contains("ghp_") && !refused.to_string().contains("hunter22"), "{refused}");
+    }
+    let shown = console.post("server/add", &words(&json!({}))).await;
+    assert_eq!((&shown["added"], &shown["enabled"]), (&json!(false), &json!(true)), "{shown:#}");
+    assert_eq!(shown["starts"], json!(json!([exe, "demo-server", "calendar"]).to_string()), "{shown:#}");
+    let writes = format!("\n[servers.planner]\ncommand = {exe:?}\nargs = [\"demo-server\", \"calendar\"]\n");
+    assert_eq!(shown["writes"], json!(writes), "{shown:#}");
+    assert_eq!((written(), names().await), (config.clone(), before), "a look changes nothing");
+    // Nothing but what was shown: other words, or another text of the file, are other digests.
+    let seen = |other: Value| {
+        let mut words = words(&other);
+        words["seen"] = shown["digest"].clone();
+        words
+    };
+    for other in [json!({"name": "other"}), json!({"args": ["demo-server", "people"]}), json!({"env": ["HOME"]})] {
+        let (status, refused) = console.try_post("server/add", &seen(other)).await;
+        assert!(status == StatusCode::BAD_REQUEST && refused.to_string().contains("not what was shown"), "{refused}");
+    }
+    let noted = format!("{config}# a note\n");
+    fence.write("forge.toml", &noted);
+    let (status, refused) = console.try_post("server/add", &seen(json!({}))).await;
+    assert!(status == StatusCode::BAD_REQUEST && refused.to_string().contains("not what was shown"), "{refused}");
+    assert_eq!(written(), noted);
+    fence.write("forge.toml", &config);
+    let added = console.post("server/add", &seen(json!({}))).await;
+    assert_eq!((&added["added"], &added["path"]), (&json!(true), &json!("/planner/")), "{added:#}");
+    let is = |name: &'static str, state: &'static str| {
+        move |told: &Value| {
+            let all = told["entries"].as_array();
+            all.is_some_and(|all| all.iter().any(|one| one["name"] == json!(name) && one["state"] == json!(state)))
+        }
+    };
+    until(&console, "ls?path=/", is("planner", "ready")).await;
+    assert_eq!(written(), format!("{config}{writes}"));
+    // A variable that is not set has the server written as off.
+    let off = json!({"name": "later", "env": ["FORGEFS_NOT_SET"]});
+    let shown = console.post("server/add", &words(&off)).await;
+    assert!(shown["enabled"] == json!(false) && text(&shown, "writes").contains("enabled = false"), "{shown:#}");
+    let mut later = words(&off);
+    later["seen"] = shown["digest"].clone();
+    console.post("server/add", &later).await;
+    until(&console, "ls?path=/", is("later", "disabled")).await;
+    // An edit that waits for the operator does not come with it, and who may only look adds nothing.
+    let waits = format!("{}\n[servers.more]\ncommand = \"/bin/cat\"\n", written());
+    fence.write("forge.toml", &waits);
+    let (status, refused) = console.try_post("server/add", &words(&json!({"name": "one"}))).await;
+    assert!(status == StatusCode::BAD_REQUEST && refused.to_string().contains("not in force"), "{refused}");
+    assert_eq!(written(), waits);
+    let looks = Page::open(&fence, &["--read-only"]).signed_in().await;
+    let (status, refused) = looks.try_post("server/add", &words(&json!({"name": "one"}))).await;
+    assert!(status == StatusCode::FORBIDDEN, "{refused}");
+}
+
 #[tokio::test]
 async fn drift_is_told_by_its_worst_finding_and_its_class() {
     let Some(fence) = has_python("tests/servers/shifting.py") else { return };

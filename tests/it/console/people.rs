@@ -380,6 +380,10 @@ async fn people_of_the_endpoint_see_what_runs_in_its_configuration_alone() {
         text.push_str(&String::from_utf8_lossy(&live.chunk().await.expect("a chunk").expect("the stream goes on")));
     }
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("a state");
+    // A program runs with the gateway's rights, which a token of the page has not.
+    let words = json!({"name": "more", "target": "/bin/cat"});
+    let (refused, told) = told(endpoint.post(&http(), &session, "server/add", &words)).await;
+    assert!(refused == StatusCode::FORBIDDEN && told.to_string().contains("on the machine"), "{told}");
     let state: Value = serde_json::from_str(data).expect("JSON");
     let pids: Vec<&Value> = state["elsewhere"].as_array().expect("a list").iter().map(|run| &run["pid"]).collect();
     assert_eq!(pids, [&json!(running.0[0].id())], "{state:#}");

@@ -439,6 +439,12 @@ impl ServerEntry {
         self.health.stderr.as_ref().map(Stderr::text).filter(|text| !text.is_empty())
     }
 
+    /// True if its process has written nothing since it was started.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.health.stderr.as_ref().is_some_and(Stderr::is_silent)
+    }
+
     /// State of its circuit breaker in one word.
     #[must_use]
     pub fn breaker(&self) -> &'static str {

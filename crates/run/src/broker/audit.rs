@@ -77,6 +77,7 @@ impl Subject {
             principal: session.principal().named().map(str::to_owned),
             profile: context.profile.clone(),
             file: context.file.clone(),
+            config: context.records.config.clone(),
             ..Description::default()
         };
         match self {

@@ -105,6 +105,8 @@ pub struct Records {
     pub board: Arc<Board>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
+    /// Path of the configuration.
+    pub config: Option<Arc<str>>,
 }
 
 impl ExecutionContext {

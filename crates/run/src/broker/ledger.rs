@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::millis;
 use crate::calls::preview;
+use base::effect::Effect;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
@@ -208,6 +209,11 @@ impl Call<'_> {
     pub(super) fn sent(&mut self, span: Option<[u8; 8]>) {
         let mut record = self.record.lock();
         (record.sent, record.span) = (true, span);
+    }
+
+    /// Notes the effect that its error proves.
+    pub(super) fn ended_with(&mut self, effect: Effect) {
+        self.record.lock().is_undone = effect == Effect::Nothing;
     }
 
     /// True once it was sent.

@@ -544,6 +544,7 @@ impl Broker {
         let answer = self.perform(call, asked, task).await.map_err(|error| asked.operation.warned(error));
         if let Err(error) = &answer {
             self.ended_with(call.key().0, error.effect);
+            call.ended_with(error.effect);
         }
         match answer {
             Err(mut error) if error.code == ErrorCode::ToolChanged => {

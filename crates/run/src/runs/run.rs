@@ -258,7 +258,7 @@ fn note_answer(ledger: &mut Vec<CallRecord>, sent: Option<usize>, answered: &Ans
         _ => Outcome::Ok,
     };
     if let Some(sent) = sent.and_then(|place| ledger.get_mut(place)) {
-        sent.outcome = outcome;
+        (sent.outcome, sent.is_undone) = (outcome, answered.no_effect);
     } else if let Some((server, tool, args)) = asked_call(answered.ask.as_ref()) {
         ledger.push(CallRecord { call: answered.op, server, tool, args, outcome, ..CallRecord::default() });
     }

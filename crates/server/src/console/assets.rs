@@ -22,6 +22,7 @@ macro_rules! files {
 const FILES: &[(&str, &str, &[u8])] = &files![
     "index.html" HTML,
     "style.css" CSS,
+    "add.js" SCRIPT,
     "api.js" SCRIPT,
     "approvals.js" SCRIPT,
     "catalog.js" SCRIPT,

@@ -48,6 +48,8 @@ pub(super) struct Entry {
     pub(super) code: Box<str>,
     /// Name of its file, if it is from one.
     file: Option<Arc<str>>,
+    /// Path of its configuration.
+    pub(super) config: Option<Arc<str>>,
     pub(super) dry_run: bool,
     /// Tokens of a plain list of its client's tools then, estimated.
     pub(super) plain_list: Option<u64>,
@@ -253,6 +255,7 @@ impl Index {
             cost: record.cost,
             code: head(run.code.as_deref().unwrap_or_default(), CODE).into(),
             file: run.file.as_deref().map(|file| self.word(file)),
+            config: run.config.as_deref().map(|path| self.word(path)),
             dry_run: run.dry_run,
             plain_list: record.plain_list,
             calls: Box::default(),

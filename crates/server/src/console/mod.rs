@@ -3,10 +3,11 @@
 //!
 //! `access.rs` says who may, `reply.rs` makes answers, `assets.rs` has the page; `now.rs` what runs, `index.rs` and
 //! `runs.rs` what ran, `run.rs` one run, `chain.rs` those that resumed each other, `series.rs` sums over time;
-//! `approvals.rs`, `catalog.rs`, `servers.rs`, `drift.rs`, `logins.rs`; `scripts.rs` checks, runs and resumes scripts,
+//! `approvals.rs`, `catalog.rs`, `servers.rs`, `add.rs`, `drift.rs`, `logins.rs`; `scripts.rs` checks, runs and resumes scripts,
 //! `records.rs` replays and saves recorded ones.
 
 mod access;
+mod add;
 mod approvals;
 mod assets;
 mod catalog;
@@ -198,6 +199,7 @@ impl Console {
             (true, ["tool"]) => self.tool(asked.text("server"), asked.text("tool")).await?,
             (true, ["server"]) => self.server(asked.text("server")).await?,
             (false, ["server"]) => self.act(asked.parsed()?, &asked.by).await?,
+            (false, ["server", "add"]) => self.add(asked.parsed()?, &asked.by).await?,
             (true, ["drift"]) => self.drift().await?,
             (false, ["drift", "accept"]) => self.accept(&asked.parsed()?, &asked.by).await?,
             (true, ["logins"]) => self.logins().await,
@@ -232,6 +234,7 @@ impl Console {
             "journal": self.gateway.journals().is_some(),
             "audit": match config.audit.to { AuditTo::File => "file", AuditTo::Stderr => "stderr", AuditTo::Off => "off" },
             "approvals": self.gateway.waiting_approvals().is_some_and(|approvals| approvals.wait().is_some()),
+            "adds": self.everywhere && config.path.is_some(),
             "pinned": config.manifest.pin.is_some(),
             "scripts": config.scripts.path.is_some(),
             "limits": { "calls": limits.calls, "wall_ms": limits.wall.as_millis() as u64 },

@@ -203,6 +203,7 @@ pub(super) fn brief(entry: &Entry, is_running: bool) -> Value {
         "client": entry.client,
         "client_name": entry.client_name,
         "session": entry.session,
+        "config": entry.config,
         "kind": if entry.language.is_some() { "script" } else { "request" },
         "language": entry.language,
         "request": entry.request,

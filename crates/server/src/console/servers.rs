@@ -93,7 +93,7 @@ impl Console {
 }
 
 /// The program that a server starts, or the address that it is reached at, as the configuration has it.
-fn starts(server: &Server) -> String {
+pub(super) fn starts(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {
             let names: Vec<&str> = env.keys().map(String::as_str).collect();
@@ -107,7 +107,8 @@ fn starts(server: &Server) -> String {
     }
 }
 
-/// Digest of the settings in force and of the file's text: of a server that is off, values are in the text alone.
-fn digest(server: &Server, text: &str) -> String {
-    stubgen::digest(&format!("{server:?}\n{text}"))
+/// Digest of a server's settings, with what it starts, and of the file's text: of a server that is off, values are in the text
+/// alone.
+pub(super) fn digest(server: &Server, text: &str) -> String {
+    stubgen::digest(&format!("{server:?}\n{}\n{text}", starts(server)))
 }

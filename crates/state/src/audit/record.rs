@@ -101,6 +101,9 @@ pub struct Description {
     /// Name of the script's file, if it is from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Arc<str>>,
+    /// Path of the configuration of its gateway; absent without a file, and in records of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Arc<str>>,
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -124,6 +127,9 @@ pub struct CallRecord {
     /// True if the tool is not annotated as read-only.
     #[serde(skip)]
     pub is_write: bool,
+    /// True if its error proves that nothing was done, as of a call that did not leave the gateway.
+    #[serde(skip)]
+    pub is_undone: bool,
     /// Id of its span.
     #[serde(skip)]
     pub span: Option<[u8; 8]>,
@@ -180,6 +186,7 @@ impl Default for CallRecord {
             began: UNIX_EPOCH,
             sent: false,
             is_write: false,
+            is_undone: false,
             span: None,
             method: None,
             server: String::new(),
@@ -207,6 +214,12 @@ impl CallRecord {
     #[must_use]
     pub fn is_inherited(&self) -> bool {
         matches!(self.verdict, Verdict::Inherited(_))
+    }
+
+    /// True if it was sent to a tool not annotated as read-only, and is not known to have done nothing.
+    #[must_use]
+    pub fn may_have_written(&self) -> bool {
+        self.sent && self.is_write && !self.is_undone
     }
 
     /// True if a resumed run need not make it again.

@@ -107,13 +107,7 @@ impl Journals {
         Some(Arc::new(Self {
             state: Arc::clone(state),
             folder: kept_folder(folder, FOLDER, config),
-            gateway: RunBy {
-                pid: std::process::id(),
-                config: config
-                    .path
-                    .as_ref()
-                    .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
-            },
+            gateway: RunBy { pid: std::process::id(), config: config.absolute_path() },
             keep: config.journal.keep,
             required: config.journal.required,
             max_bytes: config.journal.max_bytes as u64,

@@ -63,8 +63,39 @@ const OTHERS: &[(&[&str], &str)] = &[
     (&["docker"], "the engine starts containers, not this process: confine the container (`--network none`, no `-v`)"),
     (&["podman"], "the engine starts containers, not this process: confine the container (`--network none`, no `-v`)"),
 ];
+/// Other programs that install, build or start what has another name.
+const STARTERS: &[&str] = &[
+    "bash",
+    "cargo",
+    "cmd",
+    "deno",
+    "dotnet",
+    "go",
+    "gradle",
+    "make",
+    "mvn",
+    "nix",
+    "pnpm",
+    "poetry",
+    "powershell",
+    "pwsh",
+    "sh",
+    "wsl",
+    "yarn",
+    "zsh",
+];
 /// Options of launchers that change nothing here.
 const IGNORED: [&str; 8] = ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--no-progress", "--bun"];
+
+/// True for a command that may install or build a program first, in silence: one of its words is a launcher or the like.
+#[must_use]
+pub fn may_install(command: &str, args: &[String]) -> bool {
+    let launchers = LAUNCHERS.iter().map(|(words, _)| words[0]).chain(OTHERS.iter().map(|(words, _)| words[0]));
+    let known: Vec<&str> = launchers.chain(STARTERS.iter().copied()).collect();
+    let words = [command].into_iter().chain(args.iter().flat_map(|arg| arg.split_whitespace()));
+    let name = |word| Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    words.map(name).any(|name| known.contains(&name.trim_end_matches(".cmd").trim_end_matches(".exe")))
+}
 
 /// The launcher that a command is, if it is one.
 pub(super) fn of(command: &str, args: &[String]) -> Result<Option<Launcher>, Error> {
@@ -182,6 +213,24 @@ mod tests {
         let mut words = line.split(' ').map(str::to_owned);
         let command = words.next().unwrap_or_default();
         of(&command, &words.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_may_install_first_is_known_by_a_word() {
+        for (line, expected) in [
+            ("npx -y @m/server", true),
+            ("C:/node/npx.cmd server", true),
+            ("sh -c exec server", true),
+            ("env A=b uvx server", true),
+            ("/usr/bin/docker run -i image", true),
+            ("node server.js", false),
+            ("/usr/bin/python3 -m server", false),
+            ("/opt/npx-like/x", false),
+        ] {
+            let mut words = line.split(' ').map(str::to_owned);
+            let command = words.next().unwrap_or_default();
+            assert_eq!(may_install(&command, &words.collect::<Vec<_>>()), expected, "{line}");
+        }
     }
 
     #[test]

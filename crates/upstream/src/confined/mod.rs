@@ -28,6 +28,7 @@ use base::error::{Error, ErrorCode, Result};
 use config::Confinement;
 
 pub use self::held::Held;
+pub use self::launcher::may_install;
 
 /// Timeout for the report of a process that confines itself.
 const READY: Duration = Duration::from_secs(20);

@@ -245,15 +245,23 @@ pub(super) fn dead(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::TransportDead, what)
 }
 
+/// Words for a server that ends before it is asked anything.
+const CLOSED: &str = "it closed the connection before the handshake";
+
+fn is_closed(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
+}
+
 /// Explains a failed start in one line, without rmcp's dumps of whole messages.
 pub(super) fn of_start(error: &ClientInitializeError) -> String {
     let text = match error {
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection before the handshake".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => CLOSED.to_owned(),
         ClientInitializeError::JsonRpcError(data) if is_replaced(data) => data.message.to_string(),
         ClientInitializeError::JsonRpcError(data) => format!("it refused the handshake: {}", data.message),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => of_start(fallback),
         ClientInitializeError::TransportError { error, context } => match error.error.downcast_ref() {
             Some(http) => of_http("it", http).message,
+            None if error.error.downcast_ref().is_some_and(is_closed) => CLOSED.to_owned(),
             None => format!("{context}: {}", chain(&*error.error)),
         },
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {

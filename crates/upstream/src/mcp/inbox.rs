@@ -83,6 +83,7 @@ impl Inbox {
         if text.is_empty() {
             return Vec::new();
         }
+        self.over.stderr.heard();
         let all = task::work_on(text.len(), || message::parse(text, &self.pending));
         all.into_iter().filter_map(|parsed| self.message(parsed, text)).collect()
     }

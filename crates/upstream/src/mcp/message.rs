@@ -117,7 +117,14 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
         Err(error) => return no_json(&error, text, pending),
     };
     let message = |message| Parsed::Message(Box::new(message));
+    let own = given.and_then(|given| id(&json::parse(given.get().as_bytes(), memory::SMALL).ok()?));
     if let Some(method) = method {
+        // Ours, which no server sends.
+        let is_echo = matches!(method.get(), "\"initialize\"" | "\"server/discover\"");
+        if let Some(own) = own.filter(|own| is_echo && pending.has(own)) {
+            let why = "it sends back what it is sent: it is no MCP server".to_owned();
+            return message(ServerJsonRpcMessage::error(told(why, None), Some(own)));
+        }
         let asked = match is_small {
             true => serde_json::from_slice(text).ok().or_else(|| without_version(text, method.get())),
             false => match question(text) {
@@ -129,7 +136,6 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
     }
     // Some have a key for an error in every answer.
     let is_error = error.is_some_and(|error| !matches!(error.get(), "null" | "false" | "\"\"" | "{}"));
-    let own = given.and_then(|given| id(&json::parse(given.get().as_bytes(), memory::SMALL).ok()?));
     // Lines of a log are objects too, also with results and errors: what names no request must have a version or a list of
     // content.
     let is_result = |content: &&RawValue| result.is_none() && (own.is_some() || content.get().starts_with('['));

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from "./vendor/hooks.js";
 import { get, post } from "./api.js";
 import { Act, announce, Badge, Capped, Confirm, Empty, html, Loaded, Long, Problem, Text, useAction, useLoad } from "./ui.js";
+import { Add } from "./add.js";
 import { Drift } from "./drift.js";
 import { Logins } from "./logins.js";
 import { Search } from "./search.js";
@@ -10,7 +11,7 @@ import { Script } from "./script.js";
 import { Tool } from "./tool.js";
 import { count, short, things } from "./text.js";
 
-const PARTS = [["", "Browse"], ["search", "Search"], ["script", "Script"], ["drift", "Drift"], ["logins", "Logins"]];
+const PARTS = [["", "Browse"], ["search", "Search"], ["script", "Script"], ["drift", "Drift"], ["logins", "Logins"], ["add", "Add"]];
 
 export function Catalog({ route, about }) {
   const part = route.rest[0] ?? "";
@@ -22,6 +23,7 @@ export function Catalog({ route, about }) {
       : part === "script" ? html`<${Script} about=${about} />`
       : part === "drift" ? html`<${Drift} />`
       : part === "logins" ? html`<${Logins} />`
+      : part === "add" ? html`<${Add} about=${about} />`
       : html`<${Browse} path=${route.query.path ?? ""} />`}`;
 }
 
@@ -30,12 +32,18 @@ export const pathLink = (path) => `#/catalog?path=${encodeURIComponent(path)}`;
 
 function Browse({ path }) {
   const servers = useLoad((signal) => get("ls", { path: "/" }, signal), []);
+  // A server that was added or switched on is ready a while later.
+  useEffect(() => {
+    if (!servers.data?.entries.some((one) => one.state === "connecting")) return;
+    const timer = setTimeout(servers.reload, 1500);
+    return () => clearTimeout(timer);
+  }, [servers.data]);
   return html`<div class="browse">
     <nav class="tree card" aria-label="Servers and tools">
       <${Loaded} load=${servers} what="servers">${(data) => data.entries.length
         ? html`<ul>${data.entries.map((entry) => html`<${ServerFolder} key=${entry.path} entry=${entry}
           path=${path} />`)}</ul>`
-        : html`<${Empty}><p>No servers.</p><p><code>forgefs add</code> adds one.</p><//>`}<//>
+        : html`<${Empty}><p>No servers.</p><p><a href="#/catalog/add">Add one</a>, or use <code>forgefs add</code>.</p><//>`}<//>
     </nav>
     <div class="chosen"><${Chosen} path=${path} servers=${servers.data?.entries}
       onChanged=${servers.reload} /></div>

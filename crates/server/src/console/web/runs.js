@@ -97,12 +97,17 @@ function None({ active, about }) {
     href="#/catalog/script">run a script here</a>.</p><//>`;
 }
 
+// The end of a path of a configuration, which tells those of a list apart.
+const nearEnd = (path) => path.split(/[\\/]/).slice(-2).join("/");
+
 function List({ runs }) {
+  const mixed = new Set(runs.map((run) => run.config).filter(Boolean)).size > 1;
   const cols = [
     { name: "When", class: "when", cell: (run) => html`<time dateTime=${isoTime(run.at_ms)}>
       ${moment(run.at_ms)}</time>` },
     { name: "Client", class: "client", cell: (run) => html`<${Text} text=${run.client_name || run.client}
-      length=${24} />` },
+      length=${24} />${mixed && run.config && html`<span class="sub dim" title=${short(run.config, 300)}><${Text}
+      text=${nearEnd(run.config)} length=${40} /></span>`}` },
     { name: "Run", class: "text", cell: (run) => html`<a class="code-line"
       href=${`#/runs/${encodeURIComponent(run.id)}`}>
         <${Text} text=${run.title || run.id} length=${160} /></a>${run.code && run.code !== run.title && html`<span

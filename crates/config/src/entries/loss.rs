@@ -27,7 +27,7 @@ const OF_THE_HOST: &[&str] = &[
 
 /// A part that is lost, so that the server may not work as it did in its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Loss {
+pub enum Loss {
     /// A file with environment variables.
     EnvFile,
     /// A key without a counterpart.
@@ -63,7 +63,8 @@ impl Loss {
     }
 
     /// Says why a server is not moved, and what to write in the host's file instead.
-    pub(super) fn stays(&self) -> String {
+    #[must_use]
+    pub fn stays(&self) -> String {
         match self {
             Self::EnvFile => {
                 "ForgeFS does not read its `envFile`; write what that file sets as `env`, and remove `envFile`"

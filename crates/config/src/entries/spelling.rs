@@ -34,11 +34,12 @@ fn spellings(secret: &str) -> Vec<String> {
 
 /// Credentials found in any value of an import, to find them in all others.
 #[derive(Debug, Default)]
-pub(super) struct Known(Option<AhoCorasick>);
+pub struct Known(Option<AhoCorasick>);
 
 impl Known {
     /// Keeps those that do not occur by chance.
-    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
+    #[must_use]
+    pub fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
         let secrets: BTreeSet<&String> = secrets.filter(|secret| secret.chars().count() >= SHORTEST).collect();
         let spellings: Vec<String> = secrets.into_iter().flat_map(|secret| spellings(secret)).collect();
         Self(if spellings.is_empty() { None } else { AhoCorasick::new(spellings).ok() })

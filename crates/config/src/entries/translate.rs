@@ -9,17 +9,16 @@ use serde_json::{Map, Value};
 
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, Transport, array, string};
+use super::host::{Found, Host};
 use super::loss::Loss;
-use super::read::Found;
 use super::references::Scope;
-use crate::cli::clients::Host;
 use values::without;
 
 /// Translates one server. `base` is the folder of the file to write.
 ///
 /// # Errors
 /// The reason why it is skipped.
-pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
+pub fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
     let scope = Scope {
         expands: found.place.host.expands(),
         project: found.place.project.as_deref(),

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
-use config::Env;
+use crate::Env;
 use redact::sounds_secret;
 
 /// Handling of credentials in a host's file.
 #[derive(Clone, Copy)]
-pub(super) struct Credentials<'a> {
+pub struct Credentials<'a> {
     /// The environment of this process.
-    pub(super) env: Env<'a>,
+    pub env: Env<'a>,
     /// Write references in their place. Otherwise they are copied, so that the servers work at once.
-    pub(super) leave_out: bool,
+    pub leave_out: bool,
     /// Variables with the credentials that are left out, if they are kept in a file.
-    pub(super) kept: Option<&'a RefCell<BTreeMap<String, String>>>,
+    pub kept: Option<&'a RefCell<BTreeMap<String, String>>>,
     /// Credentials found in any value, to find them in all others.
-    pub(super) known: &'a Known,
+    pub known: &'a Known,
 }
 
 impl Credentials<'_> {

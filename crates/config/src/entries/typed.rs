@@ -1,4 +1,4 @@
-//! An entry from the words of a command line. Credentials among them become references to variables.
+//! An entry from the words of a person. Credentials among them become references to variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,48 +7,51 @@ use serde_json::{Map, Value, json};
 
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, OWN_SESSION, key};
-use super::places::Place;
-use super::read::Found;
+use super::host::{Found, Host, Place};
 use super::spelling::Known;
 use super::translate;
-use crate::cli::clients::Host;
-use config::Env;
+use crate::Env;
 use redact::sounds_secret;
 
 /// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
 const SHORTEST: usize = 8;
 
 /// Words of `forgefs add`.
-pub(in crate::cli) struct Words<'a> {
-    pub(in crate::cli) name: &'a str,
+pub struct Words<'a> {
+    /// Name of the server.
+    pub name: &'a str,
     /// Program with its arguments; empty for a server on HTTP.
-    pub(in crate::cli) command: &'a [String],
-    pub(in crate::cli) url: Option<&'a str>,
+    pub command: &'a [String],
+    /// Address of a server on HTTP.
+    pub url: Option<&'a str>,
     /// `NAME=VALUE`, or `NAME` for a reference to the variable.
-    pub(in crate::cli) env: &'a [String],
+    pub env: &'a [String],
     /// `NAME: VALUE`.
-    pub(in crate::cli) headers: &'a [String],
-    pub(in crate::cli) cwd: Option<&'a Path>,
-    pub(in crate::cli) sse: bool,
-    pub(in crate::cli) description: Option<&'a str>,
+    pub headers: &'a [String],
+    /// Working directory of the program.
+    pub cwd: Option<&'a Path>,
+    /// True for HTTP+SSE.
+    pub sse: bool,
+    /// One line for `ls /`.
+    pub description: Option<&'a str>,
 }
 
 /// Surroundings of the words.
-pub(in crate::cli) struct Surroundings<'a> {
+pub struct Surroundings<'a> {
     /// The environment.
-    pub(in crate::cli) env: Env<'a>,
+    pub env: Env<'a>,
     /// Its variables that hold credentials, with their values.
-    pub(in crate::cli) secrets: &'a [(String, String)],
+    pub secrets: &'a [(String, String)],
     /// The current folder.
-    pub(in crate::cli) cwd: &'a Path,
+    pub cwd: &'a Path,
     /// The file to write.
-    pub(in crate::cli) target: &'a Path,
+    pub target: &'a Path,
     /// Write credentials as they are.
-    pub(in crate::cli) in_clear: bool,
+    pub in_clear: bool,
 }
 
 /// An entry to write, with what is to be said of it.
-pub(in crate::cli) struct Typed {
+pub struct Typed {
     entry: Entry,
 }
 
@@ -57,7 +60,7 @@ impl Typed {
     ///
     /// # Errors
     /// A mistake in them. Values, which may be credentials, are not repeated.
-    pub(in crate::cli) fn new(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn new(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Self, String> {
         let place =
             Place { host: Host::Unknown, path: PathBuf::new(), project: Some(around.cwd.into()), is_shared: false };
         let fields = fields(words, around)?;
@@ -75,32 +78,32 @@ impl Typed {
     }
 
     /// The name as a TOML key.
-    pub(in crate::cli) fn key(&self) -> String {
+    pub fn key(&self) -> String {
         key(&self.entry.name)
     }
 
     /// The entry's keys with their values, to write.
-    pub(in crate::cli) fn pairs(&self) -> Vec<String> {
+    pub fn pairs(&self) -> Vec<String> {
         self.entry.pairs()
     }
 
     /// The entry as a configuration of its own, enabled.
-    pub(in crate::cli) fn alone(&self) -> String {
+    pub fn alone(&self) -> String {
         Entry { unset: Vec::new(), ..self.entry.clone() }.table()
     }
 
     /// Variables that the entry refers to in place of given credentials, with their values.
-    pub(in crate::cli) fn variables(&self) -> &BTreeMap<String, String> {
+    pub fn variables(&self) -> &BTreeMap<String, String> {
         &self.entry.variables
     }
 
     /// Variables that it refers to and that are not set. It is written as disabled then.
-    pub(in crate::cli) fn unset(&self) -> &[String] {
+    pub fn unset(&self) -> &[String] {
         &self.entry.unset
     }
 
     /// Notes variables that the entry refers to and that are not set; true if there are any.
-    pub(in crate::cli) fn lacks(&mut self, names: &[String], env: Env<'_>) -> bool {
+    pub fn lacks(&mut self, names: &[String], env: Env<'_>) -> bool {
         let missing: Vec<&String> = names.iter().filter(|name| env(name).is_none()).collect();
         for name in &missing {
             if !self.entry.unset.contains(name) {
@@ -111,7 +114,7 @@ impl Typed {
     }
 
     /// Variables that hold credentials and that the entry refers to.
-    pub(in crate::cli) fn references(&self) -> Vec<String> {
+    pub fn references(&self) -> Vec<String> {
         let text = self.pairs().join("\n");
         let names = text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
         let is_secret = |name: &&str| sounds_secret(name) || self.variables().contains_key(*name);
@@ -120,12 +123,12 @@ impl Typed {
     }
 
     /// Keys whose values are credentials in clear.
-    pub(in crate::cli) fn in_clear(&self) -> &[String] {
+    pub fn in_clear(&self) -> &[String] {
         &self.entry.secrets
     }
 
     /// Comments to write above it.
-    pub(in crate::cli) fn comments(&self) -> Vec<String> {
+    pub fn comments(&self) -> Vec<String> {
         let own_session = self.entry.keeps_session().then(|| OWN_SESSION.to_owned());
         let unset = match self.unset() {
             [] => None,
@@ -135,7 +138,7 @@ impl Typed {
     }
 
     /// Remarks.
-    pub(in crate::cli) fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[String] {
         &self.entry.notes
     }
 }
@@ -255,7 +258,7 @@ fn referring(text: &str, around: &Surroundings<'_>) -> String {
 }
 
 /// Words of a written server without the credentials among them.
-pub(in crate::cli) fn masked(words: &[&str]) -> Vec<String> {
+pub fn masked(words: &[&str]) -> Vec<String> {
     let before = |index: usize| index.checked_sub(1).and_then(|before| words.get(before)).copied();
     let mask = |(index, word): (usize, &&str)| {
         let mut shown = (*word).to_owned();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::loss::Loss;
-use config::keeps_session;
+use crate::share::keeps_session;
 
 /// Comment on `share = "session"`.
 pub(super) const OWN_SESSION: &str =
@@ -12,49 +12,72 @@ pub(super) const OWN_SESSION: &str =
 
 /// A server in terms of `forge.toml`. Texts are in its syntax, references included.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entry {
+pub struct Entry {
     /// Name in `forge.toml`.
-    pub(super) name: String,
+    pub name: String,
     /// Names in the source files.
-    pub(super) called: Vec<String>,
+    pub called: Vec<String>,
     /// Source files.
-    pub(super) origins: Vec<String>,
-    pub(super) transport: Transport,
-    pub(super) description: Option<String>,
-    pub(super) disabled: bool,
-    pub(super) timeout: Option<String>,
-    pub(super) connect_timeout: Option<String>,
+    pub origins: Vec<String>,
+    /// Transport.
+    pub transport: Transport,
+    /// One line for `ls /`.
+    pub description: Option<String>,
+    /// True if its source has it switched off.
+    pub disabled: bool,
+    /// Time for a call.
+    pub timeout: Option<String>,
+    /// Time for the connection.
+    pub connect_timeout: Option<String>,
     /// Lists of tools: `allow` and `deny`.
-    pub(super) tools: Vec<(&'static str, Vec<String>)>,
+    pub tools: Vec<(&'static str, Vec<String>)>,
     /// Keys of `[servers.<name>.auth]`, with values as TOML.
-    pub(super) auth: Vec<(&'static str, String)>,
+    pub auth: Vec<(&'static str, String)>,
     /// Keys whose values are plain credentials.
-    pub(super) secrets: Vec<String>,
+    pub secrets: Vec<String>,
     /// Credentials behind variables.
-    pub(super) hidden: Vec<String>,
+    pub hidden: Vec<String>,
     /// Variables in place of credentials, with their values.
-    pub(super) variables: BTreeMap<String, String>,
+    pub variables: BTreeMap<String, String>,
     /// Required variables that are not set.
-    pub(super) unset: Vec<String>,
+    pub unset: Vec<String>,
     /// Parts of the server that the entry lacks: it may not work as it did.
-    pub(super) lost: Vec<Loss>,
+    pub lost: Vec<Loss>,
     /// Position of its file among those that are read.
-    pub(super) file: usize,
+    pub file: usize,
     /// Position among all servers found.
-    pub(super) position: usize,
+    pub position: usize,
     /// True if another server has its name: the user should check it first.
-    pub(super) is_doubtful: bool,
+    pub is_doubtful: bool,
     /// True if it comes from a file that others can write too.
-    pub(super) is_shared: bool,
+    pub is_shared: bool,
     /// Further notes for the user.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Transport {
-    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<String> },
-    Http { legacy: bool, url: String, headers: Vec<(String, String)> },
+pub enum Transport {
+    /// A program, spoken to on stdin and stdout.
+    Stdio {
+        /// Program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its variables.
+        env: Vec<(String, String)>,
+        /// Its working directory.
+        cwd: Option<String>,
+    },
+    /// A server on HTTP.
+    Http {
+        /// True for HTTP+SSE.
+        legacy: bool,
+        /// Address.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, String)>,
+    },
 }
 
 impl Default for Transport {
@@ -65,7 +88,8 @@ impl Default for Transport {
 
 impl Entry {
     /// The entry's keys under its table header, without comments.
-    pub(super) fn table(&self) -> String {
+    #[must_use]
+    pub fn table(&self) -> String {
         format!("[servers.{}]\n{}\n", key(&self.name), self.pairs().join("\n"))
     }
 
@@ -115,7 +139,7 @@ impl Entry {
 
     /// Merges the rules of the same server from another file, which never allow more: denied stays denied, disabled
     /// stays disabled. A project's file cannot change what the user's own files allow.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         self.disabled |= other.disabled;
         for (kind, tools) in &other.tools {
             match self.tools.iter_mut().find(|(known, _)| known == kind) {
@@ -134,14 +158,16 @@ impl Entry {
     }
 
     /// True if another entry is on and off, allows tools and waits in the same way.
-    pub(super) fn has_rules_of(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn has_rules_of(&self, other: &Self) -> bool {
         let rules =
             |entry: &Self| (entry.disabled, entry.tools.clone(), entry.timeout.clone(), entry.connect_timeout.clone());
         rules(self) == rules(other)
     }
 
     /// True if a configuration table is of the same server.
-    pub(super) fn is_at(&self, table: &toml::Value) -> bool {
+    #[must_use]
+    pub fn is_at(&self, table: &toml::Value) -> bool {
         let text = |key| table.get(key).and_then(toml::Value::as_str);
         match &self.transport {
             Transport::Stdio { command, args, .. } => {
@@ -154,7 +180,8 @@ impl Entry {
     }
 
     /// True if a configuration table starts or reaches the server in the same way, as the same user, and allows no more.
-    pub(super) fn is_same(&self, table: &toml::Value) -> bool {
+    #[must_use]
+    pub fn is_same(&self, table: &toml::Value) -> bool {
         let text = self.pairs().join("\n");
         // There the credential may be in place of the variable.
         let plain = self.variables.iter().fold(text.clone(), |text, (name, value)| {
@@ -174,7 +201,8 @@ impl Entry {
     }
 
     /// Renders the entry with its comments. If it is `refused`, all of it is a comment.
-    pub(super) fn render(&self, refused: Option<&str>) -> String {
+    #[must_use]
+    pub fn render(&self, refused: Option<&str>) -> String {
         let mut out = String::new();
         let mut comment = |text: String| {
             let _infallible = writeln!(out, "# {}", plain(&text));
@@ -220,7 +248,8 @@ fn is_same(pairs: &str, table: &toml::Value) -> bool {
 }
 
 /// A text without line ends and direction marks.
-pub(super) fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
@@ -230,7 +259,8 @@ fn turns(c: char) -> bool {
 }
 
 /// A TOML key.
-pub(in crate::cli) fn key(name: &str) -> String {
+#[must_use]
+pub fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     if bare { name.to_owned() } else { string(name) }
 }

@@ -44,10 +44,13 @@ pub(super) fn references(value: &str, scope: &Scope<'_>) -> Vec<(usize, usize)> 
 
 /// An input that VS Code asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Input {
-    pub(super) id: String,
-    pub(super) description: Option<String>,
-    pub(super) default: Option<String>,
+pub struct Input {
+    /// Name in references.
+    pub id: String,
+    /// Text of the question.
+    pub description: Option<String>,
+    /// Answer that is offered; `None` for a password.
+    pub default: Option<String>,
 }
 
 /// A translated value.
