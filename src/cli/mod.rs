@@ -24,6 +24,7 @@ mod console;
 mod daemon;
 mod demo;
 mod doctor;
+mod failure;
 mod findings;
 mod generate;
 mod help;
@@ -51,33 +52,32 @@ mod test;
 mod times;
 mod tokens;
 mod ui;
+mod waiting;
 mod workflow;
 mod written;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
-use serde::{Deserialize, Serialize};
 
 use ::run::broker::Approver;
 use ::run::telemetry;
-use base::error::{Error, did_you_mean, nearest};
+use base::error::{did_you_mean, nearest};
 use base::memory;
 use base::panics;
 use base::principal::{LOCAL, Principal};
 #[cfg(unix)]
 use base::spawner;
 use base::task;
-use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
-use config::{Config, ConfigError, Start, Unwritten, process_env};
+use config::{Config, Start, process_env};
+use failure::Failure;
 use server::gateway::{Gateway, Options};
 use ui::{Color, Ui};
+use waiting::{settle, settle_all, starting, still_starting, wait_for};
 
-/// Bound on waiting for servers that a command needs: longer than any of them may take to start.
-const SETTLE: Duration = Duration::from_secs(3_700);
 /// Timeout of a command for servers that it does not name.
 const OTHERS: Duration = Duration::from_secs(10);
 /// Time for servers that are our processes to end by themselves when we do.
@@ -438,47 +438,6 @@ impl Global {
     }
 }
 
-/// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; names of
-/// those that still start.
-///
-/// With `all` of their lists, else with their tools.
-async fn settle(
-    gateway: &Gateway,
-    is_named: impl Fn(&ServerEntry) -> bool,
-    all: bool,
-    others: Duration,
-) -> Vec<String> {
-    let is_wanted = |server: &ServerEntry, named: bool| (all || server.is_starting()) && is_named(server) == named;
-    let named = gateway.settle_those(|server| is_wanted(server, true), SETTLE);
-    tokio::join!(named, gateway.settle_those(|server| is_wanted(server, false), others)).1
-}
-
-/// Says which servers still start after `others`.
-fn still_starting(starting: &[String], others: Duration) -> Option<String> {
-    let is_told = !starting.is_empty() && !others.is_zero();
-    is_told.then(|| format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")))
-}
-
-/// Like [`settle`]; a terminal shows what it waits for.
-async fn wait_for(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
-    let starting = ui.waiting(|| self::starting(gateway), settle(gateway, is_named, true, others)).await;
-    if let Some(note) = still_starting(&starting, others) {
-        ui.note(&note);
-    }
-}
-
-/// Waits until every server is ready or has failed.
-async fn settle_all(gateway: &Gateway, ui: Ui) {
-    ui.waiting(|| starting(gateway), gateway.settle(SETTLE)).await;
-}
-
-/// Names of the servers that start, as a line for people.
-fn starting(gateway: &Gateway) -> String {
-    let catalog = gateway.catalog();
-    let starting = catalog.servers().iter().filter(|server| matches!(server.state, ServerState::Connecting));
-    format!("starting {}", starting.map(|server| server.name.as_str()).collect::<Vec<_>>().join(", "))
-}
-
 /// The one who consents to calls that need it: the operator at the command line, or no one.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
@@ -491,74 +450,4 @@ fn own_executable() -> Result<PathBuf, Failure> {
         return Ok(PathBuf::from("/proc/self/exe"));
     }
     std::env::current_exe().map_err(|error| Failure::internal(format!("this executable cannot be found: {error}")))
-}
-
-/// Failure of a command, for people.
-#[derive(Serialize, Deserialize)]
-struct Failure {
-    exit: u8,
-    message: String,
-    hint: Option<String>,
-}
-
-impl Failure {
-    fn usage(message: String) -> Self {
-        Self { exit: 2, message, hint: None }
-    }
-
-    /// There is no configuration.
-    fn unconfigured() -> Self {
-        Self::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned())
-            .hint("`forgefs add` or `forgefs init` writes one, `forgefs demo` needs none")
-    }
-
-    /// A command line that clap refuses.
-    fn mistyped(error: &clap::Error) -> Self {
-        let text = error.to_string();
-        let (message, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
-        let failure = Self::usage(message.trim_start_matches("error: ").to_owned());
-        match rest.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
-            Some(tip) => failure.hint(tip),
-            None => failure.hint("--help shows what is valid"),
-        }
-    }
-
-    /// An error of what the user typed or configured.
-    fn of_usage(error: Error) -> Self {
-        Self { exit: 2, ..error.into() }
-    }
-
-    fn internal(message: String) -> Self {
-        Self { exit: 4, message, hint: None }
-    }
-
-    /// A file or folder of the user's that cannot be read or written.
-    fn of_path(path: &Path, error: impl std::fmt::Display) -> Self {
-        Self::usage(format!("{}: {error}", path.display()))
-    }
-
-    fn hint(mut self, hint: &str) -> Self {
-        self.hint = Some(hint.to_owned());
-        self
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let hint = Some(error.suggested_fix().to_owned());
-        Self { exit: error.behaviour().exit, message: error.message, hint }
-    }
-}
-
-impl From<Unwritten> for Failure {
-    fn from(Unwritten { message, hint }: Unwritten) -> Self {
-        Self { exit: 2, message, hint }
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(mut error: ConfigError) -> Self {
-        let hint = error.hint.take();
-        Self { exit: 2, message: error.to_string(), hint }
-    }
 }

@@ -155,3 +155,28 @@ fn a_signal_right_behind_the_first_answer_ends_the_gateway_cleanly() {
         assert_eq!(ended.code(), Some(0), "round {round}: {ended}, after {answer}");
     }
 }
+
+/// The reader of its answers is gone before the first one, or the disk that they go to is full.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_told_unless_its_reader_left() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    for (answers, code, told) in [("", 0, ""), ("/dev/full", 1, "No space left")] {
+        let output = match answers {
+            "" => Stdio::piped(),
+            path => fs::OpenOptions::new().write(true).open(path).expect("a device").into(),
+        };
+        let mut child = fence.forgefs(["serve"]);
+        let child = child.stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("started");
+        drop(child.stdout.take());
+        writeln!(child.stdin.as_mut().expect("a pipe"), "{hello}").expect("it reads");
+        let ended = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{answers}: {said}");
+        assert!(said.contains(told) && (code != 0 || !said.contains("error:")), "{answers}: {said}");
+    }
+}

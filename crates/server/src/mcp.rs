@@ -33,7 +33,9 @@ use rmcp::model::{
     ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
+use rmcp::service::{
+    NotificationContext, RequestContext, RoleServer, ServerInitializeError, ServiceExt as _, SubscriptionContext,
+};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 use tokio::io::AsyncWrite;
@@ -104,9 +106,15 @@ pub async fn serve_lines(
     match Box::pin(service.serve(transport)).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.into())),
         // A client that leaves before the handshake needs no error.
-        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(ServerInitializeError::TransportError { error, .. }) if is_gone(&*error.error) => Ok(()),
         Err(error) => Err(broken(error.into())),
     }
+}
+
+/// True for the error of a pipe whose reader has left.
+fn is_gone(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Answer to a line over the limit of a client's messages, of which both ends are left; `None` if it was no request.

@@ -4,10 +4,14 @@ use super::source::{Chain, Source, closing};
 
 /// Advice that several names share.
 const TRY: &str = "write `r = try_call(f, name = value)` for each call `f(name = value)`, then `if r.ok:` with `r.value`, `else:` with `r.error.message`";
-const DATES: &str = "write `x` for `datetime.fromisoformat(x)`, `\"2025-06-01\"` for `datetime(2025, 6, 1)`: dates are text, which compares as it is; `import time` has `time.time()`";
+const DATES: &str = "write `x` for `datetime.fromisoformat(x)`, `\"2025-06-01\"` for `datetime(2025, 6, 1)`: dates are text, which compares as it is; `import time` has `time.time()`; to add days or to format dates, write JavaScript";
 const TOOLS: &str =
     "tools are attributes of their server: `server.tool(name = value)`, or `call_tool(server, tool, name = value)`";
 const DEFAULT: &str = "write `d = {}` for `d = defaultdict(list)`, `d.setdefault(key, []).append(x)` for `d[key].append(x)`, `d[key] = d.get(key, 0) + n` for `d[key] += n`";
+const DAYS: &str = "write JavaScript: `new Date(Date.parse(x) + days * 864e5).toISOString()`; the day of a date that is text is `x[:10]`";
+const LOOPS: &str = "write `team[i % len(team)]` in `for i, x in enumerate(items):` for `cycle(team)`, `d.setdefault(key, []).append(x)` for `groupby`, nested loops for `product`, `a + b` for `chain`";
+const MEAN: &str = "write `sum(x) / len(x)` for `mean(x)`, `sorted(x)[len(x) // 2]` for the middle one";
+const EXIT: &str = "write `fail(\"…\")` for `sys.exit(1)`, or leave the rest of a function by `return`";
 const REGEX: &str = "write `[part for part in text.split() if part.isdigit()]` for `re.findall(r\"\\d+\", text)`, `p in text` for `re.search(p, text)`; or write JavaScript";
 const STATE: &str = "write `state = {\"n\": 0}` for `n = 0`, and `state[\"n\"] += x` for `n += x` without this line";
 const ASYNC: &str = "a call waits for its answer; several at once by `parallel([defer(…), …])`";
@@ -47,10 +51,13 @@ const NAMES: &[(&str, &str)] = &[
     ("frozenset", "use `set([…])`"),
     ("datetime", DATES),
     ("date", DATES),
+    ("timedelta", DAYS),
     ("time", "write `import time` for `time.time()`, the seconds since 1970, and `time.sleep(seconds)`"),
     ("re", REGEX),
     ("os", "there is no environment here; credentials stay with the gateway"),
-    ("sys", "there is no process here; `print` writes to the answer"),
+    ("sys", EXIT),
+    ("exit", EXIT),
+    ("quit", EXIT),
     ("math", "write `import math`: it has `floor`, `ceil`, `sqrt`, `pow`, `log`, `pi` and `inf`"),
     ("random", "there are no random numbers here; write JavaScript for `Math.random()`"),
     ("requests", "there is no network here; call a tool that fetches"),
@@ -59,7 +66,18 @@ const NAMES: &[(&str, &str)] = &[
     ("collections", DEFAULT),
     ("defaultdict", DEFAULT),
     ("Counter", "write `d = {}` for `d = Counter(x)`, then `for k in x:` with `d[k] = d.get(k, 0) + 1`"),
-    ("itertools", "use nested loops or comprehensions"),
+    ("itertools", LOOPS),
+    ("cycle", LOOPS),
+    ("groupby", LOOPS),
+    ("product", LOOPS),
+    ("chain", LOOPS),
+    ("functools", "write a loop for `reduce`, `lambda x: f(1, x)` for `partial(f, 1)`"),
+    ("reduce", "write `sum(items)`, or a loop"),
+    ("statistics", MEAN),
+    ("mean", MEAN),
+    ("median", MEAN),
+    ("concurrent", ASYNC),
+    ("ThreadPoolExecutor", ASYNC),
     ("csv", "use `line.split(\",\")` for each of `text.splitlines()`"),
     ("base64", "there is no base64 here; write JavaScript for `btoa` and `atob`"),
     ("true", "it is `True`"),
@@ -90,6 +108,9 @@ const METHODS: &[(&str, &str)] = &[
     ("reverse", "write `x = list(reversed(x))` for `x.reverse()`"),
     ("copy", "write `list(x)` or `dict(x)` for `x.copy()`"),
     ("most_common", "write `sorted(d.items(), key = lambda p: -p[1])[:n]` for `d.most_common(n)`"),
+    ("strftime", DAYS),
+    ("intersection", "write `a & b` for `set.intersection(a, b)`"),
+    ("union", "write `a | b` for `set.union(a, b)`"),
     ("iteritems", "use `.items()`"),
     ("has_key", "use `key in d`"),
     ("append", "use `items = items + [x]`, or a list"),

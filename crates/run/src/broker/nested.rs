@@ -8,10 +8,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wire::{Limits, Run, ScriptError, ScriptErrorKind};
 
+use super::Broker;
 use super::ledger::Call;
 use super::policy::PendingCall;
 use super::scope::Scope;
-use super::{Admitted, Broker};
+use super::steps::{Admitted, no_room};
 use crate::sandbox::Failure;
 use crate::scripts::{Callable, SERVER};
 use base::error::{Error, ErrorCode, Result};
@@ -76,7 +77,7 @@ impl Broker {
         })?;
         let _room = match found.tree_bytes {
             small if small < memory::SMALL => None,
-            large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| super::no_room(asked, &full))?),
+            large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| no_room(asked, &full))?),
         };
         call.received(text.get().len());
         let parse = || serde_json::from_str::<Value>(text.get());

@@ -52,19 +52,19 @@ impl Search<'_> {
             };
             let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
             for (position, (hit, by)) in own.enumerate() {
-                let mut text = catalog.hit_line(hit);
+                let (text, mut beside) = (catalog.hit_line(hit), String::new());
                 if position == 0 && !is_weak && named.is_none() {
                     meter.spend(1 + hits.found.len() as u64)?;
                     let siblings = catalog.siblings(hit, is_hit);
                     if !siblings.is_empty() {
-                        text.push_str(&format!("  beside it: {}", siblings.join(", ")));
+                        beside = format!("  beside it: {}", siblings.join(", "));
                     }
                 }
                 let owner = match hit {
                     Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
                     Found::Tool(_) => None,
                 };
-                lines.push(Line { text, also: by[1..].to_vec(), owner });
+                lines.push(Line { text, also: by[1..].to_vec(), beside, owner });
             }
             let is_tool = |hit: &Found<'_>| matches!(hit, Found::Tool(_));
             let elsewhere = hits.found.iter().find(|(hit, by)| is_tool(hit) && by.contains(&number));
@@ -98,13 +98,15 @@ pub(super) struct Line {
     text: String,
     /// Numbers of the other queries that found it, from 0.
     also: Vec<usize>,
+    /// Its siblings.
+    beside: String,
     /// Name of its server, if it is a resource.
     pub(super) owner: Option<String>,
 }
 
 impl Line {
     fn of(text: String) -> Self {
-        Self { text, also: Vec::new(), owner: None }
+        Self { text, also: Vec::new(), beside: String::new(), owner: None }
     }
 }
 
@@ -121,14 +123,19 @@ pub(super) fn shown(groups: &[Group]) -> String {
         if group.only_silent && !group.lines.is_empty() {
             text.push_str("nothing ready fits; of servers that cannot be called now:\n");
         }
-        for Line { text: line, also, .. } in &group.lines {
-            size += line.len();
-            if size > MAX_BYTES && size > line.len() {
+        for Line { text: line, also, beside, .. } in &group.lines {
+            let line_bytes = line.len() + beside.len();
+            size += line_bytes;
+            if size > MAX_BYTES && size > line_bytes {
                 left += 1;
                 continue;
             }
             text.push_str(line);
-            also.iter().for_each(|query| text.push_str(&format!(" #{}", query + 1)));
+            let also: Vec<String> = also.iter().map(|query| format!(" #{}", query + 1)).collect();
+            if !also.is_empty() {
+                text.push_str(&format!("  also{}", also.concat()));
+            }
+            text.push_str(beside);
             text.push('\n');
         }
         if group.lines.is_empty() {
