@@ -88,6 +88,13 @@ const ANSWERS: &[(&str, &[&str])] = &[
     ("a long text inside", &[MUCH, "over the limit of 10485760"]),
     ("a long key", &[MUCH, "over the limit of 10485760"]),
     ("a long number", &[MUCH, "over the limit of 10485760"]),
+    // The room of each is free again for the next.
+    ("rows", &[FINE]),
+    ("rows", &[FINE]),
+    ("rows", &[FINE]),
+    ("rows", &[FINE]),
+    ("rows", &[FINE]),
+    ("rows", &[FINE]),
     ("long numbers", &[FINE]),
     ("deep", &[MUCH, "values take"]),
     ("deep in text", &[FINE, "string"]),

@@ -238,7 +238,11 @@ async fn a_dry_run_is_proposed_from_its_plan_without_a_test_and_a_type() {
         fence.write(format!("scripts/{name}.cassette.json"), "{}");
         let taken = scripts(&fence, &["accept", &name]);
         assert!(taken.code == Some(1) && taken.stderr.contains("cassette.json is there already"), "{taken:?}");
+        let told = format!("removes the tests of the script it replaces: scripts/{name}.cassette.json\n");
+        let shown = scripts(&fence, &["proposals", &name]).success();
+        assert!(shown.stdout.contains(&told), "{shown:?}");
         let accepted = scripts(&fence, &["accept", &name, "--replace", "--json"]).success().object();
+        assert_eq!(accepted["removed"], json!([format!("scripts/{name}.cassette.json")]));
         assert_eq!(accepted["files"], json!({"script": format!("scripts/{name}.{extension}"), "test": null}));
     }
     session.close().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::proposals::fence;
 use crate::replay::close;
 
-const CASES: [(&str, &str, &str, &str); 16] = [
+const CASES: [(&str, &str, &str, &str); 17] = [
     (
         "next_statement",
         "run.js",
@@ -74,6 +74,12 @@ const CASES: [(&str, &str, &str, &str); 16] = [
         "by_text",
         "run.star",
         "server = \"tickets\"\nn = 2\n[call_tool(server, \"get_ticket\", id = 1)[\"id\"], n]",
+        "star",
+    ),
+    (
+        "perhaps",
+        "run.star",
+        "line = \"{:>3}\"\nt = tickets.get_ticket(id = 1)\nif t[\"id\"] > 0:\n    result = line.format(t[\"id\"])",
         "star",
     ),
     ("called", "run.star", "def main():\n    return tickets.get_ticket(id = 1)[\"id\"]", "star"),

@@ -56,6 +56,7 @@ RESULTS = {
     "a long text inside": lambda: structured('"%s"' % ("x" * (15 * MIB))),
     "a long key": lambda: structured('{"%s":1}' % ("x" * (15 * MIB))),
     "a long number": lambda: structured("1" * (15 * MIB)),
+    "rows": lambda: structured(repeated('{"id":1,"name":"a row","state":"open"}', 2 * MIB)),
     "long numbers": lambda: structured(repeated("1" * 100000, 9 * MIB)),
     "deep": lambda: structured(nested(1000000, "0")),
     "deep in text": lambda: texts(nested(1000000, "0")),

@@ -77,6 +77,12 @@ impl<'t> Edit<'t> {
         Self { servers: table, ..self.clone() }
     }
 
+    /// The text, without a byte order mark.
+    #[must_use]
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
     /// Servers as they are written, by name.
     pub fn servers(&self) -> impl Iterator<Item = (&String, &toml::Value)> {
         self.entries(self.servers)

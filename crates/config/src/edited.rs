@@ -58,7 +58,7 @@ pub fn edit_file(
         let edited = read(path)?;
         let before = text_of(path, &edited)?.unwrap_or_else(|| new.to_owned());
         let Some(after) = change(&Edit::parse(path, &before)?)? else { return Ok(None) };
-        let check = |text: &str| Config::parse(text, path, env).map(drop);
+        let check = |text: &str| Config::of_text(text, path, env).map(drop);
         if let (Ok(()), Err(error)) = (check(&before), check(&after)) {
             return Err(unwritten(format!("the edit would make the file invalid: {error}")));
         }

@@ -233,14 +233,21 @@ impl Config {
     /// # Errors
     /// The first error in it.
     pub fn load(path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
-        let text = file::read(path)?;
+        Self::of_text(&file::read(path)?, path, env)
+    }
+
+    /// Like [`Config::load`], of a text that the file may not have yet.
+    ///
+    /// # Errors
+    /// The first error in it.
+    pub fn of_text(text: &str, path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
         // Absolute, so that a server's working directory and program do not depend on the gateway's directory later.
         let base = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        Self::resolve(&text, path, &base, env)
+        Self::resolve(text, path, &base, env)
     }
 
     /// Resolves the text of a file. Relative paths in it are resolved against the folder of `path`, which is not read.

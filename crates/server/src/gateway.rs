@@ -6,12 +6,13 @@ mod scripts;
 mod sessions;
 mod skills;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::LayerName;
@@ -81,6 +82,8 @@ pub struct Gateway {
     background: Arc<Background>,
     /// Notice for listings of the root.
     notice: ArcSwapOption<String>,
+    /// Variables that the file of the configuration in force refers to.
+    variables: Mutex<BTreeSet<String>>,
     /// Follows the folder of skills.
     _following_skills: Task,
 }
@@ -195,6 +198,7 @@ impl Gateway {
             warming: ArcSwapOption::empty(),
             background: Arc::default(),
             notice: ArcSwapOption::empty(),
+            variables: Mutex::default(),
             metrics: Arc::default(),
             board: Arc::default(),
             metrics_wanted,
@@ -367,6 +371,11 @@ impl Gateway {
     #[must_use]
     pub fn today(&self) -> Option<(Amount, Amount)> {
         self.in_force.load().spending.today()
+    }
+
+    /// Variables that the file of the configuration in force refers to: a further one has to be confirmed.
+    pub(crate) fn variables(&self) -> &Mutex<BTreeSet<String>> {
+        &self.variables
     }
 
     /// Configuration in force.

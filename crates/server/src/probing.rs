@@ -4,23 +4,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 
 use crate::gateway::Gateway;
+use base::error::ErrorCode;
 use base::principal::Principal;
 use base::task;
 use catalog::manifest::{ServerEntry, ServerState};
-use config::{Config, Login, Scope};
+use config::{Budgets, Config, Login, Scope};
 use run::broker::{PROBE, is_read_only};
 use run::session::Session;
 
 /// Most tools of a server that are called in the life of a gateway, whatever it lists.
 const TOOLS: usize = 20;
-/// Longest wait for an answer. After it, no tool of that server is called before its list changes.
+/// Longest wait for an answer, and for all answers of a server. After it, no tool of that server is called before its list
+/// changes.
 const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_A_SERVER: Duration = Duration::from_secs(30);
 
 /// Calls of one server.
 #[derive(Default)]
@@ -29,6 +32,8 @@ struct Probed {
     tools: BTreeSet<String>,
     /// Digest of the last list that was looked at.
     list: String,
+    /// Time that its answers took.
+    waited: Duration,
 }
 
 /// Probes servers that become ready, one call after the other. It ends with the gateway.
@@ -63,21 +68,32 @@ async fn probe(gateway: &Gateway, session: &Arc<Session>, entry: &ServerEntry, p
         if !probed.tools.insert(tool.full_digest()) {
             continue;
         }
-        let context = gateway.execution_context(session);
+        let left = PATIENCE_A_SERVER.saturating_sub(probed.waited).min(PATIENCE);
+        let (context, begun) = (gateway.execution_context(session), Instant::now());
         let called = context.request(PROBE, async |broker| broker.call_tool(1, &entry.ident, &tool.ident, &args).await);
-        match tokio::time::timeout(PATIENCE, called).await {
+        let called = tokio::time::timeout(left, called).await;
+        probed.waited += begun.elapsed();
+        match called {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::debug!(server = entry.name, tool = tool.name, %error, "a probe failed"),
+            Ok(Err(error)) if matches!(error.code, ErrorCode::ToolError | ErrorCode::InvalidArgs) => {
+                tracing::debug!(server = entry.name, tool = tool.name, %error, "a probe failed");
+            }
+            // It ended, or may not be called: the next call would be no better, and opens its breaker for others.
+            Ok(Err(error)) => return tracing::info!(server = entry.name, tool = tool.name, %error, "a probe failed"),
             Err(_) => return tracing::info!(server = entry.name, tool = tool.name, "a probe was not answered in time"),
         }
     }
 }
 
-/// True for a server that is ready, and whose one instance and login serve this machine's user.
+/// True for a server that is ready, whose one instance and login serve this machine's user, and whose calls are not counted:
+/// agents would lack those that a probe takes.
 fn is_open(config: &Config, entry: &ServerEntry, principal: &Principal) -> bool {
-    let is_shared =
-        |server: &config::Server| server.share.scope(principal) == Scope::All && server.auth.login() == Login::Gateway;
-    matches!(entry.state, ServerState::Ready { .. }) && config.servers.get(&entry.name).is_some_and(is_shared)
+    let is_open = |server: &config::Server| {
+        let is_shared = server.share.scope(principal) == Scope::All && server.auth.login() == Login::Gateway;
+        is_shared && server.rate.is_none() && server.tools.iter().all(|rule| rule.rate.is_none())
+    };
+    let is_ready = matches!(entry.state, ServerState::Ready { .. }) && config.budgets == Budgets::default();
+    is_ready && config.servers.get(&entry.name).is_some_and(is_open)
 }
 
 /// The arguments of a probe; `None` for a tool that may not be called, or whose schema does not say what it needs.

@@ -7,7 +7,7 @@
 //! ([`Widened`]) waits as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP
 //! also reloads reviewed stubs and lists every server again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -50,7 +50,8 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
         entered.inspect_err(|error| tracing::warn!(%error, "`forgefs reload` will not find this gateway")).ok()
     });
     let complaints = Complaints::new();
-    let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known), complaints });
+    *gateway.variables().lock() = known;
+    let follower = Arc::new(Follower { gateway, path, env, complaints });
     loop {
         let revoked = take_back(&follower.gateway).await;
         let asked = tokio::select! {
@@ -169,24 +170,34 @@ pub fn edit(
     let _one = EDITING.lock();
     let now = gateway.config();
     let path = file(&now)?;
-    let parsed = |text: &str| Config::parse(text, &path, &process_env).ok();
+    let parsed = |text: &str| noting(&process_env, |env| Config::of_text(text, &path, env)).ok();
     let valid = |config: Config| config.without_tokens(revoked).unwrap_or(config);
     let waits = || {
         let what = format!("{} has edits that are not in force", path.display());
         wrong(what, "look at them, then `forgefs reload` applies them; try again after that")
     };
-    let is_in_force = |text: &str| parsed(text).is_some_and(|config| valid(config) == *now);
+    let is_in_force = |text: &str| parsed(text).is_some_and(|(config, _)| valid(config) == *now);
     let refused =
         |unwritten: Unwritten| wrong(unwritten.message, unwritten.hint.as_deref().unwrap_or("see to the file"));
     let text = config::editable(&path).map_err(refused)?.filter(|text| is_in_force(text)).ok_or_else(waits)?;
     if !may(&text)? {
         return Ok(false);
     }
+    // Another program may change it meanwhile: then nothing is written.
+    let is_other = Cell::new(false);
+    let change = |edit: &Edit<'_>| {
+        is_other.set(edit.text() != text.strip_prefix('\u{feff}').unwrap_or(&text));
+        if is_other.get() { Ok(None) } else { change(edit) }
+    };
     let written = config::edit_file(&path, "", &process_env, change).map_err(refused)?;
-    let Some(Written { texts: [before, after], .. }) = written else { return Ok(false) };
-    // Another program may have changed it meanwhile.
-    let after = parsed(&after).filter(|_| before == text).ok_or_else(waits)?;
-    gateway.reload(valid(after), Pins::Keep).map(|_| true)
+    let Some(Written { texts: [_, after], .. }) = written else {
+        return if is_other.get() { Err(waits()) } else { Ok(false) };
+    };
+    let (after, variables) = parsed(&after).ok_or_else(waits)?;
+    let mut known = gateway.variables().lock();
+    gateway.reload(valid(after), Pins::Keep)?;
+    *known = variables;
+    Ok(true)
 }
 
 /// The configuration of a file, and the variables that it refers to.
@@ -194,14 +205,22 @@ pub fn edit(
 /// # Errors
 /// The first error in the file.
 pub fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String>), ConfigError> {
+    noting(env, |env| Config::load(path, env))
+}
+
+/// A configuration, and the variables that it refers to.
+fn noting(
+    env: Env<'_>,
+    load: impl FnOnce(Env<'_>) -> Result<Config, ConfigError>,
+) -> Result<(Config, BTreeSet<String>), ConfigError> {
     let variables = RefCell::new(BTreeSet::new());
-    let noting = |name: &str| {
+    let noted = |name: &str| {
         if !OWN_VARIABLES.contains(&name) {
             variables.borrow_mut().insert(name.to_owned());
         }
         env(name)
     };
-    let config = Config::load(path, &noting)?;
+    let config = load(&noted)?;
     Ok((config, variables.take()))
 }
 
@@ -219,8 +238,6 @@ struct Follower {
     gateway: Arc<Gateway>,
     path: PathBuf,
     env: fn(&str) -> Option<String>,
-    /// Variables of the configuration in force.
-    known: Mutex<BTreeSet<String>>,
     complaints: Complaints,
 }
 
@@ -271,7 +288,7 @@ impl Follower {
         let (config, variables) = read.map_err(|error| error.to_string())?;
         let config = config.without_tokens(revoked).unwrap_or(config);
         let now = self.gateway.config();
-        let mut known = self.known.lock();
+        let mut known = self.gateway.variables().lock();
         if !asked {
             if config == *now {
                 return Ok(Taken::Same);

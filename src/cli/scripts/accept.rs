@@ -60,28 +60,37 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     fits(&desk, &kept, args.replace)?;
     let (script, tests) = files(&kept);
     let folder = &desk.place.path;
-    put(folder, (&script, &kept.proposal.code), &tests, args.replace).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => taken(folder, &script),
-        _ => Failure::internal(format!("{}: {error}", folder.display())),
-    })?;
+    let removed =
+        put(folder, (&script, &kept.proposal.code), &tests, args.replace).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => taken(folder, &script),
+            _ => Failure::internal(format!("{}: {error}", folder.display())),
+        })?;
     desk.proposals.remove(&kept.file, &alone)?;
-    let shown = |file: &str| Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string();
-    let script = shown(&script);
-    let written: Vec<String> = tests.iter().map(|(test, _)| shown(test)).collect();
+    let script = shown(folder, &script);
+    let removed: Vec<String> = removed.iter().map(|test| shown(folder, test)).collect();
+    let written: Vec<String> = tests.iter().map(|(test, _)| shown(folder, test)).collect();
     if args.format.json {
         let files = json!({ "script": script, "test": written.first() });
-        shapes::print(json!({ "name": args.name, "files": files }), ui);
+        shapes::print(json!({ "name": args.name, "files": files, "removed": removed }), ui);
         return Ok(ExitCode::SUCCESS);
     }
     ui.out(&people::line(&format!("wrote {script}")));
     for (number, test) in written.iter().enumerate() {
         ui.out(&people::line(&format!("wrote {test}{}", if number == 0 { ", its first test" } else { "" })));
     }
+    for test in &removed {
+        ui.out(&people::line(&format!("removed {test}, a test of the script before")));
+    }
     ui.note(match desk.place.config.scripts.unlocked {
         true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file of the folder of scripts as people know it: below the folder's name.
+fn shown(folder: &Path, file: &str) -> String {
+    Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string()
 }
 
 /// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.
@@ -93,6 +102,14 @@ fn files(kept: &Kept) -> (String, Vec<(String, &str)>) {
 /// Names of the tests of a script, the first one first.
 fn names_of_tests(name: &str) -> impl Iterator<Item = String> {
     iter::once(format!("{name}{CASSETTE}")).chain(further_tests(name))
+}
+
+/// Tests of the script before that go with it: those that have no successor among the tests of a proposal.
+pub(super) fn left_over(folder: &Path, kept: &Kept) -> Vec<String> {
+    let (_, tests) = files(kept);
+    let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
+    let is_old = |old: &String| is_there(old) && tests.iter().all(|(test, _)| test != old);
+    names_of_tests(&kept.proposal.name).filter(is_old).map(|test| shown(folder, &test)).collect()
 }
 
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
@@ -139,7 +156,13 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], replaces: bool) -> io::Result<()> {
+/// Writes a script and its tests; the names of tests that it removed and that none of these replaces.
+fn put(
+    folder: &Path,
+    (script, code): (&str, &str),
+    tests: &[(String, &str)],
+    replaces: bool,
+) -> io::Result<Vec<String>> {
     let tree = Tree::make(folder)?;
     let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
     let has = |file: &str, text: &str| tree.read(file, text.len() as u64).is_ok_and(|own| own == text.as_bytes());
@@ -151,21 +174,19 @@ fn put(folder: &Path, (script, code): (&str, &str), tests: &[(String, &str)], re
     }
     let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
     // Tests of the script before are none of this one.
-    for test in
-        names_of_tests(name).filter(|old| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old))
-    {
-        tree.remove(&test)?;
-    }
+    let is_old = |old: &String| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old);
+    let removed: Vec<String> = names_of_tests(name).filter(is_old).collect();
+    removed.iter().try_for_each(|test| tree.remove(test))?;
     if !has(script, code) {
         tree.put(script, code.as_bytes(), replaces)?;
     }
     let mut missing = tests.iter().filter(|(test, text)| !has(test, text));
-    missing.try_for_each(|(test, text)| tree.put(test, text.as_bytes(), false))
+    missing.try_for_each(|(test, text)| tree.put(test, text.as_bytes(), false))?;
+    Ok(removed)
 }
 
 fn taken(folder: &Path, file: &str) -> Failure {
-    let shown = Path::new(folder.file_name().unwrap_or_default()).join(file);
-    Failure { exit: 1, ..Failure::usage(format!("{} is there already", shown.display())) }
+    Failure { exit: 1, ..Failure::usage(format!("{} is there already", shown(folder, file))) }
         .hint("look at the difference, then give --replace; or reject the proposal")
 }
 

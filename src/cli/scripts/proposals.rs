@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 use wire::Language;
 
+use super::accept::left_over;
 use super::examine::{self, Examined};
 use super::{Place, told};
 use crate::cli::shapes::{self, Format};
@@ -205,6 +206,11 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
     });
     for Difference { what, text } in &tested {
         text.lines().for_each(|line| ui.out(&people::line(&format!("  {what}: {line}"))));
+    }
+    let removed = left_over(&desk.place.path, &kept);
+    if !removed.is_empty() {
+        let files = removed.join(", ");
+        ui.out(&people::line(&format!("        accepting it removes the tests of the script it replaces: {files}")));
     }
     let replace = if before.is_empty() { "" } else { " --replace" };
     ui.out(&format!("accept  forgefs scripts accept {name}{replace} --digest {digest}"));

@@ -13,7 +13,7 @@ use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
 use catalog::manifest::{FirstUse, ServerEntry};
-use config::entries::{Surroundings, Typed, Words, key};
+use config::entries::{Names, Surroundings, Typed, Words, key};
 use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
@@ -202,33 +202,6 @@ async fn reviewed(target: &Target, entry: &ServerEntry, ui: Ui) {
     };
     if let Err(error) = pinned.await {
         ui.note(&format!("warning: its tools are pinned as its next start lists them: {error}"));
-    }
-}
-
-/// Names of servers in scripts and paths.
-struct Names {
-    /// The new server's.
-    identifier: String,
-    /// Names that differ from the configuration's, or differ from now on.
-    notes: Vec<String>,
-}
-
-impl Names {
-    fn of(edit: &Edit<'_>, new: &str) -> Self {
-        let old: Vec<&str> = edit.servers().map(|(name, _)| name.as_str()).collect();
-        let before = stubgen::assign_idents(&old);
-        let all: Vec<&str> = old.iter().copied().chain([new]).collect();
-        let mut after = stubgen::assign_idents(&all);
-        let identifier = after.pop().unwrap_or_default();
-        let mut notes = Vec::new();
-        if identifier != new {
-            notes.push(format!("scripts and paths call {new} `{identifier}`: {identifier}.TOOL(…), /{identifier}/"));
-        }
-        for ((name, before), after) in old.iter().zip(before).zip(after).filter(|((_, before), after)| before != after)
-        {
-            notes.push(format!("scripts and paths call {name} `{after}` from now on, not `{before}`"));
-        }
-        Self { identifier, notes }
     }
 }
 

@@ -346,3 +346,32 @@ async fn drift_is_told_by_its_worst_finding_and_its_class() {
     assert!(what.contains("looks more harmless"), "{drift:#}");
     assert_eq!(console.get("server?server=mail").await["held"], json!(3));
 }
+
+/// By each name of the file: a relative one is read as it was at the start.
+#[tokio::test]
+async fn an_added_server_tells_whose_name_changes_and_hinders_no_edit_by_hand() {
+    let exe = env!("CARGO_BIN_EXE_forgefs");
+    for args in [&[][..], &["--config", "forge.toml"]] {
+        let fence = Fence::new();
+        let dashed = format!("[servers.my-server]\ncommand = {exe:?}\nargs = [\"demo-server\", \"people\"]\n");
+        let config = format!("{DAEMON}{}{dashed}[scripts]\npath = \"scripts\"\n", samples());
+        let file = fence.write("forge.toml", &config);
+        let console = Page::open(&fence, args).signed_in().await;
+        console.ready().await;
+        let words = json!({"name": "my_server", "target": exe, "args": ["demo-server", "calendar"], "env": ["PATH"]});
+        let shown = console.post("server/add", &words).await;
+        let note = "scripts and paths call my-server `my_server_2` from now on, not `my_server`";
+        assert!(shown["notes"].as_array().is_some_and(|notes| notes.contains(&json!(note))), "{args:?}: {shown:#}");
+        let mut planner = words.clone();
+        planner["name"] = json!("planner");
+        planner["seen"] = console.post("server/add", &planner).await["digest"].clone();
+        console.post("server/add", &planner).await;
+        let written = fs::read_to_string(&file).expect("a file");
+        fence.write("forge.toml", &written.replace("[servers.people]\n", "[servers.people]\nenabled = false\n"));
+        let is_off = |told: &Value| {
+            let all = told["entries"].as_array();
+            all.is_some_and(|all| all.iter().any(|it| it["name"] == "people" && it["state"] == "disabled"))
+        };
+        until(&console, "ls?path=/", is_off).await;
+    }
+}

@@ -166,6 +166,9 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("bad.js", "const { callTool, ...rest } = forge;\nrest", "bad.js: error: it may call more than its text shows"),
     ("bad.star", "t = \"f\" + \"ind\"\ncall_tool(\"crm\", t)", "bad.star: error: it may call more than its text shows"),
     ("bad.star", "x = [forge]", "bad.star: error: it may call more than its text shows"),
+    ("bad.star", "g = getattr\ng(crm, \"find\")()", "bad.star: error: it may call more than its text shows"),
+    ("bad.star", "[getattr][0](crm, \"find\")()", "bad.star: error: it may call more than its text shows"),
+    ("bad.star", "[call_tool][0](\"crm\", \"find\")", "bad.star: error: it may call more than its text shows"),
     ("bad.js", "// calls: crm.*\nawait crm['f' + 'ind']({})", "bad.js:1:1: error: `crm.*`: name each tool"),
     (
         "bad.js",

@@ -53,14 +53,24 @@ fn functions(builder: &mut GlobalsBuilder) {
         format_value(value, spec, Session::of(eval)?.heap_bytes() / 2)
     }
 
-    /// `template.format(…)` of a text that the script has.
+    /// `value.format(…)`: of a text the format of Python, of all else the attribute.
     fn __format<'v>(
-        #[starlark(require = pos)] template: &str,
+        #[starlark(require = pos)] value: Value<'v>,
         #[starlark(args)] args: UnpackTuple<Value<'v>>,
         #[starlark(kwargs)] named: DictRef<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
-    ) -> anyhow::Result<String> {
-        fields(template, (&args.items, &named), eval.heap(), Session::of(eval)?.heap_bytes() / 2)
+    ) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        if let Some(template) = value.unpack_str() {
+            let text = fields(template, (&args.items, &named), heap, Session::of(eval)?.heap_bytes() / 2)?;
+            return Ok(heap.alloc(text));
+        }
+        let Some(function) = value.get_attr("format", heap)? else {
+            let what = format!("Object of type `{}` has no attribute `format`", value.get_type());
+            return Err(anyhow::Error::msg(what).into());
+        };
+        let named: Vec<_> = named.iter().map(|(name, value)| (name.unpack_str().unwrap_or_default(), value)).collect();
+        eval.eval_function(function, &args.items, &named)
     }
 
     fn sum<'v>(

@@ -73,7 +73,9 @@ pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow
         _ => number(value, &spec)?,
     };
     let missing = spec.width.saturating_sub(sign.len() + text.chars().count());
-    let (left, inner) = match spec.align.unwrap_or(align) {
+    // Zeros stand between sign and digits, which a text has not.
+    let given = spec.align.filter(|given| *given != '=' || value.unpack_str().is_none());
+    let (left, inner) = match given.unwrap_or(align) {
         '<' => (0, 0),
         '^' => (missing / 2, 0),
         '=' => (0, missing),
@@ -102,13 +104,16 @@ pub(super) fn fields<'v>(
         let field = behind.split_once('}').filter(|_| brace == "{");
         let Some((field, behind)) = field else { anyhow::bail!("a single `{brace}` in a format string") };
         let (name, spec) = field.split_once(':').unwrap_or((field, ""));
-        let (name, conversion) = name.split_once('!').unwrap_or((name, ""));
+        let (name, conversion) = name.split_once('!').map_or((name, None), |(name, kind)| (name, Some(kind)));
+        if let Some(kind) = conversion.filter(|kind| !matches!(*kind, "r" | "s")) {
+            anyhow::bail!("unknown conversion `!{kind}` in a format string");
+        }
         next += usize::from(name.is_empty());
         let index = if name.is_empty() { Ok(next - 1) } else { name.parse::<usize>() };
         let value = index.map_or_else(|_| named.get_str(name), |index| args.get(index).copied());
         let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
-        let text_of = |value: Value<'v>| if conversion == "r" { value.to_repr() } else { value.to_str() };
-        let value = if conversion.is_empty() { value } else { heap.alloc(text_of(value)) };
+        let text_of = |value: Value<'v>| if conversion == Some("r") { value.to_repr() } else { value.to_str() };
+        let value = if conversion.is_none() { value } else { heap.alloc(text_of(value)) };
         rest = push(&mut text, &format(value, spec, max_bytes)?, behind, max_bytes)?;
     }
     Ok(text + rest)
@@ -137,17 +142,32 @@ pub(super) fn percent<'v>(
             rest = push(&mut text, kind, behind, max_bytes)?;
             continue;
         }
+        if kind.is_empty() {
+            return Err(anyhow::anyhow!("incomplete format at the end of a format string").into());
+        }
         let item = keyed.map_or_else(|| given.next(), |((key, _), named)| named.get_str(key));
         let item = item.ok_or_else(|| anyhow::anyhow!("Not enough arguments for format string"))?;
         let plain = |kind: &str| heap.alloc(format!("%{kind}")).percent(heap.alloc((item,)), heap);
+        let signs = ["+", " "].into_iter().find(|sign| flags.contains(*sign)).unwrap_or_default();
         let (item, kind) = match kind {
             "d" | "i" | "u" if item.get_type() == "float" => {
                 (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
             }
             "s" | "r" => (plain(kind)?, "s"),
-            "e" | "E" | "g" | "G" if !size.contains('.') => (plain(kind)?, "s"),
+            "e" | "E" | "g" | "G" if !size.contains('.') => (signed(&plain(kind)?.to_str(), signs, 0, heap), "s"),
             "i" | "u" => (item, "d"),
             _ => (item, if kind == "F" { "f" } else { kind }),
+        };
+        let (item, size, kind) = match size.split_once('.') {
+            Some((width, digits)) if matches!(kind, "d" | "x" | "X" | "o") => {
+                let digits = digits.parse::<usize>().unwrap_or(0);
+                if digits > MAX_PRECISION {
+                    return Err(anyhow::anyhow!("a precision over the limit of {MAX_PRECISION}").into());
+                }
+                (signed(&format(item, kind, max_bytes)?, signs, digits, heap), width.to_owned(), "s")
+            }
+            Some((_, "")) => (item, format!("{size}0"), kind),
+            _ => (item, size.to_owned(), kind),
         };
         let has = |flag: char| kind != "s" && flags.contains(flag);
         let align = if flags.contains('-') { "<" } else { [">", "0="][usize::from(has('0'))] };
@@ -159,6 +179,12 @@ pub(super) fn percent<'v>(
         return Err(anyhow::anyhow!("Too many arguments for format string").into());
     }
     Ok(heap.alloc(text + rest))
+}
+
+/// A number's text with its sign and at least so many digits.
+fn signed<'v>(text: &str, sign: &str, digits: usize, heap: Heap<'v>) -> Value<'v> {
+    let (sign, rest) = text.strip_prefix('-').map_or((sign, text), |rest| ("-", rest));
+    heap.alloc(format!("{sign}{rest:0>digits$}"))
 }
 
 /// Adds a part; what is left of the template.
@@ -192,10 +218,11 @@ fn number<'s>(value: Value<'_>, spec: &Spec<'s>) -> anyhow::Result<(&'s str, Str
         _ => anyhow::bail!("a {} has no format of type `{}`", value.get_type(), spec.kind),
     };
     let (sign, digits) = text.strip_prefix('-').map_or((spec.sign, text.as_str()), |digits| ("-", digits));
-    let (whole, rest) = split(digits, |c| c.is_ascii_digit());
+    let is_of_bits = matches!(spec.kind, "b" | "o" | "x" | "X");
+    let (whole, rest) = split(digits, |c| c.is_ascii_digit() || is_of_bits);
     let mut grouped = String::new();
     for (index, digit) in whole.chars().enumerate() {
-        let is_begin = index > 0 && (whole.len() - index).is_multiple_of(3);
+        let is_begin = index > 0 && (whole.len() - index).is_multiple_of(if is_of_bits { 4 } else { 3 });
         grouped.push_str(if is_begin { spec.group } else { "" });
         grouped.push(digit);
     }

@@ -2,13 +2,15 @@
 //! become references to variables.
 //!
 //! `typed` takes words, `translate` a server of another host; both make an `entry`. `credentials`, `hidden` and `spelling`
-//! find credentials in values, `references` translates `${…}`, `loss` has what an entry lacks.
+//! find credentials in values, `references` translates `${…}`, `loss` has what an entry lacks, `names` what others are called
+//! from then on.
 
 mod credentials;
 mod entry;
 mod hidden;
 mod host;
 mod loss;
+mod names;
 mod references;
 mod spelling;
 mod translate;
@@ -18,6 +20,7 @@ pub use credentials::Credentials;
 pub use entry::{Entry, Transport, key, plain};
 pub use host::{Found, Host, Place};
 pub use loss::Loss;
+pub use names::Names;
 pub use references::Input;
 pub use spelling::Known;
 pub use translate::entry as translated;

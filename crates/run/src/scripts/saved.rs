@@ -213,7 +213,12 @@ impl Draft<'_> {
         let mut inner = self.indented(body, indent, &parts.verbatim)?;
         let (mut before, mut name) = ("", "");
         match &parts.form {
-            Form::Result => inner.push_str("\n    return result"),
+            Form::Result => {
+                if is_perhaps_unset(self.code, &parts.verbatim) {
+                    inner.insert_str(0, "    result = None\n");
+                }
+                inner.push_str("\n    return result");
+            }
             Form::Function { before: end, is_expression, name: own, .. } => {
                 if *is_expression {
                     inner = format!("{indent}return {};", inner.trim());
@@ -312,6 +317,39 @@ impl Draft<'_> {
         text.push_str(self.code.get(at..to)?);
         Some(text)
     }
+}
+
+/// True for Starlark that first gives `result` a value within an `if` or a loop, so that it may end without one.
+fn is_perhaps_unset(code: &str, verbatim: &[(u32, u32)]) -> bool {
+    let (mut start, mut is_in_function) = (0, false);
+    for line in code.split_inclusive('\n') {
+        let at = start;
+        start += line.len();
+        let text = line.trim();
+        let is_text = verbatim.iter().any(|(from, to)| (*from as usize) < at && at <= *to as usize);
+        if is_text || text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let is_top = !line.starts_with([' ', '\t']);
+        if is_top && !text.starts_with([')', ']', '}']) {
+            is_in_function = text.starts_with("def ") || text.starts_with("async def ");
+        }
+        let is_block = ["if ", "elif ", "else", "for ", "while ", "try", "except", "with "]
+            .iter()
+            .any(|word| text.starts_with(*word))
+            && (text.starts_with("for result in ") || text.contains(": result =") || text.contains(": result="));
+        if !is_in_function && (is_block || text.split(';').any(gives_result)) {
+            return is_block || !is_top;
+        }
+    }
+    false
+}
+
+/// True for a statement that assigns `result`, perhaps with a type or among other names.
+fn gives_result(statement: &str) -> bool {
+    let Some((targets, value)) = statement.split_once('=') else { return false };
+    let names = targets.split_once(':').map_or(targets, |(name, _)| name);
+    !value.starts_with('=') && names.split(',').any(|name| name.trim_matches([' ', '\t', '(', ')']) == "result")
 }
 
 /// The text from its first statement on.

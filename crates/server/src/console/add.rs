@@ -18,8 +18,8 @@ use crate::reload;
 use base::error::{Error, ErrorCode, Result};
 use base::task;
 use base::text::brief;
-use config::entries::{Surroundings, Typed, Words, plain};
-use config::{Config, ConfigError, Edit, Env, NewServer, process_env, variables_in};
+use config::entries::{Names, Surroundings, Typed, Words, plain};
+use config::{Config, ConfigError, Edit, Env, NewServer, process_env, secret_variables, variables_in};
 use state::Revoked;
 
 /// Most bytes of the words of a server, and most arguments and variables.
@@ -91,8 +91,10 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
     let new = NewServer { name, key: &key, comments: &comments, pairs: &pairs, group: None };
     let mut shown = Value::Null;
     let may = |before: &str| {
-        let after = Edit::parse(&path, before).and_then(|edit| edit.with(&new)).map_err(faulty)?;
-        let next = Config::parse(&after, &path, &process_env).map_err(faulty)?;
+        let edit = Edit::parse(&path, before).map_err(faulty)?;
+        let after = edit.with(&new).map_err(faulty)?;
+        let next = Config::of_text(&after, &path, &process_env).map_err(faulty)?;
+        let names = Names::of(&edit, name);
         let server = next.servers.get(name).ok_or_else(|| wrong("the entry is lost", "edit the file by hand"))?;
         let digest = digest(server, &after);
         let (is_new, is_seen) = (wanted.seen.is_empty(), wanted.seen == digest);
@@ -102,7 +104,7 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
             "writes": inserted(before, &after),
             "starts": starts(server),
             "enabled": server.enabled,
-            "notes": typed.notes(),
+            "notes": typed.notes().iter().chain(&names.notes).collect::<Vec<_>>(),
             "digest": digest,
         });
         match is_seen || is_new {
@@ -169,7 +171,7 @@ impl Wanted {
             description: None,
         };
         let cwd = path.parent().unwrap_or(path);
-        let around = Surroundings { env, secrets: &[], cwd, target: path, in_clear: false };
+        let around = Surroundings { env, secrets: &secret_variables(), cwd, target: path, in_clear: false };
         let typed = Typed::new(&words, &around).map_err(|message| wrong(&message, "correct it, and look again"))?;
         let names: Vec<String> = typed.variables().keys().map(|name| format!("${{{name}}}")).collect();
         if names.is_empty() && typed.in_clear().is_empty() {

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::Client;
 use super::failure::{too_much, unreadable};
 use crate::reconnect::Rounds;
-use crate::{Ask, Level, Operation, Progress, Question, Report, TraceContext};
+use crate::{Ask, Level, Operation, Progress, Question, Report, ReservedMemory, TraceContext};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
@@ -379,7 +379,9 @@ impl Reports {
         let mut in_flight = self.0.lock();
         in_flight.count += 1;
         let number = in_flight.count;
-        in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), task: None, ended: None });
+        // Kept beyond the call, whose answer is not.
+        let progress = progress.clone().in_room(ReservedMemory::default());
+        in_flight.requests.push(Entry { number, names: None, progress, task: None, ended: None });
         Listening { reports: self, number, is_answered: false }
     }
 

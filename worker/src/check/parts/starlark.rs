@@ -1,20 +1,28 @@
 //! Parts of Starlark.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Number, Value};
 use starlark::syntax::ast::{
-    Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, Clause, DefP, Expr, ForClause, Stmt,
+    Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause, Stmt,
 };
 use wire::{Form, Parts};
 
 use super::{Draft, blanked, list};
-use crate::starlark::{Places, Script, calls_main, is_global, parse};
+use crate::starlark::{FORMAT, Places, Script, calls_main, is_global, parse};
 
 /// Functions that get the name of a tool, prompt or resource as text.
 const NAMING: [&str; 4] = ["call_tool", "getattr", "prompt", "read_resource"];
 
 /// The parts of a script.
 pub(in crate::check) fn parts(script: &Script, code: &str) -> Parts {
-    let mut reader = Reader { code, places: &script.places, draft: Draft::default(), names_tools: false };
+    let mut reader = Reader {
+        code,
+        places: &script.places,
+        draft: Draft::default(),
+        names_tools: false,
+        templates: BTreeSet::new(),
+    };
     let top = script.ast.statement();
     reader.statement(top);
     reader.constants(statements(top));
@@ -88,11 +96,13 @@ struct Reader<'c> {
     draft: Draft,
     /// True if a text of the script may name a tool.
     names_tools: bool,
+    /// Names of texts that values are put into, by `.format(…)` or `%`.
+    templates: BTreeSet<String>,
 }
 
 impl Reader<'_> {
     /// Statements such as `factor = 2` at the top, before the first call: each on a line of its own, of a name that is
-    /// bound once. A text stays where a text may name a tool, and so does the value of the script.
+    /// bound once. A text stays where a text may name a tool or where it is a template, and so does the value of the script.
     fn constants(&mut self, all: &[AstStmt]) {
         for statement in all.iter().take_while(|statement| !calls(statement)) {
             let Stmt::Assign(assign) = &statement.node else { continue };
@@ -102,6 +112,7 @@ impl Reader<'_> {
             let is_its = |value: &Value| !self.names_tools || value.is_number() || value.is_boolean();
             if let Some(value) = literal(&assign.rhs).or_else(|| items(&assign.rhs)).filter(is_its)
                 && name != "result"
+                && !(value.is_string() && self.templates.contains(name))
                 && !self.draft.twice.contains(name)
                 && self.is_line(whole)
             {
@@ -193,8 +204,12 @@ impl Reader<'_> {
             Expr::ListComprehension(_, first, more) | Expr::DictComprehension(_, first, more) => {
                 self.clauses(first, more);
             }
+            Expr::Op(left, BinOp::Percent, _) => self.template(left),
             Expr::Call(callee, arguments) => {
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
+                if let Some(object) = formatted(callee, &arguments) {
+                    self.template(object);
+                }
                 if let Some(root) = target(callee, &arguments) {
                     for argument in arguments {
                         if let Argument::Named(key, value) = argument {
@@ -206,6 +221,12 @@ impl Reader<'_> {
             _ => {}
         }
         expression.visit_expr(|inner| self.expression(inner));
+    }
+
+    fn template(&mut self, text: &AstExpr) {
+        if let Expr::Identifier(name) = &text.node {
+            self.templates.insert(name.node.ident.clone());
+        }
     }
 
     fn value(&mut self, root: &str, key: &str, expression: &AstExpr) {
@@ -245,12 +266,24 @@ fn calls(statement: &AstStmt) -> bool {
     found
 }
 
+/// The object of a call of its `format`, also as Python's is rewritten.
+fn formatted<'e>(callee: &'e AstExpr, arguments: &[&'e Argument]) -> Option<&'e AstExpr> {
+    match (&callee.node, arguments.first().copied()) {
+        (Expr::Dot(object, name), _) if name.node == "format" => Some(&**object),
+        (Expr::Identifier(name), Some(Argument::Positional(object))) if name.node.ident == FORMAT => Some(object),
+        _ => None,
+    }
+}
+
 /// The namespace of a call of a tool.
 fn target(callee: &AstExpr, arguments: &[&Argument]) -> Option<String> {
     match &callee.node {
         Expr::Identifier(name) => match (name.node.ident.as_str(), arguments.first()) {
             ("try_call" | "defer", Some(Argument::Positional(task))) => target(task, &[]),
             ("call_tool", _) => Some("call_tool".to_owned()),
+            (FORMAT, Some(Argument::Positional(object))) => {
+                root(object).filter(|root| !is_global(root)).map(str::to_owned)
+            }
             _ => None,
         },
         Expr::Dot(object, _) => root(object).filter(|root| !is_global(root)).map(str::to_owned),

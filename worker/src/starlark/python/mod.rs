@@ -1,5 +1,5 @@
 //! Python that Starlark's grammar lacks, rewritten where the meaning is plain. The parser comes first: a script that it
-//! takes stays as it is, but for `.format` of a text. A rule changes tokens in place; what no rule knows is left for the
+//! takes stays as it is, but for calls of `.format`. A rule changes tokens in place; what no rule knows is left for the
 //! parser to refuse.
 
 mod blocks;
@@ -7,8 +7,6 @@ mod edits;
 #[cfg(test)]
 mod tests;
 mod tokens;
-
-use std::collections::BTreeSet;
 
 pub(crate) use self::edits::{Part, Places};
 
@@ -18,19 +16,31 @@ use self::tokens::{Kind, Token, tokens};
 /// Functions that end early: a list of all items would call more tools than they do.
 const EARLY: &[&str] = &["any", "all", "next"];
 
+/// Function that a call of `.format` becomes, with the object first.
+pub(crate) const FORMAT: &str = "__format";
+
+/// Words before a bracket or a text that begins an expression.
+const KEYWORDS: &[&str] = &[
+    "and", "assert", "await", "break", "continue", "def", "del", "elif", "else", "except", "for", "from", "if",
+    "import", "in", "is", "lambda", "not", "or", "pass", "raise", "return", "while", "with", "yield",
+];
+
+/// Most steps back to the begin of an expression.
+const MAX_STEPS: usize = 32;
+
 /// The script as Starlark, with the origins of its parts; `None` if no rule fits.
 pub(super) fn rewrite(code: &str) -> Option<(String, Vec<Part>)> {
-    let mut rewriter =
-        Rewriter { code, tokens: tokens(code)?, edits: Edits::default(), shift: "", texts: BTreeSet::new() };
-    let is_text = |at: &usize| rewriter.is(at + 1, "=") && rewriter.kind(at + 2) == Kind::Text;
-    rewriter.texts = (0..rewriter.tokens.len()).filter(is_text).map(|at| rewriter.text(at)).collect();
-    // Statements first: what they insert stands around what their expressions insert.
+    let mut rewriter = Rewriter { code, tokens: tokens(code)?, edits: Edits::default(), shift: "" };
+    // Statements first: what they insert stands around what their expressions insert. So do fields around calls of
+    // `format`, and those around texts behind each other.
     rewriter.blocks();
-    for index in 0..rewriter.tokens.len() {
+    let all = 0..rewriter.tokens.len();
+    all.clone().for_each(|index| rewriter.f_text(index));
+    all.clone().for_each(|index| rewriter.format(index));
+    for index in all {
         match rewriter.kind(index) {
             Kind::Word => rewriter.word(index),
-            Kind::Text => rewriter.joined(index),
-            Kind::FText => rewriter.f_text(index),
+            Kind::Text | Kind::FText => rewriter.joined(index),
             Kind::Open => rewriter.bracket(index),
             _ => {}
         }
@@ -44,8 +54,6 @@ struct Rewriter<'c> {
     edits: Edits,
     /// Indentation that all lines get.
     shift: &'static str,
-    /// Names that are given a text.
-    texts: BTreeSet<&'c str>,
 }
 
 impl<'c> Rewriter<'c> {
@@ -92,7 +100,6 @@ impl<'c> Rewriter<'c> {
         let next = index + 1;
         match self.text(index) {
             "await" => self.edits.replace(self.start(index), self.start(next), ""),
-            "format" if self.is(next, "(") => self.format(index),
             "async" if self.is(next, "def") => self.edits.replace(self.start(index), self.start(next), ""),
             "is" => {
                 let last = if self.is(next, "not") { next } else { index };
@@ -105,20 +112,63 @@ impl<'c> Rewriter<'c> {
         }
     }
 
-    /// `"{:>10}".format(x)`, of a text or of a name that is given one, is a function of it: `{:>10}` is unknown otherwise.
+    /// `x.format(y)` is a function of both: the text's own method knows no `{:>10}`. Whether `x` is a text shows when it
+    /// runs.
     fn format(&mut self, index: usize) {
+        if !(self.text(index) == "format" && self.kind(index) == Kind::Word && self.is(index + 1, "(")) {
+            return;
+        }
         let Some(of) = index.checked_sub(2).filter(|of| self.is(of + 1, ".")) else { return };
-        let around = of.wrapping_sub(1);
-        let is_its = match self.kind(of) {
-            // Of several behind each other it would be that of all.
-            Kind::Text => !matches!(self.kind(around), Kind::Text | Kind::End),
-            Kind::Word => !self.is(around, ".") && self.texts.contains(self.text(of)),
-            _ => false,
-        };
-        if is_its {
-            self.edits.open(self.start(of), "__format(");
+        if let Some(begin) = self.begin(of) {
+            self.edits.open(self.start(begin), format!("{FORMAT}("));
             self.edits.replace(self.end(of), self.end(index + 1), ", ");
         }
+    }
+
+    /// First token of the name, text, call, index or bracket that ends here; `None` if it is none, or too long.
+    fn begin(&self, last: usize) -> Option<usize> {
+        let is_text = |at: usize| matches!(self.kind(at), Kind::Text | Kind::End);
+        let is_name = |at: usize| {
+            let text = self.text(at);
+            self.kind(at) == Kind::Word
+                && !KEYWORDS.contains(&text)
+                && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        };
+        let mut at = last;
+        for _ in 0..MAX_STEPS {
+            let around = at.checked_sub(1);
+            match self.kind(at) {
+                Kind::Word if is_name(at) => match around.filter(|dot| self.is(*dot, ".")) {
+                    Some(dot) => at = dot.checked_sub(1)?,
+                    None => return Some(at),
+                },
+                Kind::Close => {
+                    at = self.tokens[at].mate;
+                    let around = at.checked_sub(1).filter(|_| self.text(at) != "{");
+                    match around
+                        .filter(|around| is_name(*around) || is_text(*around) || self.kind(*around) == Kind::Close)
+                    {
+                        Some(around) => at = around,
+                        None => return Some(at),
+                    }
+                }
+                Kind::Text | Kind::End => {
+                    if self.kind(at) == Kind::End {
+                        at = self.tokens[at].mate;
+                        if self.kind(at) != Kind::FText {
+                            return None;
+                        }
+                    }
+                    // Texts behind each other are one.
+                    match at.checked_sub(1).filter(|around| is_text(*around)) {
+                        Some(around) => at = around,
+                        None => return Some(at),
+                    }
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Texts behind each other are one text.
@@ -141,7 +191,9 @@ impl<'c> Rewriter<'c> {
     }
 
     fn f_text(&mut self, index: usize) {
-        self.joined(index);
+        if self.kind(index) != Kind::FText {
+            return;
+        }
         // The other quote: Starlark ends the text at its own.
         let quote = if self.text(index).contains('"') { '\'' } else { '"' };
         let mut field = index + 1;

@@ -6,7 +6,7 @@ use wire::{Args, JsonType, Known, Site, Target, Used};
 
 use super::super::{Flow, MAX_LEVELS, Origin};
 use super::{Reader, key};
-use crate::starlark::is_global;
+use crate::starlark::{FORMAT, is_global};
 
 impl<'c> Reader<'c> {
     /// True for `try_call` and `defer`, whose first argument is called with the others.
@@ -35,7 +35,14 @@ impl<'c> Reader<'c> {
             self.enter_named(&name.node.ident, Flow { repeats: true, ..flow });
             return;
         }
-        let Some(Origin::Names(names, _)) = self.origin(callee) else { return };
+        let (origin, arguments) = match (&callee.node, arguments) {
+            (Expr::Identifier(name), [Argument::Positional(object), rest @ ..]) if name.node.ident == FORMAT => {
+                let names = self.origin(object).filter(|origin| matches!(origin, Origin::Names(..)));
+                (names.and_then(|names| names.part("format")), rest)
+            }
+            _ => (self.origin(callee), arguments),
+        };
+        let Some(Origin::Names(names, _)) = origin else { return };
         let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
         if let ["forge", _, ..] = all.as_slice() {
             all.remove(0);
@@ -53,6 +60,18 @@ impl<'c> Reader<'c> {
                 }
                 None => return self.draft.outline.is_partial = true,
             },
+            ["getattr"] => {
+                let is_tool = match arguments.first() {
+                    Some(Argument::Positional(object)) => {
+                        let origin = self.origin(object);
+                        matches!(origin, Some(Origin::Names(names, _)) if names.first().is_some_and(|it| !is_global(it)))
+                    }
+                    _ => true,
+                };
+                return self.draft.outline.is_partial |= is_tool;
+            }
+            // What they are given is not plain, or given to another one of them.
+            ["defer" | "try_call"] => return self.draft.outline.is_partial = true,
             ["fail"] => return self.has_left = true,
             [_] => return,
             [root, ..] if is_global(root) => return,

@@ -20,6 +20,8 @@ type Def = DefP<AstNoPayload>;
 
 /// The object that has all of the script API.
 const FORGE: &str = "forge";
+/// Functions that call what they are given, or give it by a name: passed on, they hide which tool is called.
+const HIDING: [&str; 4] = ["call_tool", "defer", "getattr", "try_call"];
 
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
@@ -96,7 +98,10 @@ impl<'c> Reader<'c> {
             Stmt::Statements(all) => all.iter().for_each(|statement| self.statement(statement)),
             Stmt::Expression(expression) => self.expression(expression),
             Stmt::Assign(assign) => {
-                self.expression(&assign.rhs);
+                match &assign.lhs.node {
+                    AssignTarget::Identifier(name) if self.is_followed(&name.node.ident) => self.callee(&assign.rhs),
+                    _ => self.expression(&assign.rhs),
+                }
                 let literal = matches!(assign.rhs.node, Expr::Literal(_)).then_some(&assign.rhs);
                 self.bind(&assign.lhs, self.origin(&assign.rhs), literal);
                 self.target_of_assignment(&assign.lhs);
@@ -187,10 +192,13 @@ impl<'c> Reader<'c> {
     fn expression(&mut self, expression: &'c AstExpr) {
         match &expression.node {
             Expr::Call(callee, arguments) => {
-                self.expression(callee);
+                self.callee(callee);
                 let is_later = self.is_task(callee);
-                for argument in &arguments.args {
-                    self.expression(argument.expr());
+                for (number, argument) in arguments.args.iter().enumerate() {
+                    match &argument.node {
+                        Argument::Positional(task) if is_later && number == 0 => self.callee(task),
+                        _ => self.expression(argument.expr()),
+                    }
                 }
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
                 self.call(expression, callee, &arguments, is_later);
@@ -228,6 +236,7 @@ impl<'c> Reader<'c> {
                     true => self.draft.used(Used::of(&name.node)),
                     false => self.expression(object),
                 }
+                self.draft.outline.is_partial |= self.is_hiding(expression);
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
             // `visit_expr` takes a shorter borrow than the tree has.
@@ -249,6 +258,7 @@ impl<'c> Reader<'c> {
             Expr::FString(text) => text.node.expressions.iter().for_each(|part| self.expression(part)),
             Expr::Identifier(name) => {
                 let name = name.node.ident.as_str();
+                self.draft.outline.is_partial |= self.is_hiding(expression);
                 if self.scope(name).is_none() {
                     self.draft.used(Used::of(name));
                     // Alone it may be passed on, and any part of it used.
@@ -262,6 +272,33 @@ impl<'c> Reader<'c> {
             }
             Expr::Literal(_) => {}
         }
+    }
+
+    /// Reads what is called, or followed to where it is called.
+    fn callee(&mut self, callee: &'c AstExpr) {
+        match &callee.node {
+            Expr::Identifier(name) if self.is_hiding(callee) => {
+                if self.scope(&name.node.ident).is_none() {
+                    self.draft.used(Used::of(&name.node.ident));
+                }
+            }
+            Expr::Dot(object, name) if self.is_forge(object) && self.is_hiding(callee) => {
+                self.draft.used(Used::of(&name.node));
+            }
+            _ => self.expression(callee),
+        }
+    }
+
+    /// True for a function that hides which tool is called, by any of its names.
+    fn is_hiding(&self, expression: &AstExpr) -> bool {
+        let Some(Origin::Names(names, _)) = self.origin(expression) else { return false };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        matches!(names.as_slice(), [name] | [FORGE, name] if HIDING.contains(name))
+    }
+
+    /// True for a name of the script that has one value. Names of a function are not seen by those in it.
+    fn is_followed(&self, name: &str) -> bool {
+        matches!(self.scopes.as_slice(), [only] if only.assigned.get(name) == Some(&1))
     }
 
     /// True for the object that has all of the script API.
