@@ -56,7 +56,11 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let path = &target(global, args)?;
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
-        let backup = write(path, args.force).map_err(refused)?;
+        let backup = write(path, args.force).map_err(|error| match error {
+            InitError::Exists { .. } => refused(error)
+                .hint("`forgefs add` adds a server to it; --force replaces it and keeps the old file beside it"),
+            error => refused(error),
+        })?;
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         ui.note(&reading(path));
         tell_backup(backup.as_deref(), ui);
@@ -306,7 +310,7 @@ fn replace(file: &Edited, text: &str, path: &Path) -> Result<Option<PathBuf>, In
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// The file exists.
-    #[error("{} exists already; --force overwrites it", path.display())]
+    #[error("{} exists already", path.display())]
     Exists {
         /// The file.
         path: PathBuf,

@@ -164,7 +164,7 @@ fn an_answer_that_cannot_be_written_is_told_unless_its_reader_left() {
     fence.write("forge.toml", &samples());
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
-    for (answers, code, told) in [("", 0, ""), ("/dev/full", 1, "No space left")] {
+    for (answers, code, told) in [("", 0, ""), ("/dev/full", 4, "No space left")] {
         let output = match answers {
             "" => Stdio::piped(),
             path => fs::OpenOptions::new().write(true).open(path).expect("a device").into(),

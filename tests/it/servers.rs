@@ -106,7 +106,9 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         (&["--", "no-such-program-anywhere"], 3, "no-such-program-anywhere"),
         (&["--", "python3", "dies.py"], 3, "no database"),
         (&["--", "cat"], 3, "it sends back what it is sent: it is no MCP server"),
-        (&["--", "echo", "hello there"], 3, "(stdout, not MCP) hello there"),
+        // One that ends before it is asked may be told as that alone.
+        (&["--", "echo", "hello there"], 3, "it closed the connection before the handshake"),
+        (&["--", "sh", "-c", "echo hello there; read line"], 3, "(stdout, not MCP) hello there"),
         (&["http://127.0.0.1:9/mcp"], 3, "does not answer"),
         (&["ftp://example.com/"], 2, "not an http or https URL"),
         (&["npx"], 2, "a command follows `--`: forgefs add broken -- npx"),
