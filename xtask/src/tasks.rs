@@ -82,7 +82,8 @@ fn is_of_a_package(name: &str) -> bool {
 }
 
 /// The tables of docs/benchmarks.md, in its order.
-pub(crate) const TABLES: [&str; 8] = ["eval", "tokens", "catalog", "broker", "check", "gateway", "endpoint", "hostile"];
+pub(crate) const TABLES: [&str; 9] =
+    ["eval", "tokens", "catalog", "broker", "check", "gateway", "growth", "endpoint", "hostile"];
 
 /// A checkout of ForgeFS.
 pub(crate) struct Workspace {
