@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use forgefs_measure::pss;
 use forgefs_measure::report::Report;
 use rmcp::model::{CallToolRequestParams, ProtocolVersion};
 use rmcp::service::{RoleClient, RunningService};
@@ -437,13 +438,6 @@ fn row(what: &str, mut times: Vec<Duration>) -> Vec<String> {
         vec![what.to_owned(), show(times[times.len() / 2]), show(times[(times.len() * 99 / 100).min(times.len() - 1)])];
     println!("{}", row.join("  "));
     row
-}
-
-/// Proportional set size of a process in MiB.
-fn pss(pid: u32) -> f64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }
 
 /// Most resident memory of a process so far, in MiB.

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use forgefs::catalog::Catalog;
 use forgefs::catalog::manifest::{ServerEntry, ServerState};
 use forgefs::upstream::Listing;
-use forgefs_measure::made_up;
 use forgefs_measure::report::Report;
+use forgefs_measure::{made_up, pss};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ListToolsResult, PaginatedRequestParams,
     ServerCapabilities, ServerConfig, Tool,
@@ -215,13 +215,6 @@ async fn stdio(config: &Path) -> Session {
     let mut command = forgefs(config);
     command.arg("serve");
     ().serve(TokioChildProcess::new(command).unwrap()).await.unwrap()
-}
-
-/// Proportional set size of a process in MiB.
-fn pss(pid: u32) -> f64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default() / 1024.0
 }
 
 /// A server whose answers have the size that is asked for.

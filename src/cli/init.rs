@@ -21,7 +21,7 @@ use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
 use config::entries::plain;
-use config::{Config, process_env, variables_in};
+use config::{Config, process_env};
 use env_file::EnvFile;
 use import::{Imported, Sources, import};
 
@@ -118,7 +118,7 @@ fn taken(
     stays: Option<&BTreeMap<String, String>>,
 ) -> Result<(Imported, String, Option<EnvFile>), String> {
     let (nothing, kept) = (BTreeMap::new(), RefCell::default());
-    let in_files: BTreeMap<String, String> = old.env_files.iter().flat_map(|path| variables_in(path)).collect();
+    let in_files = old.file_variables();
     let imported = import(Sources {
         files,
         env: &|name| process_env(name).or_else(|| in_files.get(name).cloned()),

@@ -38,7 +38,10 @@ pub enum Form {
     /// Statements whose last is an expression, which begins here: their value.
     Last(u32),
     /// Starlark that assigns its value to `result`.
-    Result,
+    Result {
+        /// True if it does so only within an `if` or a loop, and may end without a value.
+        is_perhaps: bool,
+    },
     /// A JavaScript function without parameters.
     Function {
         /// End of the text before its statement.

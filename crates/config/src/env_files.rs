@@ -52,7 +52,7 @@ pub(super) fn read(key: &Key<'_>, raw: Option<Vec<String>>) -> Result<EnvFiles, 
 }
 
 /// The variables of one file; lines that are none are left out.
-pub fn variables_in(path: &Path) -> BTreeMap<String, String> {
+pub(super) fn variables_in(path: &Path) -> BTreeMap<String, String> {
     let text = text(path).unwrap_or_default();
     text.lines().filter_map(|line| variable(line).ok().flatten()).collect()
 }

@@ -80,8 +80,9 @@ use document::Document;
 pub use document::position;
 pub use edit::{Edit, InGroup, NewServer};
 pub use edited::{Unwritten, Written, edit_file, editable};
-pub use env_files::{variable_line, variables_in};
+pub use env_files::variable_line;
 pub use error::{ConfigError, Position};
+pub use expand::is_name as is_variable_name;
 pub use exposure::exposures;
 pub use file::check_text;
 pub use hooks::{Hook, HookEvent};
@@ -221,6 +222,12 @@ pub fn secret_variables() -> Vec<(String, String)> {
 }
 
 impl Config {
+    /// The variables of its `env_files`, as these are now.
+    #[must_use]
+    pub fn file_variables(&self) -> BTreeMap<String, String> {
+        self.env_files.iter().flat_map(|path| env_files::variables_in(path)).collect()
+    }
+
     /// Absolute path of its file, for records; `None` for [`Config::empty`].
     #[must_use]
     pub fn absolute_path(&self) -> Option<String> {

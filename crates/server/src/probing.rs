@@ -20,9 +20,9 @@ use run::session::Session;
 
 /// Most tools of a server that are called in the life of a gateway, whatever it lists.
 const TOOLS: usize = 20;
-/// Longest wait for an answer, and for all answers of a server. After it, no tool of that server is called before its list
-/// changes.
+/// Longest wait for an answer; after it, no tool of that server is called before its list changes.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for all answers of a server; after it, none of its tools is called any more.
 const PATIENCE_A_SERVER: Duration = Duration::from_secs(30);
 
 /// Calls of one server.
@@ -61,14 +61,14 @@ async fn probe(gateway: &Gateway, session: &Arc<Session>, entry: &ServerEntry, p
     }
     probed.list.clone_from(&entry.stubs.digest);
     for tool in &entry.stubs.tools {
-        if probed.tools.len() >= TOOLS || !gateway.config().manifest.probe {
+        let left = PATIENCE_A_SERVER.saturating_sub(probed.waited).min(PATIENCE);
+        if probed.tools.len() >= TOOLS || left.is_zero() || !gateway.config().manifest.probe {
             return;
         }
         let Some(args) = task::work_on(tool.definition_bytes, || arguments(entry, tool)) else { continue };
         if !probed.tools.insert(tool.full_digest()) {
             continue;
         }
-        let left = PATIENCE_A_SERVER.saturating_sub(probed.waited).min(PATIENCE);
         let (context, begun) = (gateway.execution_context(session), Instant::now());
         let called = context.request(PROBE, async |broker| broker.call_tool(1, &entry.ident, &tool.ident, &args).await);
         let called = tokio::time::timeout(left, called).await;

@@ -75,7 +75,7 @@ impl Past {
         let since = SystemTime::now().checked_sub(Duration::from_secs(u64::from(self.days) * DAY));
         let calls = PastCalls::read(&path, since.unwrap_or(SystemTime::UNIX_EPOCH));
         let mut calls = calls.map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
-        // What the gateway calls by itself is no client's use.
+        // Probes of the gateway are no client's use.
         calls.rows.retain(|call, _| call.client != Principal::PROBE);
         if let Some(client) = &self.client {
             let known = calls.rows.keys().map(|call| &*call.client).chain(config.clients.keys().map(String::as_str));

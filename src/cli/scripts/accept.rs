@@ -106,10 +106,17 @@ fn names_of_tests(name: &str) -> impl Iterator<Item = String> {
 
 /// Tests of the script before that go with it: those that have no successor among the tests of a proposal.
 pub(super) fn left_over(folder: &Path, kept: &Kept) -> Vec<String> {
-    let (_, tests) = files(kept);
-    let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
-    let is_old = |old: &String| is_there(old) && tests.iter().all(|(test, _)| test != old);
-    names_of_tests(&kept.proposal.name).filter(is_old).map(|test| shown(folder, &test)).collect()
+    old_tests(folder, &kept.proposal.name, &files(kept).1).map(|test| shown(folder, &test)).collect()
+}
+
+/// Names of the tests of a script that are in the folder, and are none of these.
+fn old_tests<'a>(folder: &'a Path, name: &'a str, tests: &'a [(String, &str)]) -> impl Iterator<Item = String> + 'a {
+    let is_new = |old: &String| tests.iter().any(|(test, _)| test == old);
+    names_of_tests(name).filter(move |old| !is_new(old) && is_there(folder, old))
+}
+
+fn is_there(folder: &Path, file: &str) -> bool {
+    fs::symlink_metadata(folder.join(file)).is_ok()
 }
 
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
@@ -137,9 +144,10 @@ fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
     if same.is_some() && !is_done && !replaces {
         return Err(taken(&desk.place.path, &script));
     }
-    let there = |file: &str| fs::symlink_metadata(desk.place.path.join(file)).is_ok();
     // A test that is there already would be taken for one of this script.
-    if let Some(test) = names_of_tests(&proposal.name).find(|test| there(test) && !replaces && !is_done) {
+    if let Some(test) =
+        names_of_tests(&proposal.name).find(|test| is_there(&desk.place.path, test) && !replaces && !is_done)
+    {
         return Err(taken(&desk.place.path, &test));
     }
     let code_bytes = desk.place.config.sandbox.limits.code_bytes;
@@ -164,9 +172,8 @@ fn put(
     replaces: bool,
 ) -> io::Result<Vec<String>> {
     let tree = Tree::make(folder)?;
-    let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
     let has = |file: &str, text: &str| tree.read(file, text.len() as u64).is_ok_and(|own| own == text.as_bytes());
-    for (test, _) in tests.iter().filter(|(test, text)| is_there(test) && !has(test, text)) {
+    for (test, _) in tests.iter().filter(|(test, text)| is_there(folder, test) && !has(test, text)) {
         if !replaces {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -174,8 +181,7 @@ fn put(
     }
     let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
     // Tests of the script before are none of this one.
-    let is_old = |old: &String| replaces && is_there(old) && tests.iter().all(|(test, _)| test != old);
-    let removed: Vec<String> = names_of_tests(name).filter(is_old).collect();
+    let removed: Vec<String> = old_tests(folder, name, tests).filter(|_| replaces).collect();
     removed.iter().try_for_each(|test| tree.remove(test))?;
     if !has(script, code) {
         tree.put(script, code.as_bytes(), replaces)?;

@@ -131,10 +131,8 @@ pub(super) fn shown(groups: &[Group]) -> String {
                 continue;
             }
             text.push_str(line);
-            let also: Vec<String> = also.iter().map(|query| format!(" #{}", query + 1)).collect();
-            if !also.is_empty() {
-                text.push_str(&format!("  also{}", also.concat()));
-            }
+            text.push_str(if also.is_empty() { "" } else { "  also" });
+            also.iter().for_each(|query| text.push_str(&format!(" #{}", query + 1)));
             text.push_str(beside);
             text.push('\n');
         }

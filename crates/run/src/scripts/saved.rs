@@ -73,7 +73,7 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
         Form::Taken if wanted.only.is_empty() => (0, 0),
         Form::Taken => return Err("the script is a function with parameters of its own".to_owned()),
         Form::Function { body, .. } | Form::Main { body, .. } => *body,
-        Form::Statements | Form::Last(_) | Form::Result => (0, u32::try_from(code.len()).unwrap_or(u32::MAX)),
+        Form::Statements | Form::Last(_) | Form::Result { .. } => (0, u32::try_from(code.len()).unwrap_or(u32::MAX)),
     };
     let mut draft =
         Draft { code, language, edits: Vec::new(), removed: Vec::new(), params: Vec::new(), taken: BTreeSet::new() };
@@ -213,8 +213,8 @@ impl Draft<'_> {
         let mut inner = self.indented(body, indent, &parts.verbatim)?;
         let (mut before, mut name) = ("", "");
         match &parts.form {
-            Form::Result => {
-                if is_perhaps_unset(self.code, &parts.verbatim) {
+            Form::Result { is_perhaps } => {
+                if *is_perhaps {
                     inner.insert_str(0, "    result = None\n");
                 }
                 inner.push_str("\n    return result");
@@ -317,39 +317,6 @@ impl Draft<'_> {
         text.push_str(self.code.get(at..to)?);
         Some(text)
     }
-}
-
-/// True for Starlark that first gives `result` a value within an `if` or a loop, so that it may end without one.
-fn is_perhaps_unset(code: &str, verbatim: &[(u32, u32)]) -> bool {
-    let (mut start, mut is_in_function) = (0, false);
-    for line in code.split_inclusive('\n') {
-        let at = start;
-        start += line.len();
-        let text = line.trim();
-        let is_text = verbatim.iter().any(|(from, to)| (*from as usize) < at && at <= *to as usize);
-        if is_text || text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let is_top = !line.starts_with([' ', '\t']);
-        if is_top && !text.starts_with([')', ']', '}']) {
-            is_in_function = text.starts_with("def ") || text.starts_with("async def ");
-        }
-        let is_block = ["if ", "elif ", "else", "for ", "while ", "try", "except", "with "]
-            .iter()
-            .any(|word| text.starts_with(*word))
-            && (text.starts_with("for result in ") || text.contains(": result =") || text.contains(": result="));
-        if !is_in_function && (is_block || text.split(';').any(gives_result)) {
-            return is_block || !is_top;
-        }
-    }
-    false
-}
-
-/// True for a statement that assigns `result`, perhaps with a type or among other names.
-fn gives_result(statement: &str) -> bool {
-    let Some((targets, value)) = statement.split_once('=') else { return false };
-    let names = targets.split_once(':').map_or(targets, |(name, _)| name);
-    !value.starts_with('=') && names.split(',').any(|name| name.trim_matches([' ', '\t', '(', ')']) == "result")
 }
 
 /// The text from its first statement on.

@@ -1,6 +1,5 @@
 //! Adding a server: the page is shown what would be written and started, and no other is.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +18,15 @@ use base::error::{Error, ErrorCode, Result};
 use base::task;
 use base::text::brief;
 use config::entries::{Names, Surroundings, Typed, Words, plain};
-use config::{Config, ConfigError, Edit, Env, NewServer, process_env, secret_variables, variables_in};
+use config::{Config, ConfigError, Edit, Env, NewServer, is_variable_name, process_env, secret_variables};
 use state::Revoked;
 
 /// Most bytes of the words of a server, and most arguments and variables.
 const LONGEST: usize = 8 << 10;
 const MOST: usize = 200;
 
-/// Time until the catalog has a new server, and between looks at it.
+/// Time until the catalog has a new server.
 const LISTED: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A server to add.
 #[derive(Debug, Deserialize)]
@@ -65,15 +63,10 @@ impl Console {
         if told["added"] == json!(true) {
             tracing::info!(target: "forgefs::console", server = name, by = by.name, "a server was added");
             // The catalog has it a moment later.
-            let listed = async {
-                loop {
-                    match self.gateway.catalog().server(&name) {
-                        Ok(entry) => break format!("/{}/", entry.ident),
-                        Err(_) => tokio::time::sleep(LOOK).await,
-                    }
-                }
-            };
-            told["path"] = tokio::time::timeout(LISTED, listed).await.ok().into();
+            let path = || self.gateway.catalog().server(&name).map(|entry| format!("/{}/", entry.ident)).ok();
+            let mut changes = self.gateway.changes();
+            let _ = tokio::time::timeout(LISTED, changes.wait_for(|_| path().is_some())).await;
+            told["path"] = path().into();
         }
         Ok(told)
     }
@@ -84,7 +77,7 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
     wanted.check()?;
     let config = gateway.config();
     let path = reload::file(&config)?;
-    let in_files: BTreeMap<String, String> = config.env_files.iter().flat_map(|path| variables_in(path)).collect();
+    let in_files = config.file_variables();
     let typed = wanted.typed(&path, &|name| process_env(name).or_else(|| in_files.get(name).cloned()))?;
     let (name, key) = (&wanted.name, typed.key());
     let (pairs, comments) = (typed.pairs(), typed.comments());
@@ -133,12 +126,7 @@ impl Wanted {
         if self.target.trim().is_empty() {
             return Err(wrong("there is no command and no URL", "give one, such as `npx -y PACKAGE`"));
         }
-        let is_name = |name: &str| {
-            let mut bytes = name.bytes();
-            let is_first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-            is_first && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        };
-        match self.env.iter().any(|name| !is_name(name)) {
+        match self.env.iter().any(|name| !is_variable_name(name)) {
             // What is not repeated may be a value.
             true => Err(wrong(
                 "a line of the variables is no name of one",

@@ -41,7 +41,9 @@ fn statements(top: &AstStmt) -> &[AstStmt] {
 fn form(top: &AstStmt, reader: &Reader<'_>) -> Form {
     let all = statements(top);
     if all.iter().any(assigns_result) {
-        return Form::Result;
+        let is_certain =
+            |statement: &AstStmt| matches!(&statement.node, Stmt::Assign(assign) if is_result(&assign.lhs.node));
+        return Form::Result { is_perhaps: !all.iter().any(is_certain) };
     }
     let main = all.iter().find_map(|statement| match &statement.node {
         Stmt::Def(def) if def.name.node.ident == "main" => Some(def),
