@@ -61,19 +61,19 @@ pub(super) struct SearchArgs {
 pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let LsArgs { path, depth, format } = args;
     let request = Request::Ls { path, depth, json: format.json };
-    remote::answer(global, request, false, |config| global.eager(config), ui).await
+    remote::answer(global, request, false, ui).await
 }
 
 pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let CatArgs { paths, lines, format } = args;
     let request = Request::Cat { paths, lines, json: format.json };
-    remote::answer(global, request, false, |config| global.eager(config), ui).await
+    remote::answer(global, request, false, ui).await
 }
 
 pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let SearchArgs { queries, limit, path, format } = args;
     let request = Request::Search { queries, limit, path, json: format.json };
-    remote::answer(global, request, false, |config| global.eager(config), ui).await
+    remote::answer(global, request, false, ui).await
 }
 
 /// Lists a folder.

@@ -33,7 +33,7 @@ pub(super) struct CallArgs {
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let CallArgs { server, tool, args, yes, format } = args;
     let request = Request::Call { server, tool, args, yes, json: format.json };
-    remote::answer(global, request, false, |config| global.eager(config), ui).await
+    remote::answer(global, request, false, ui).await
 }
 
 /// Calls a tool.

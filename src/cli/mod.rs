@@ -429,13 +429,6 @@ impl Global {
             Gateway::start(Options { config, catalogs, worker: own_executable()?, worker_args: self.worker_args() });
         started.map_err(Failure::of_usage)
     }
-
-    /// A gateway on `config` that starts every server: what is shown and written is what they list now, not what they
-    /// listed last.
-    fn eager(&self, mut config: Config) -> Result<Gateway, Failure> {
-        config.servers.values_mut().for_each(|server| server.start = Start::Eager);
-        self.gateway(config)
-    }
 }
 
 /// The one who consents to calls that need it: the operator at the command line, or no one.

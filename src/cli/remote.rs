@@ -10,15 +10,21 @@ use serde_json::{Value, json};
 use wire::Language;
 
 use super::ui::Ui;
-use super::{Failure, Global, browse, call, run, written};
+use super::{Failure, Global, browse, call, run, times, written};
 use ::run::execution::Wanted;
 use ::run::scripts::SERVER;
 use ::run::session::Session;
 use base::principal::Principal;
+use base::text::counted;
 use base::time::now_ms;
-use catalog::manifest::ServerEntry;
-use config::Config;
+use catalog::manifest::{Cache, ServerEntry, ServerState};
+use config::{Config, Start};
 use server::gateway::Gateway;
+
+/// Milliseconds for which a server's last list stands for the server where a command does not name it.
+const LISTED_FOR: u64 = 24 * 60 * 60 * 1000;
+/// Most tools that are examined for findings before servers are listed that the command does not name: 10 to 20 ms.
+const EXAMINED: usize = 250;
 
 /// A command's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,23 +93,17 @@ impl Answer {
     }
 }
 
-/// Has a request answered, and prints the answer. `optional` allows for no configuration; `start` makes a gateway of
-/// the command's own.
-pub(super) async fn answer(
-    global: &Global,
-    mut request: Request,
-    optional: bool,
-    start: impl Fn(Config) -> Result<Gateway, Failure> + Copy,
-    ui: Ui,
-) -> Result<ExitCode, Failure> {
-    let (config, began_ms) = (global.load(optional)?, now_ms());
+/// Has a request answered, and prints the answer. `optional` allows for no configuration.
+pub(super) async fn answer(global: &Global, mut request: Request, optional: bool, ui: Ui) -> Result<ExitCode, Failure> {
+    let (mut config, began_ms) = (global.load(optional)?, now_ms());
     let answered = async {
         #[cfg(unix)]
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
             return Ok(answer);
         }
         let principal = global.principal(&config)?;
-        request.by(&start(config)?, principal, ui).await
+        let oldest = request.start_few(&mut config);
+        request.by(&global.gateway(config)?, (principal, oldest), ui).await
     };
     if !request.is_stoppable() {
         return Ok(answered.await?.print(ui));
@@ -125,7 +125,7 @@ pub(super) async fn answer(
         Request::Run { anyway, .. } if asks && ui.asks("does it go on with that run all the same?") => *anyway = true,
         _ => return Ok(exit),
     }
-    Box::pin(self::answer(global, request, optional, start, ui)).await
+    Box::pin(self::answer(global, request, optional, ui)).await
 }
 
 /// Answers a request of another process, as JSON.
@@ -162,15 +162,48 @@ impl Request {
         matches!(self, Self::Call { .. } | Self::Run { .. })
     }
 
-    /// Answer by a gateway of this process.
-    async fn by(&self, gateway: &Gateway, principal: Principal, ui: Ui) -> Result<Answer, Failure> {
+    /// Has a gateway start the servers that the request names, and those whose last list is not at hand; the time of the
+    /// oldest list that then stands for a server. A script starts what it calls.
+    fn start_few(&self, config: &mut Config) -> Option<u64> {
+        if matches!(self, Self::Run { .. }) {
+            return None;
+        }
+        let cache = Cache::new(config.manifest.cache.clone());
+        let idents = stubgen::assign_idents(&config.servers.keys().map(String::as_str).collect::<Vec<_>>());
+        let (now, mut oldest) = (now_ms(), None);
+        for ((name, server), ident) in config.servers.iter_mut().zip(&idents) {
+            let listed = match self.names(name, ident) {
+                true => None,
+                false => cache.listed_ms(name, server).filter(|listed| now.saturating_sub(*listed) < LISTED_FOR),
+            };
+            server.start = if listed.is_some() { Start::Lazy } else { Start::Eager };
+            oldest = oldest.into_iter().chain(listed).min();
+        }
+        oldest
+    }
+
+    /// Answer by a gateway of this process, which may have lists of the time `oldest`.
+    async fn by(
+        &self,
+        gateway: &Gateway,
+        (principal, oldest): (Principal, Option<u64>),
+        ui: Ui,
+    ) -> Result<Answer, Failure> {
         if let Some(note) = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await {
             ui.note(&note);
         }
+        let catalog = gateway.catalog();
+        if let Some(oldest) = oldest.filter(|_| !self.is_stoppable() && !self.is_about_servers(gateway)) {
+            let resting = catalog.servers().iter().filter(|server| server.state == ServerState::Resting).count();
+            let (servers, ago) = (counted(resting, "server"), times::said(oldest, now_ms()));
+            ui.note(&format!("note: {servers} as listed up to {ago}; `forgefs list --check` lists them again"));
+        }
         if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
             // This gateway ends before it would make them.
-            let catalog = gateway.catalog();
-            catalog.servers().iter().for_each(|server| _ = server.findings.get());
+            let is_asked = |server: &&Arc<ServerEntry>| self.names(&server.name, &server.ident);
+            let tools: usize = catalog.servers().iter().map(|server| server.stubs.tools.len()).sum();
+            let servers = catalog.servers().iter().filter(|server| tools <= EXAMINED || is_asked(server));
+            servers.for_each(|server| _ = server.findings.get());
         }
         let session = gateway.open_only_session(principal);
         let answer = match self {
@@ -219,34 +252,40 @@ impl Request {
         let others = if named.is_some() { Duration::ZERO } else { self.patience(gateway) };
         let is_named = |server: &ServerEntry| match &named {
             Some(named) => named.iter().any(|name| server.is_called(name)),
-            None => self.names(server),
+            None => self.names(&server.name, &server.ident),
         };
         let starting = super::settle(gateway, is_named, !self.is_stoppable(), others).await;
         super::still_starting(&starting, others)
     }
 
-    /// True if the request needs this server.
-    fn names(&self, server: &ServerEntry) -> bool {
+    /// True if the request needs the server with this name and identifier.
+    fn names(&self, name: &str, ident: &str) -> bool {
+        let is_it = |called: &str| ident.eq_ignore_ascii_case(called) || name.eq_ignore_ascii_case(called);
         match self {
-            Self::Call { server: name, .. } => server.is_called(name),
+            Self::Call { server, .. } => is_it(server),
             // Whatever else it may call by names that it puts together.
-            Self::Run { code: Some(code), .. } => code.contains(&server.ident) || code.contains(&server.name),
+            Self::Run { code: Some(code), .. } => code.contains(ident) || code.contains(name),
             Self::Run { code: None, .. } => false,
-            _ => self.folders().iter().any(|name| server.is_called(name)),
+            _ => self.folders().into_iter().any(is_it),
         }
     }
 
     /// Time for servers that it does not name.
     fn patience(&self, gateway: &Gateway) -> Duration {
-        let catalog = gateway.catalog();
-        let is_server = |name: &&str| catalog.servers().iter().any(|server| server.is_called(name));
         let is_enough = match self {
             // A script may call any of them.
             Self::Call { server, .. } => server != SERVER,
             Self::Run { .. } => false,
-            _ => self.folders().iter().all(is_server),
+            _ => self.is_about_servers(gateway),
         };
         if is_enough { Duration::ZERO } else { super::OTHERS }
+    }
+
+    /// True if all its paths are in folders of servers.
+    fn is_about_servers(&self, gateway: &Gateway) -> bool {
+        let catalog = gateway.catalog();
+        let is_server = |name: &&str| catalog.servers().iter().any(|server| server.is_called(name));
+        self.folders().iter().all(is_server)
     }
 
     /// First folders of its paths.

@@ -21,6 +21,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use catalog::Catalog;
 use catalog::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
+use config::Start;
 use redact::Surface;
 
 use tree::ByServer;
@@ -149,8 +150,10 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
             config.manifest.pin_first_use = false;
-            config.servers.values_mut().for_each(|server| server.allow_unmatched = true);
-            let gateway = global.eager(config)?;
+            for server in config.servers.values_mut() {
+                (server.allow_unmatched, server.start) = (true, Start::Eager);
+            }
+            let gateway = global.gateway(config)?;
             super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway
         }

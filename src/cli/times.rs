@@ -52,7 +52,7 @@ pub(super) fn parsed(rfc3339: &str) -> Option<u64> {
 }
 
 /// `2 min ago`, `in 3 h`; the local date where days no longer say much.
-fn said(ms: u64, now: u64) -> String {
+pub(super) fn said(ms: u64, now: u64) -> String {
     let secs = now.abs_diff(ms) / 1000;
     let span = match secs {
         0..MINUTE => format!("{secs} s"),

@@ -3,9 +3,11 @@
 //! One file per server, named after a digest of its origin: another command line is another server. A file that is
 //! incomplete, of another format, or writable by another user is ignored.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,7 @@ use base::files::{self, Keep};
 use base::json;
 use base::limits;
 use base::memory;
+use base::time::unix_ms;
 use config::{Config, ListedNames};
 use redact::secret;
 use upstream::{Listed, Listing};
@@ -61,6 +64,20 @@ impl Cache {
         let whole = kept.format == FORMAT && digest(&kept.listing).as_ref() == Some(&kept.digest);
         kept.listing.room = Some(Arc::new(Listed::take(name, text.len()).ok()?));
         whole.then_some((kept.listing, kept.digest))
+    }
+
+    /// Time of the last complete listing of `server`, in milliseconds since 1970.
+    #[must_use]
+    pub fn listed_ms(&self, name: &str, server: &config::Server) -> Option<u64> {
+        std::fs::metadata(self.path(name, server)?).and_then(|kept| kept.modified()).ok().map(unix_ms)
+    }
+
+    /// Says that the server's list still is the one at hand.
+    pub(super) fn confirm(&self, name: &str, server: &config::Server) {
+        let Some(path) = self.path(name, server) else { return };
+        // Without the file, the next start lists the server again.
+        let file = File::options().write(true).open(path);
+        _ = file.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Names of tools in the last listings of a configuration's servers.

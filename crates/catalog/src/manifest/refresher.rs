@@ -32,7 +32,7 @@ const FIRST_CALM: Duration = Duration::from_secs(1);
 /// Longest of these pauses.
 const MAX_CALM: Duration = Duration::from_secs(120);
 /// Longest time that a server with known tools delays its start until they are in the catalog.
-const MAX_INDEXING: Duration = Duration::from_secs(1);
+const MAX_INDEXING: Duration = Duration::from_millis(250);
 /// Head start of a server with known tools over the next one of these.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// Least `ttlMs` that is honoured; a server that sends 0 wants a request each time.
@@ -301,6 +301,7 @@ impl Refresher {
             // Changes to come are news in any case.
             let digest = digest(&listing).filter(|_| !listing.is_partial);
             if digest.is_some() && digest == known {
+                source.cache.confirm(&source.name, &source.server);
                 return None;
             }
             if let Some(digest) = &digest {
