@@ -70,7 +70,7 @@ impl ServerStubs {
             let Some(definition) = definitions.get(&tool.ident) else { continue };
             let name = name_of(definition).unwrap_or(&tool.ident);
             let (ident, folder, server) = (tool.ident.clone(), tool.category.clone(), Arc::clone(&tool.server));
-            *tool = ToolStub::new(name, ident, folder, server, Arc::new(definition.clone()), &mut scratch);
+            *tool = ToolStub::new(name, ident, folder, server, definition, &mut scratch);
         }
         self.by_name = by_name(&self.tools);
         self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
@@ -117,7 +117,7 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
         .zip(idents)
         .zip(folders)
         .map(|(((name, raw), ident), folder)| {
-            ToolStub::new(name, ident, folder, Arc::clone(&server_ident), Arc::clone(raw), &mut scratch)
+            ToolStub::new(name, ident, folder, Arc::clone(&server_ident), raw, &mut scratch)
         })
         .collect();
     tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));
@@ -152,7 +152,7 @@ fn by_name(tools: &[ToolStub]) -> Vec<usize> {
 }
 
 /// Entries with a name, the first of each.
-fn usable(tools: Vec<Value>, notes: &mut Vec<String>) -> Vec<Arc<Value>> {
+fn usable(tools: Vec<Value>, notes: &mut Vec<String>) -> Vec<Value> {
     let mut seen = HashSet::with_capacity(tools.len());
     let mut entries = Vec::with_capacity(tools.len());
     let mut nameless = 0_usize;
@@ -163,7 +163,7 @@ fn usable(tools: Vec<Value>, notes: &mut Vec<String>) -> Vec<Arc<Value>> {
             }
             Some(name) => {
                 seen.insert(name.to_owned());
-                entries.push(Arc::new(tool));
+                entries.push(tool);
             }
             None => nameless += 1,
         }

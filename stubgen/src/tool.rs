@@ -88,10 +88,9 @@ impl ToolStub {
         ident: String,
         category: Option<String>,
         server: Arc<str>,
-        definition: Arc<Value>,
+        raw: &Value,
         scratch: &mut String,
     ) -> ToolStub {
-        let raw = &*definition;
         let full_digest = canon::digest_of(raw, scratch);
         let definition_bytes = scratch.len();
         let shape = shape(&ident, raw, definition_bytes, None);
@@ -122,7 +121,7 @@ impl ToolStub {
             summary: told(raw, text::summary),
             ident,
             only_text: only_text(raw).map(Into::into),
-            definition: Arc::new(Definition::new(Arc::clone(&definition))),
+            definition: Arc::new(Definition::new(raw)),
         };
         stub.pyi = stub.pyi_of(&shape, &idents, &told(raw, text::doc), None);
         stub

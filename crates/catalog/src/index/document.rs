@@ -96,7 +96,6 @@ impl<'r> Writer<'r> {
         if let Some(output) = raw.get("outputSchema") {
             self.add_schema(output, [fields.output_fields, 0, 0], 0);
         }
-        tool.definition.settle();
         self.finish(&tool.name)
     }
 

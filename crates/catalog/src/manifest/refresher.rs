@@ -106,13 +106,18 @@ const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
 /// Held while a list is examined: a server that changes its list all the time keeps one processor busy at most.
 static EXAMINING: Semaphore = Semaphore::const_new(1);
 
-/// Makes findings in the background. Aborting it in time leaves out a list that was replaced.
+/// Makes findings in the background, and returns the memory that lists took once there is no further one. Aborting it in
+/// time leaves out a list that was replaced.
 async fn examine(findings: Arc<Later>) {
     tokio::time::sleep(UNTIL_EXAMINED).await;
     if let Ok(permit) = EXAMINING.acquire().await {
         let examined = move || {
             findings.get();
             drop(permit);
+            // A permit goes to the next that waits, if one does.
+            if let Ok(_last) = EXAMINING.try_acquire() {
+                base::memory::give_back();
+            }
         };
         _ = tokio::task::spawn_blocking(examined).await;
     }
@@ -143,6 +148,7 @@ impl Refresher {
         let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
         if let Some((kept, digest)) = self.kept().await {
             (last, known) = (kept, Some(digest));
+            examination = Some(Task::spawn(examine(Arc::clone(&last.findings))));
             changed(last.clone());
             match last.state {
                 ServerState::Resting => wait = None,

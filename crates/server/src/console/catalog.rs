@@ -123,7 +123,7 @@ fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
         .map(|finding| finding.json(&entry.name))
         .collect();
     let observed = entry.observed.of(stub);
-    let object = json!({
+    Ok(json!({
         "server": entry.ident,
         "name": stub.name,
         "ident": stub.ident,
@@ -138,7 +138,5 @@ fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
         "schema": definition.get("inputSchema"),
         "effect": stub.annotations.word(),
         "path": Catalog::stub_path(entry, stub),
-    });
-    stub.definition.settle();
-    Ok(object)
+    }))
 }

@@ -192,11 +192,7 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
     let tools = entry.quarantine.iter().map(|(ident, held)| {
         let now = listed.and_then(|Listed { stubs, .. }| stubs.tools.iter().find(|tool| tool.ident == *ident));
         let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
-        let definition = |tool: &stubgen::ToolStub| {
-            let definition = Value::clone(&tool.definition.tree());
-            tool.definition.settle();
-            definition
-        };
+        let definition = |tool: &stubgen::ToolStub| Value::clone(&tool.definition.tree());
         Drift {
             kind: "tool",
             name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
