@@ -61,6 +61,9 @@ async fn main() {
     if let Some(("made-up", server)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
         return serve_made_up(server).await;
     }
+    if let Some(("listed", file)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
+        return serve_listed(Path::new(file)).await;
+    }
     if args.get(1).is_some_and(|first| first == "hang") {
         return drop(std::io::stdin().read_to_end(&mut Vec::new()));
     }
@@ -76,6 +79,13 @@ async fn main() {
     starts(&sample, "3 servers, 20 tools", &mut table).await;
     let made_up = write_config(&folder.path().join("made-up"), made_up_servers(), "");
     starts(&made_up, "20 servers, 1,000 tools", &mut table).await;
+    match real_servers() {
+        servers if servers.is_empty() => println!("SKIPPED: real tool lists: FORGEFS_SHARED names no folder"),
+        servers => {
+            let size = format!("{} servers with real lists", servers.len());
+            starts(&write_config(&folder.path().join("real"), servers, ""), &size, &mut table).await;
+        }
+    }
     let hangs = [sample_servers(), vec![["hangs".to_owned(), own_exe(), "hang".to_owned(), String::new()]]].concat();
     beside(&write_config(&folder.path().join("hangs"), hangs, ""), &mut table).await;
     let direct =
@@ -127,7 +137,15 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
     let (gateway, workers) = resident(session.pid);
     table.figure("… memory at rest: the gateway".to_owned(), gateway.to_string());
     table.figure("… its 2 workers and its checker together".to_owned(), workers.to_string());
+    call(&session.service, "search", json!({"query": "create an issue"})).await;
+    tokio::time::sleep(REST).await;
+    table.figure("… the gateway after a search".to_owned(), resident(session.pid).0.to_string());
     session.service.cancel().await.unwrap();
+    let list = || async {
+        let listed = command(&["ls"], Some(config)).output().await.unwrap();
+        assert!(listed.status.success(), "{listed:?}");
+    };
+    table.times("… `forgefs ls` without a daemon", repeat(STARTS, list).await);
 }
 
 /// Time until a gateway with a server that never answers lists tools, and until a script over another server has its value.
@@ -384,6 +402,20 @@ fn made_up_servers() -> Vec<[String; 4]> {
     made_up::tools(MADE_UP).into_keys().map(server).collect()
 }
 
+/// Servers with the tool lists of real ones, which this program serves itself; none without the folder that FORGEFS_SHARED
+/// names.
+fn real_servers() -> Vec<[String; 4]> {
+    let folder = std::env::var_os("FORGEFS_SHARED").map(|folder| PathBuf::from(folder).join("catalogs"));
+    let files = folder.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
+    let lists =
+        files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension() == Some("json".as_ref()));
+    let server = |path: PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        [name, own_exe(), "listed".to_owned(), path.display().to_string()]
+    };
+    lists.map(server).collect()
+}
+
 /// A configuration that keeps its state in its own folder.
 fn write_config(folder: &Path, servers: Vec<[String; 4]>, more: &str) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
@@ -524,6 +556,14 @@ impl ServerHandler for MadeUp {
 async fn serve_made_up(server: &str) {
     let tools = made_up::tools(MADE_UP).remove(server).unwrap();
     let tools = tools.into_iter().map(|tool| serde_json::from_value(tool).unwrap()).collect();
+    MadeUp(tools).serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap();
+}
+
+/// Serves the tools of a file.
+async fn serve_listed(file: &Path) {
+    let list: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let tools = list["tools"].as_array().unwrap().iter();
+    let tools = tools.map(|tool| serde_json::from_value(tool.clone()).unwrap()).collect();
     MadeUp(tools).serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap();
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::{self, RawValue};
 
 use super::origin;
 use base::files::{self, Keep};
@@ -33,10 +34,12 @@ const MAX_BYTES: u64 = limits::CACHED_LIST.max as u64;
 pub struct Cache(Option<PathBuf>);
 
 #[derive(Serialize, Deserialize)]
-struct Kept<L> {
+struct Kept {
     format: u32,
     digest: String,
-    listing: L,
+    /// Digest of the text of `listing`; absent in files of former versions.
+    sum: Option<String>,
+    listing: Box<RawValue>,
 }
 
 impl Cache {
@@ -59,11 +62,15 @@ impl Cache {
                 return None;
             }
         };
+        let Kept { format, digest, sum, listing: text } = serde_json::from_slice(&text).ok()?;
         let limit = memory::list_bytes().saturating_mul(TREE_BYTES_A_BYTE);
-        let mut kept: Kept<Listing> = json::parse(&text, limit).ok()?;
-        let whole = kept.format == FORMAT && digest(&kept.listing).as_ref() == Some(&kept.digest);
-        kept.listing.room = Some(Arc::new(Listed::take(name, text.len()).ok()?));
-        whole.then_some((kept.listing, kept.digest))
+        let mut listing: Listing = json::parse(text.get().as_bytes(), limit).ok()?;
+        let is_whole = match sum {
+            Some(sum) => stubgen::digest(text.get()) == sum,
+            None => self::digest(&listing).as_ref() == Some(&digest),
+        };
+        listing.room = Some(Arc::new(Listed::take(name, text.get().len()).ok()?));
+        (format == FORMAT && is_whole).then_some((listing, digest))
     }
 
     /// Time of the last complete listing of `server`, in milliseconds since 1970.
@@ -95,9 +102,12 @@ impl Cache {
     /// Stores a listing with its digest. A failure is only logged.
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
         let (Some(folder), Some(path)) = (&self.0, self.path(name, server)) else { return };
-        let kept = Kept { format: FORMAT, digest: digest.to_owned(), listing };
+        let kept = |listing: Box<RawValue>| {
+            let sum = Some(stubgen::digest(listing.get()));
+            serde_json::to_string(&Kept { format: FORMAT, digest: digest.to_owned(), sum, listing })
+        };
         // Readable by its owner only: descriptions can be confidential.
-        let text = serde_json::to_string(&kept).map_err(io::Error::from);
+        let text = value::to_raw_value(listing).and_then(kept).map_err(io::Error::from);
         if text.as_ref().is_ok_and(|text| secret::redact(text) != *text) {
             tracing::debug!(server = name, "the tool list is not kept: it has a configured secret");
             let _ = std::fs::remove_file(&path);
