@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::client::{Fence, finish};
+use crate::executable;
 use crate::faulty::{faulty, samples};
 use crate::reviewed;
 
@@ -346,4 +347,51 @@ fn a_dry_run_says_how_many_calls_were_not_made_and_that_they_cost_nothing() {
     let output = fence.run_with_input(planned, "tickets.delete_ticket(id=1)").success().stdout;
     let value: serde_json::Value = serde_json::from_str(&output).expect("one object");
     assert_eq!((&value["calls"][0]["outcome"], &value["calls"][0]["cost"]), (&"planned".into(), &0.into()), "{value}");
+}
+
+/// A server that a command does not name is started if its last list is not at hand, or of over a day ago.
+#[test]
+fn ls_and_search_start_the_servers_alone_that_they_name() {
+    let fence = Fence::new();
+    let started = fence.work().join("started");
+    let mut config = String::new();
+    for name in ["people", "tickets"] {
+        let shell = format!("echo {name} >> {}; exec \"$0\" demo-server {name}", started.display());
+        let args = ["-c", &shell, &executable::path().to_string_lossy()].map(str::to_owned);
+        config += &format!("[servers.{name}]\ncommand = \"sh\"\nargs = {args:?}\n");
+    }
+    fence.write("forge.toml", &config);
+    let both = ["people", "tickets"];
+    let cases: &[(&[&str], &[&str], bool)] = &[
+        (&["ls"], &both, false),
+        (&["ls"], &[], true),
+        (&["search", "create ticket"], &[], true),
+        (&["ls", "/people"], &["people"], false),
+        (&["cat", "/people/get_user.pyi", "/tickets/get_ticket.pyi"], &both, false),
+        (&["ls", "/nowhere"], &[], true),
+        (&["call", "people", "list_teams"], &["people"], false),
+        (&["list", "--check"], &both, false),
+        (&["stubs", "generate", "--out", "stubs"], &both, false),
+    ];
+    let starts = |command: &[&str]| {
+        _ = std::fs::remove_file(&started);
+        let output = fence.run(command);
+        let text = std::fs::read_to_string(&started).unwrap_or_default();
+        let mut starts: Vec<String> = text.lines().map(str::to_owned).collect();
+        starts.sort_unstable();
+        (starts, output.stderr.contains("note: 2 servers as listed "), output)
+    };
+    for (command, wanted, is_noted) in cases {
+        let (starts, noted, output) = starts(command);
+        assert!(starts == *wanted && noted == *is_noted, "{command:?}: {starts:?}, {output:?}");
+    }
+    for (hours, wanted) in [(23, 0), (25, 1)] {
+        let kept = std::fs::read_dir(fence.cache()).expect("a cache").flatten().map(|file| file.path());
+        let list = kept.into_iter().find(|file| file.to_string_lossy().contains("/people-")).expect("a list");
+        let list = std::fs::File::options().write(true).open(list).expect("it opens");
+        let then = std::time::SystemTime::now() - Duration::from_secs(hours * 60 * 60);
+        list.set_modified(then).expect("it is aged");
+        let (starts, _, output) = starts(&["ls"]);
+        assert_eq!(starts.len(), wanted, "{hours} h: {output:?}");
+    }
 }
