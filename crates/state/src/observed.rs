@@ -13,7 +13,7 @@ use base::json;
 use base::limits;
 
 /// Changes with the format of the files.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Most bytes of a file.
 const MAX_BYTES: usize = limits::OBSERVED.max;
 /// Memory that its values may take.
