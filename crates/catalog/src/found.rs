@@ -15,6 +15,8 @@ const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
 
+/// Documents of the index with their scores, best first.
+type Scored = Vec<(usize, f32)>;
 /// A hit's rank in each query that found it, with the number of the query.
 type Ranks = Vec<(u16, usize)>;
 
@@ -149,7 +151,7 @@ impl Catalog {
         signals: &Signals,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
-    ) -> Result<(Vec<(usize, f32)>, Option<Weak>), Halt> {
+    ) -> Result<(Scored, Option<Weak>), Halt> {
         let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
         let among = Among { silent: &silent, signals, of_path: &|path| self.learned_tool(path) };
         let index = self.index.get(meter)?;
@@ -234,7 +236,7 @@ impl Catalog {
         folder: Node,
         signals: &Signals,
         meter: &Meter,
-    ) -> Result<(Vec<(usize, f32)>, Option<Weak>), Halt> {
+    ) -> Result<(Scored, Option<Weak>), Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
             None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),

@@ -211,8 +211,8 @@ fn are_pairs(text: &str) -> bool {
     lines.all(|line| line.is_empty() || line == "---" || is_pair(line))
 }
 
-/// Separator and columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name, and a column
-/// below has nothing but numbers, dates or addresses.
+/// Separator and columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name,
+/// and a column below has nothing but numbers, dates or addresses.
 fn columns(text: &str) -> Option<(char, Vec<String>)> {
     let looked_at = base::text::head(text, MAX_LOOKED_AT);
     let whole = looked_at.len() == text.len();
