@@ -111,7 +111,7 @@ fn a_stub_says_what_the_answers_had_in_common() {
         (
             vec![
                 json!({"at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "land": "NO", "sum": "40.00"}),
-                json!({"at": "2026-01-02", "day": "today", "land": "NOR", "sum": "1,5"}),
+                json!({"at": "2026-01-02", "day": "today", "land": "NOR", "sum": "007"}),
             ],
             "2+ answers",
             "class Result(TypedDict):\n    at: str\n    day: str\n    land: str\n    sum: str\n-> Result",

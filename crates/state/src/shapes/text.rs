@@ -70,6 +70,8 @@ impl Form {
             10 if like(text, "0000-00-00") => Some(Self::Date),
             16..=40 if starts("0000-00-00T00:00") => Some(Self::DateTime),
             2..=3 if text.bytes().all(|byte| byte.is_ascii_uppercase()) => Some(Self::Capitals(text.len() as u8)),
+            // `007` is a name.
+            _ if whole.len() > 1 && whole.starts_with('0') => None,
             _ => (is_digits(whole) && is_digits(part)).then_some(Self::Decimal),
         }
     }
