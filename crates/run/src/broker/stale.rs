@@ -1,14 +1,12 @@
 //! Writes that are refused since what they change is newer than what was read.
 
 use base::error::Error;
-use base::text::head;
 use stubgen::ToolStub;
 
-/// Fix of such a call. The same call would be refused again, so that it is not to be retried.
-const FIX: &str =
-    "this call stays refused: in one script, read it again right before the write, and use the version of that answer";
-/// Most bytes of a tool's words that are looked at.
-const MAX_LOOKED_AT: usize = 1000;
+/// Fix of such a call. The same call would be refused again, so that it is not to be retried; a resumed run would read
+/// from its record.
+const FIX: &str = "this call stays refused: in one script, read it again right before the write, and use the version of \
+                   that answer; `resume` needs the tool that reads in `fresh`";
 /// Words about it, whatever the call.
 #[rustfmt::skip]
 const SURE: &[&str] = &[
@@ -29,7 +27,7 @@ const ENDS: &[&str] = &["sha", "match", "_rev"];
 /// Adds what to do to the error of a write that was refused for its version.
 pub(super) fn explained(error: Error, stub: Option<&ToolStub>) -> Error {
     let Some(stub) = stub.filter(|stub| stub.annotations.read_only != Some(true)) else { return error };
-    let said = head(&error.message, MAX_LOOKED_AT).to_lowercase();
+    let said = error.message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     let is_version = |name: &str| {
         let name = name.to_lowercase();

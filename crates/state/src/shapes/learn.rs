@@ -104,7 +104,7 @@ impl Learner<'_> {
 
     fn text(&mut self, shape: &mut Shape, text: &str, depth: usize) {
         // Nothing can be added to that.
-        if shape.text == Some(Text::Plain) {
+        if shape.text == Some(Text::Any) {
             return;
         }
         let kind = match self.json.checked_sub(text.len()) {

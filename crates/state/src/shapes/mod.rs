@@ -154,7 +154,7 @@ impl Shape {
     fn prune(&mut self, depth: usize) {
         let Some(below) = depth.checked_sub(1) else {
             if self.text.as_ref().is_some_and(|text| text.inner().is_some() || text.names().next().is_some()) {
-                self.text = Some(Text::Plain);
+                self.text = Some(Text::Any);
             }
             if let Some(items) = &mut self.list {
                 **items = Self::anything();

@@ -39,17 +39,17 @@ impl Shape {
 
 fn of_text(text: &Text, key: &str, definition: &Value) -> Value {
     let mut schema = match text {
-        Text::Unknown | Text::Plain => json!({}),
+        Text::Unknown | Text::Old(_) | Text::Any => json!({}),
         Text::Of(Form::Date) => json!({"format": "date"}),
         Text::Of(Form::DateTime) => json!({"format": "date-time"}),
         Text::Of(Form::Decimal) => json!({"format": "decimal"}),
         Text::Of(Form::Capitals(count)) => json!({ "pattern": format!("^[A-Z]{{{count}}}$") }),
         Text::Listed => listed(definition, key).map_or_else(|| json!({}), |values| json!({ "enum": values })),
         Text::Lines | Text::Pairs => json!({"format": "lines"}),
-        Text::Named(names, _) => json!({"format": "lines", "contentSchema": {"type": "object", "required": names}}),
+        Text::Headed(names, _) => json!({"format": "lines", "contentSchema": {"type": "object", "required": names}}),
         Text::Json(json) => json!({"contentMediaType": "application/json", "contentSchema": json.schema(definition)}),
         Text::JsonLines(_) => json!({"format": "lines", "contentMediaType": "application/jsonl"}),
-        Text::Csv(..) => json!({"contentMediaType": "text/csv"}),
+        Text::Tables(..) => json!({"contentMediaType": "text/csv"}),
     };
     schema["type"] = "string".into();
     if let Some(words) = text.words() {

@@ -297,11 +297,11 @@ fn no_first_row_of_data_passes_for_a_header() {
         "name,\"age\nAnn,30",
     ] {
         let kind = Text::of(text, &BTreeSet::new());
-        assert!(!matches!(kind, Text::Csv(..)), "{text:?}: {kind:?}");
+        assert!(!matches!(kind, Text::Tables(..)), "{text:?}: {kind:?}");
     }
     // Names of the caller are not learned.
     let asked = |name: &str| Text::of("version: 3\n\ntext", &BTreeSet::from([name.to_owned()]));
-    assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Named(vec!["version".to_owned()], Some(false))));
+    assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Headed(vec!["version".to_owned()], Some(false))));
 }
 
 #[test]

@@ -21,32 +21,35 @@ const MAX_NAME: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Text {
-    /// Empty, or too long to tell.
+    /// Empty, or too long to tell. What an earlier version took for any text may have a form.
+    #[serde(alias = "plain")]
     Unknown,
     /// An object or array.
     Json(Box<Shape>),
     /// An object or array on each line.
     JsonLines(Box<Shape>),
+    /// Columns or names that an earlier version learned, to be learned anew.
+    #[serde(rename = "csv", alias = "named")]
+    Old(Vec<String>),
     /// CSV: the separator and columns of each header, none if there are many; true if a cell may be in quotation marks.
-    Csv(BTreeSet<(char, Vec<String>)>, bool),
+    Tables(BTreeSet<(char, Vec<String>)>, bool),
     /// Several lines.
     Lines,
     /// Several lines, each of them `name: value`.
     Pairs,
     /// Several lines, the first of them with these names: `version: 3`. Sorted. True if `---` ends them, and false if an
     /// empty line does.
-    Named(Vec<String>, Option<bool>),
+    Headed(Vec<String>, Option<bool>),
     /// One line of a form.
     Of(Form),
     /// A value that the definition lists for an argument of the same name.
     Listed,
     /// Any text.
-    Plain,
+    Any,
 }
 
 /// Forms of a text of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum Form {
     Date,
     DateTime,
@@ -81,7 +84,7 @@ impl Text {
     /// The least kind that has both.
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Unknown, kind) | (kind, Self::Unknown) => kind,
+            (Self::Unknown | Self::Old(_), kind) | (kind, Self::Unknown | Self::Old(_)) => kind,
             (Self::Json(mut ours), Self::Json(theirs)) => {
                 ours.join(*theirs);
                 Self::Json(ours)
@@ -90,24 +93,24 @@ impl Text {
                 ours.join(*theirs);
                 Self::JsonLines(ours)
             }
-            (Self::Csv(mut ours, quoted), Self::Csv(theirs, also)) => {
+            (Self::Tables(mut ours, quoted), Self::Tables(theirs, also)) => {
                 let are_many = ours.is_empty() || theirs.is_empty();
                 ours.extend(theirs);
                 let few = if are_many || ours.len() > MAX_HEADERS { BTreeSet::new() } else { ours };
-                Self::Csv(few, quoted || also)
+                Self::Tables(few, quoted || also)
             }
-            (Self::Named(mut ours, end), Self::Named(theirs, other)) => {
+            (Self::Headed(mut ours, end), Self::Headed(theirs, other)) => {
                 ours.retain(|name| theirs.contains(name));
-                if ours.is_empty() { Self::Lines } else { Self::Named(ours, end.filter(|end| other == Some(*end))) }
+                if ours.is_empty() { Self::Lines } else { Self::Headed(ours, end.filter(|end| other == Some(*end))) }
             }
             (ours, theirs) if ours == theirs => ours,
             (ours, theirs) if ours.has_lines() && theirs.has_lines() => Self::Lines,
-            _ => Self::Plain,
+            _ => Self::Any,
         }
     }
 
     fn has_lines(&self) -> bool {
-        matches!(self, Self::JsonLines(_) | Self::Csv(..) | Self::Lines | Self::Pairs | Self::Named(..))
+        matches!(self, Self::JsonLines(_) | Self::Tables(..) | Self::Lines | Self::Pairs | Self::Headed(..))
     }
 
     /// Kind of a text that is not JSON. Names that the caller gave are data.
@@ -117,13 +120,13 @@ impl Text {
             return Self::Unknown;
         }
         if !text.contains('\n') {
-            return Form::of(text).map_or(Self::Plain, Self::Of);
+            return Form::of(text).map_or(Self::Any, Self::Of);
         }
         let (mut names, end) = named(text);
         names.retain(|name| !given.contains(name));
         match columns(text) {
-            Some(header) => Self::Csv(BTreeSet::from([header]), text.contains('"')),
-            None if !names.is_empty() => Self::Named(names, end),
+            Some(header) => Self::Tables(BTreeSet::from([header]), text.contains('"')),
+            None if !names.is_empty() => Self::Headed(names, end),
             None if are_pairs(text) => Self::Pairs,
             None => Self::Lines,
         }
@@ -142,8 +145,8 @@ impl Text {
     /// Names of its lines and columns.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let (columns, lines) = match self {
-            Self::Csv(headers, _) => (Some(headers), None),
-            Self::Named(names, _) => (None, Some(names)),
+            Self::Tables(headers, _) => (Some(headers), None),
+            Self::Headed(names, _) => (None, Some(names)),
             _ => (None, None),
         };
         columns.into_iter().flatten().flat_map(|(_, names)| names).chain(lines.into_iter().flatten())
@@ -153,7 +156,7 @@ impl Text {
     pub(super) fn words(&self) -> Option<String> {
         let list =
             |names: Vec<&String>, end: &str| names.into_iter().map(|name| format!("{name}{end}")).collect::<Vec<_>>();
-        let quoted = if let Self::Csv(_, true) = self { ", some cells quoted" } else { "" };
+        let quoted = if let Self::Tables(_, true) = self { ", some cells quoted" } else { "" };
         Some(match self {
             Self::JsonLines(inner) => match &inner.object {
                 Some(Object::Fields(fields)) => {
@@ -161,20 +164,20 @@ impl Text {
                 }
                 _ => "JSON on each line".to_owned(),
             },
-            Self::Csv(headers, _) if headers.is_empty() => format!("CSV{quoted}, with many headers"),
-            Self::Csv(headers, _) => {
+            Self::Tables(headers, _) if headers.is_empty() => format!("CSV{quoted}, with many headers"),
+            Self::Tables(headers, _) => {
                 let by = |separator| if separator == ',' { String::new() } else { format!("by {separator:?}: ") };
                 let one = |(separator, names): &(char, Vec<String>)| by(*separator) + &names.join(", ");
                 format!("CSV{quoted}: {}", headers.iter().map(one).collect::<Vec<_>>().join("; or "))
             }
             Self::Lines => "lines".to_owned(),
             Self::Pairs => "lines, each `name: value`".to_owned(),
-            Self::Named(names, end) => {
+            Self::Headed(names, end) => {
                 let end =
                     end.map_or("", |is_rule| if is_rule { ", then a line `---`" } else { ", then an empty line" });
                 format!("lines, with {}{end}", list(names.iter().collect(), ": N").join(", "))
             }
-            Self::Unknown | Self::Json(_) | Self::Of(_) | Self::Listed | Self::Plain => return None,
+            _ => return None,
         })
     }
 }
