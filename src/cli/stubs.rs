@@ -211,7 +211,7 @@ fn files(catalog: &Catalog, observed: &ByServer) -> tree::Files {
     let mut files = tree::Files::new();
     for node in catalog.every_file() {
         let known = |server: &ServerEntry, tool: &ToolStub| {
-            Some(observed.get(&server.ident)?.get(&tool.full_digest())?.observed())
+            Some(observed.get(&server.ident)?.get(&tool.full_digest())?.observed(&tool.definition.tree()))
         };
         if let Some(text) = catalog.read_with(node, known) {
             files.insert(catalog.path(node).trim_start_matches('/').to_owned(), text.into_owned());

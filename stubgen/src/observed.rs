@@ -1,14 +1,13 @@
 //! Results of a tool as they were observed, for stubs of tools that declare none.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::python::Python;
-use crate::schema::{Ty, columns};
-use crate::text;
+use crate::schema::{Ty, noted};
 use crate::tool::{Annotations, ToolStub, shape};
 
-/// Most names of lines that are shown.
-const MAX_NAMED: usize = 8;
+/// Longest note on a text.
+const MAX_NOTE: usize = 160;
 
 /// Observations of a tool's results: an input of its views beside the definition. No digest counts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,22 +31,9 @@ impl Observed {
             0 => "1 answer".to_owned(),
             power => format!("{}+ answers", 1_u64 << power),
         };
-        let contents = match schema.as_object() {
-            Some(text) if text.get("format").is_some_and(|format| format == "lines") => Some(lines(text)),
-            Some(text) => columns(text).filter(|columns| !text::is_directive(columns)),
-            None => None,
-        };
+        let contents = schema.as_object().and_then(|schema| noted(schema, MAX_NOTE));
         format!("result observed in {count}{}", contents.map(|it| format!(": {it}")).unwrap_or_default())
     }
-}
-
-/// Lines in words, with the names that the first of them have.
-fn lines(text: &Map<String, Value>) -> String {
-    let names = text.get("contentSchema").and_then(|schema| schema.get("required")?.as_array());
-    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    let named = names.into_iter().flatten().filter_map(Value::as_str).filter(is_name).take(MAX_NAMED);
-    let named: Vec<String> = named.map(|name| format!("{name}: N")).collect();
-    if named.is_empty() { "lines".to_owned() } else { format!("lines, with {}", named.join(", ")) }
 }
 
 impl ToolStub {

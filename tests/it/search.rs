@@ -85,6 +85,43 @@ async fn hits_say_what_answers_and_what_stands_beside_them() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_good_match_has_the_tool_with_the_rarest_word() {
+    let tool = |name: &str, about: &str, properties: Value| json!({"name": name, "description": about, "inputSchema": {"type": "object", "properties": properties}});
+    let office = json!({"office": {"tools": [
+        tool("export_table", "Exports a table.", json!({"table": {"enum": ["manifests", "accounts"]}})),
+        tool("list_orders", "Lists orders, oldest first.", json!({"status": {"enum": ["open", "paid"]}})),
+        tool("list_products", "Lists products with their stock.", json!({"page": {"type": "integer"}})),
+        tool("find_people", "Finds people.", json!({"area": {"type": "string", "description": "postal district"}})),
+        tool("move_order", "Moves an order.", json!({"quay": {"type": "string"}})),
+        tool("list_tickets", "Lists tickets by number.", json!({"page": {"type": "integer"}})),
+    ]}});
+    let fence = Fence::new();
+    let config = fence.write("forge.toml", "");
+    let catalog = fence.write("office.json", &office.to_string());
+    let words = [Path::new("--config"), &config, Path::new("--catalog"), &catalog, Path::new("serve")];
+    let session = fence.connect(Era::Modern, fence.forgefs(words)).await;
+    for (query, tool, word, unknown) in [
+        ("list unpaid manifests by deadline", "export_table", "manifests", "`unpaid`, `deadline`"),
+        ("show the yearly headcount of each district", "find_people", "district", "`yearly`, `headcount`"),
+        ("print timetable departures of quay", "move_order", "quay", "`timetable`, `departures`"),
+    ] {
+        for limit in [1, 5] {
+            let hits = session.call("search", json!({ "query": query, "limit": limit })).await.text;
+            let line = hits.lines().find(|line| line.starts_with(&format!("/office/{tool}.pyi"))).unwrap_or_default();
+            assert!(line.ends_with(&format!("  has `{word}`")), "{query}, {limit}:\n{hits}");
+            assert!(hits.starts_with("no good match, as no tool has ") && hits.contains(unknown), "{query}:\n{hits}");
+            assert!(
+                hits.lines().count() <= 4 && hits.lines().filter(|line| line.starts_with('/')).count() <= 3.min(limit),
+                "{hits}"
+            );
+        }
+    }
+    let good = session.call("search", json!({ "query": "list orders" })).await.text;
+    assert!(!good.contains("no good match") && !good.contains("  has `"), "{good}");
+    session.close().await;
+}
+
+#[tokio::test]
 async fn a_larger_limit_loses_no_tool_that_can_be_called() {
     let fence = Fence::new();
     let session = started(&fence).await;

@@ -15,6 +15,8 @@ const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
 
+/// Documents of the index with their scores, best first.
+type Scored = Vec<(usize, f32)>;
 /// A hit's rank in each query that found it, with the number of the query.
 type Ranks = Vec<(u16, usize)>;
 
@@ -41,8 +43,17 @@ pub struct Hit<'a> {
 pub struct Hits<'a> {
     /// Best first, each with the numbers of the queries that found it, the one that ranks it best first.
     pub found: Vec<(Found<'a>, Vec<usize>)>,
-    /// For each query, true if nothing matches it well.
-    pub weak: Vec<bool>,
+    /// For each query that nothing matches well, what else there is to say.
+    pub weak: Vec<Option<Weak>>,
+}
+
+/// Words of a query that nothing matches well.
+#[derive(Debug, Default)]
+pub struct Weak {
+    /// The rarest word that a tool has, and the document of that tool, which is among the hits.
+    rarest: Option<(usize, String)>,
+    /// Words that no tool has.
+    pub unknown: Vec<String>,
 }
 
 /// A hit: tool, resource, prompt or skill.
@@ -99,7 +110,7 @@ impl Catalog {
     ) -> Result<Vec<Hit<'_>>, Halt> {
         let folder = self.folder(path, meter)?;
         let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
-        let Ranked { mut hits, .. } = self.ranked_hits(query, limit, signals, keep, meter)?;
+        let (mut hits, _) = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
@@ -113,7 +124,7 @@ impl Catalog {
         meter: &Meter,
     ) -> Result<(Vec<(Hit<'_>, Explained)>, bool), Halt> {
         let keep = |id: usize| id < self.tools.len();
-        let Ranked { mut hits, is_weak } = self.ranked_hits(query, limit, signals, keep, meter)?;
+        let (mut hits, weak) = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
         let among = Among { silent: &[], signals, of_path: &|path| self.learned_tool(path) };
@@ -126,11 +137,13 @@ impl Catalog {
             }
         }
         let hits = hits.into_iter().zip(explained);
-        Ok((hits.filter_map(|((id, score), explained)| Some((self.hit(id, score)?, explained))).collect(), is_weak))
+        let hits = hits.filter_map(|((id, score), explained)| Some((self.hit(id, score)?, explained)));
+        Ok((hits.collect(), weak.is_some()))
     }
 
     /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less. Where no other
     /// is among those asked for, tools of servers that answer come first whose name, or whose server's, the query has.
+    /// Where nothing matches well, the tool with the rarest word of the query is among the last of those asked for.
     fn ranked_hits(
         &self,
         query: &str,
@@ -138,7 +151,7 @@ impl Catalog {
         signals: &Signals,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
-    ) -> Result<Ranked, Halt> {
+    ) -> Result<(Scored, Option<Weak>), Halt> {
         let silent: Vec<bool> = self.servers.iter().map(|server| server.comes_last()).collect();
         let among = Among { silent: &silent, signals, of_path: &|path| self.learned_tool(path) };
         let index = self.index.get(meter)?;
@@ -153,7 +166,22 @@ impl Catalog {
             ranked.hits.retain(|(id, _)| named.iter().all(|(first, _)| first != id));
             ranked.hits.splice(..0, named.into_iter().map(|(id, score)| (id, score.max(best))));
         }
-        Ok(ranked)
+        let Ranked { mut hits, is_weak } = ranked;
+        if !is_weak {
+            return Ok((hits, None));
+        }
+        let (word, unknown) = index.rarest(query, |id| id < self.tools.len() && keep(id), meter)?;
+        let mut weak = Weak { rarest: None, unknown };
+        if let Some((word, documents)) = word {
+            let has = |id: usize| documents.binary_search(&id).is_ok();
+            hits.truncate(limit.max(1));
+            if !hits.iter().any(|(id, _)| has(*id)) {
+                let last = hits.len().min(limit.saturating_sub(1));
+                hits.splice(last.., index.search(query, 1, &among, has, meter)?.hits);
+            }
+            weak.rarest = hits.iter().find(|(id, _)| has(*id)).map(|(id, _)| (*id, word));
+        }
+        Ok((hits, Some(weak)))
     }
 
     /// Path by which a tool is learned, `SERVER/TOOL`.
@@ -200,7 +228,7 @@ impl Catalog {
     }
 
     /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well;
-    /// and true if none matches well.
+    /// and what else there is to say if none matches well.
     fn find(
         &self,
         query: &str,
@@ -208,12 +236,12 @@ impl Catalog {
         folder: Node,
         signals: &Signals,
         meter: &Meter,
-    ) -> Result<(Vec<(usize, f32)>, bool), Halt> {
+    ) -> Result<(Scored, Option<Weak>), Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
             None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),
         };
-        let Ranked { hits, is_weak } = self.ranked_hits(query, limit, signals, keep, meter)?;
+        let (hits, weak) = self.ranked_hits(query, limit, signals, keep, meter)?;
         let best = hits.iter().map(|(_, score)| *score).fold(0.0, f32::max);
         let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
@@ -221,7 +249,7 @@ impl Catalog {
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
         tools.truncate(limit - others.len());
         tools.extend(others);
-        Ok((tools, is_weak))
+        Ok((tools, weak))
     }
 
     /// Searches for each step of a task: `limit` hits per query under the folder `path`, fused by reciprocal rank, each
@@ -254,8 +282,8 @@ impl Catalog {
         let mut fused: Vec<(Found<'_>, Ranks, f32)> = Vec::new();
         let mut weak = Vec::with_capacity(queries.len());
         for (number, query) in queries.iter().enumerate() {
-            let (hits, is_weak) = self.find(query, limit, folder, signals, meter)?;
-            weak.push(is_weak);
+            let (hits, of_query) = self.find(query, limit, folder, signals, meter)?;
+            weak.push(of_query);
             for (rank, (id, score)) in (0_u16..).zip(hits) {
                 let share = 1.0 / (RANK_OFFSET + f32::from(rank));
                 if let Some((_, queries, sum)) = positions.get(&id).and_then(|position| fused.get_mut(*position)) {
@@ -275,6 +303,13 @@ impl Catalog {
         };
         let found = fused.into_iter().map(|(found, queries, _)| (found, numbers(queries))).collect();
         Ok(Hits { found, weak })
+    }
+
+    /// Rarest words of the queries with these numbers, where this hit is the one that has them.
+    pub fn rarest_of<'h>(&self, hits: &'h Hits<'_>, found: &Found<'_>, by: &[usize]) -> Vec<&'h str> {
+        let weak = by.iter().filter_map(|query| hits.weak.get(*query)?.as_ref()?.rarest.as_ref());
+        let own = weak.filter(|(id, _)| self.hit(*id, 0.0).is_some_and(|hit| found.is(hit.tool)));
+        own.map(|(_, word)| word.as_str()).collect()
     }
 
     fn found(&self, id: usize, score: f32) -> Option<Found<'_>> {

@@ -39,7 +39,7 @@ use stubgen::ToolStub;
 use upstream::auth;
 
 pub use direct::Named;
-pub use found::{Found, Hit, Hits};
+pub use found::{Found, Hit, Hits, Weak};
 pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Uses, Word};
 pub use resource_paths::Remote;
 pub use resource_paths::arguments as prompt_arguments;

@@ -12,8 +12,8 @@ use base::files::{self, Keep};
 use base::json;
 use base::limits;
 
-/// Changes with the format of the files.
-const FORMAT: u32 = 1;
+/// Changes with the format of the files; the first is read too.
+const FORMAT: u32 = 2;
 /// Most bytes of a file.
 const MAX_BYTES: usize = limits::OBSERVED.max;
 /// Memory that its values may take.
@@ -57,7 +57,7 @@ pub(super) fn text(tools: &Shapes) -> io::Result<Vec<u8>> {
 
 /// Shapes from their text. One of another format, or damaged, has none.
 pub(super) fn parse(text: &[u8]) -> Shapes {
-    let kept = json::parse::<Kept>(text, MAX_TREE).ok().filter(|kept| kept.format == FORMAT);
+    let kept = json::parse::<Kept>(text, MAX_TREE).ok().filter(|kept| (1..=FORMAT).contains(&kept.format));
     kept.map(|kept| kept.tools.checked()).unwrap_or_default()
 }
 

@@ -55,7 +55,10 @@ impl<'a> Field<'a> {
     pub(crate) fn contents(&self, ty: impl FnOnce(&Ty) -> String) -> Option<String> {
         let contents = match &self.json {
             Some(json) => Some(format!("JSON of {}", text::cut(&ty(json), MAX_COLUMNS))),
-            None => self.facets.iter().find_map(|facet| columns(facet)),
+            None => {
+                let mut texts = self.facets.iter().filter(|facet| facet.contains_key("contentMediaType"));
+                texts.find_map(|facet| noted(facet, MAX_COLUMNS))
+            }
         };
         contents.filter(|contents| !text::is_directive(contents))
     }
@@ -208,13 +211,10 @@ fn shows_values(ty: &Ty) -> bool {
     }
 }
 
-/// Columns of a text that is CSV.
-pub(crate) fn columns(schema: &Map<String, Value>) -> Option<String> {
-    let is_csv = get(schema, "contentMediaType").is_some_and(|kind| kind == "text/csv");
-    let names = get(schema, "contentSchema").filter(|_| is_csv)?.pointer("/items/required")?.as_array()?;
-    let names: Vec<&str> = names.iter().filter_map(Value::as_str).take(MAX_COLUMNS).collect();
-    let line = text::one_line(&names.join(", "));
-    (!line.is_empty()).then(|| format!("CSV: {}", text::cut(&line, MAX_COLUMNS)))
+/// Note on a text's lines, of an observation.
+pub(crate) fn noted(schema: &Map<String, Value>, most: usize) -> Option<String> {
+    let line = text::one_line(get(schema, "$comment")?.as_str()?);
+    (!line.is_empty()).then(|| text::cut(&line, most).into_owned()).filter(|line| !text::is_directive(line))
 }
 
 /// True if [`Field::constraints`] reads the keyword.

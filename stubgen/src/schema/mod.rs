@@ -15,7 +15,7 @@ mod value;
 use serde_json::{Map, Value};
 
 pub(crate) use budget::Budget;
-pub(crate) use field::{Field, columns};
+pub(crate) use field::{Field, noted};
 pub use keywords::{KeywordForm, subschemas};
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};

@@ -475,14 +475,17 @@ export default (host) => {
 
   // ---- forge, manifest ----
 
-  const plainError = (index, error) => {
+  // `told` has the fixes of the errors before it. Each stands in an answer once: it can be read of the others, where it
+  // would only be noise.
+  const plainError = (index, error, told) => {
     const origin = (typeof error === "object" && error !== null) ? weakGet(origins, error) : undefined;
     if (origin !== undefined) {
       const { code, message, retryable, suggested_fix, data } = origin.error;
-      const told = { index, code, message, retryable, data };
-      // It can be read; with every item of an answer it would only be noise.
-      define(told, "suggested_fix", suggested_fix);
-      return told;
+      const plain = { index, code, message, retryable, data };
+      const enumerable = suggested_fix !== undefined && told[suggested_fix] === undefined;
+      defineProperty(plain, "suggested_fix", { value: suggested_fix, writable: true, enumerable, configurable: true });
+      if (enumerable) told[suggested_fix] = true;
+      return plain;
     }
     const message = safe(() => (error instanceof Error ? String(error.message) : inspect(error)), "unknown error");
     return { index, code: "SCRIPT_ERROR", message, retryable: false };
@@ -496,6 +499,7 @@ export default (host) => {
     if (!isInteger(concurrency) || concurrency < 1) throw new TypeError("concurrency must be a whole number from 1 up");
     const results = [];
     const errors = [];
+    const told = { __proto__: null };
     for (const task of tasks) {
       if (typeof task !== "function" && !isPromise(task)) {
         throw new TypeError(`forge.parallel takes functions: forge.parallel([() => …]); got ${kindOf(task)}`);
@@ -512,7 +516,7 @@ export default (host) => {
           const value = await (typeof task === "function" ? task() : task);
           results[index] = value === undefined ? null : value;
         } catch (error) {
-          append(errors, plainError(index, error));
+          append(errors, plainError(index, error, told));
           if (failFast) aborted = true;
         }
       }

@@ -1,5 +1,6 @@
 //! `defer`, `parallel` and `try_call`: concurrent calls, and errors as values.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use allocative::Allocative;
@@ -134,13 +135,17 @@ impl<'v> Outcomes<'v> {
     /// Outcomes of these `struct(ok, value, error)`.
     fn new(outcomes: &[Value<'v>], session: &Session, heap: Heap<'v>) -> starlark::Result<Self> {
         let (mut results, mut errors) = (Vec::with_capacity(outcomes.len()), Vec::new());
+        let mut fixes = HashSet::new();
         for (outcome, index) in outcomes.iter().zip(0_i32..) {
             let field = |name| Ok::<_, starlark::Error>(outcome.get_attr(name, heap)?.unwrap_or_default());
             results.push(field("value")?);
             let error = field("error")?;
             if let Some(fields) = StructRef::from_value(error) {
                 // The outcome has the fix; with every error of an answer it would only be noise.
-                let shown = |name: &str, value| if name == "suggested_fix" { Value::new_none() } else { value };
+                let fix = fields.iter().find(|(name, _)| name.as_str() == "suggested_fix");
+                let fix = fix.and_then(|(_, value)| value.unpack_str()).unwrap_or_default();
+                let hidden = if fixes.insert(fix) { "" } else { "suggested_fix" };
+                let shown = |name: &str, value| if name == hidden { Value::new_none() } else { value };
                 let fields = fields.iter().map(|(name, value)| (name.as_str(), shown(name.as_str(), value)));
                 errors.push(heap.alloc(AllocStruct([("index", heap.alloc(index))].into_iter().chain(fields))));
                 if errors.len() == 1 {

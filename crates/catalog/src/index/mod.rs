@@ -13,6 +13,7 @@ mod learned;
 mod meaning;
 mod query;
 mod ranking;
+mod rarest;
 mod runs;
 mod scores;
 mod scoring;

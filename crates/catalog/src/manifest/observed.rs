@@ -51,7 +51,7 @@ impl Observed {
     /// Learns from an answer, as the script gets it, to a call with these arguments.
     pub fn learn(&self, tool: &ToolStub, arguments: &Map<String, Value>, answer: &Value) {
         let Some(server) = self.0.as_ref().filter(|_| tool.has_open_result()) else { return };
-        let learned = Learned::once(Shape::of(answer, &Given::of(arguments)));
+        let learned = Learned::once(Shape::of(answer, &Given::of(arguments, &tool.definition.tree())));
         let digest = tool.full_digest();
         let mut tools = server.tools.lock();
         if server.file.is_some() {
@@ -67,7 +67,8 @@ impl Observed {
     pub fn of(&self, tool: &ToolStub) -> Option<stubgen::Observed> {
         let server = self.0.as_ref()?;
         let tools = server.tools.lock();
-        Some(tools.all.get(&tool.full_digest()).map(Learned::observed).unwrap_or_default())
+        let learned = tools.all.get(&tool.full_digest());
+        Some(learned.map(|learned| learned.observed(&tool.definition.tree())).unwrap_or_default())
     }
 
     /// A copy of all shapes.

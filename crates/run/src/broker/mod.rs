@@ -37,6 +37,7 @@ mod resources;
 mod sample;
 mod schema;
 mod scope;
+mod stale;
 mod steps;
 mod taint;
 

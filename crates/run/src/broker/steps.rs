@@ -11,7 +11,7 @@ use super::normalise::{self, Origin};
 use super::policy::{self, PendingCall, Reason, Rules};
 use super::recorder::no_record;
 use super::scope::Scope;
-use super::{Broker, record, sample};
+use super::{Broker, record, sample, stale};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::labels::Held;
 use base::memory;
@@ -263,7 +263,7 @@ impl Broker {
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
-        let answer = match answer.map_err(|error| self.redacted(error)) {
+        let answer = match answer.map_err(|error| self.redacted(stale::explained(error, asked.stub))) {
             Ok(answer) => answer,
             Err(error) => return self.hooks_about_answer(call, asked, Err(error)).await,
         };
@@ -300,7 +300,7 @@ impl Broker {
                 let tool = asked.label();
                 let origin = Origin { is_whole: self.wants_whole(asked), ..self.origin(asked.entry, &tool) };
                 let (bytes, value) = normalise::tool_answer(answer, &origin);
-                let value = value.map_err(|error| self.redacted(error));
+                let value = value.map_err(|error| self.redacted(stale::explained(error, asked.stub)));
                 (bytes, value.map(|value| redact::json(self.arriving(Surface::Script), value)))
             }
             Answer::Raw(value) => {

@@ -31,14 +31,14 @@ impl Search<'_> {
         let hits = catalog.find_all_metered(queries, self.limit, path, signals, meter)?;
         let is_hit = |tool: &ToolStub| hits.found.iter().any(|(hit, _)| hit.is(tool));
         let mut groups = Vec::with_capacity(queries.len());
-        for (number, (query, is_weak)) in queries.iter().zip(&hits.weak).enumerate() {
+        for (number, (query, weak)) in queries.iter().zip(&hits.weak).enumerate() {
             let mut lines = Vec::new();
             let counts = |server: &str| !self.hidden.contains(server);
             let named = catalog.named_server(query, path, &counts, meter)?;
             if let Some((_, listing)) = &named {
                 lines.push(Line::of(listing.clone()));
             }
-            let is_weak = *is_weak && named.is_none();
+            let weak = weak.as_ref().filter(|_| named.is_none()).map(|weak| weak.unknown.clone());
             let is_any_ready = hits.found.iter().any(|(hit, by)| by.contains(&number) && hit.answers());
             let only_silent = named.is_none() && !is_any_ready && catalog.has_answering();
             let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
@@ -53,13 +53,14 @@ impl Search<'_> {
             let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
             for (position, (hit, by)) in own.enumerate() {
                 let (text, mut beside) = (catalog.hit_line(hit), String::new());
-                if position == 0 && !is_weak && named.is_none() {
+                if position == 0 && weak.is_none() && named.is_none() {
                     meter.spend(1 + hits.found.len() as u64)?;
                     let siblings = catalog.siblings(hit, is_hit);
                     if !siblings.is_empty() {
                         beside = format!("  beside it: {}", siblings.join(", "));
                     }
                 }
+                beside.extend(catalog.rarest_of(&hits, hit, by).iter().map(|word| format!("  has `{word}`")));
                 let owner = match hit {
                     Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
                     Found::Tool(_) => None,
@@ -74,7 +75,7 @@ impl Search<'_> {
                 Some(group) if *group != number => format!("as #{}", group + 1),
                 _ => catalog.no_hits(query, path, meter)?,
             };
-            groups.push(Group { lines, is_weak, only_silent, nothing, searched });
+            groups.push(Group { lines, weak, only_silent, nothing, searched });
         }
         Ok(groups)
     }
@@ -83,8 +84,8 @@ impl Search<'_> {
 /// Answer to one query.
 pub(super) struct Group {
     pub(super) lines: Vec<Line>,
-    /// True if none of its hits matches well.
-    is_weak: bool,
+    /// Words that no tool has, if none of its hits matches well.
+    weak: Option<Vec<String>>,
     /// True if none of its hits can be called, though there are servers that answer.
     only_silent: bool,
     /// The answer if it has no lines.
@@ -98,7 +99,7 @@ pub(super) struct Line {
     text: String,
     /// Numbers of the other queries that found it, from 0.
     also: Vec<usize>,
-    /// Its siblings.
+    /// Its siblings, and the word of a query that it alone was taken for.
     beside: String,
     /// Name of its server, if it is a resource.
     pub(super) owner: Option<String>,
@@ -117,8 +118,10 @@ pub(super) fn shown(groups: &[Group]) -> String {
         if groups.len() > 1 {
             text.push_str(&format!("#{}\n", number + 1));
         }
-        if group.is_weak && !group.lines.is_empty() {
-            text.push_str("no good match; nearest:\n");
+        if let Some(unknown) = group.weak.as_ref().filter(|_| !group.lines.is_empty()) {
+            let unknown: Vec<String> = unknown.iter().map(|word| format!("`{word}`")).collect();
+            let why = if unknown.is_empty() { "" } else { ", as no tool has " };
+            text.push_str(&format!("no good match{why}{}; nearest:\n", unknown.join(", ")));
         }
         if group.only_silent && !group.lines.is_empty() {
             text.push_str("nothing ready fits; of servers that cannot be called now:\n");

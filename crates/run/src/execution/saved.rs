@@ -27,7 +27,7 @@ impl ExecutionContext {
         if head.placeholders && !Mentions::of(&head.code).is_empty() {
             return Err(named_placeholders(&head.run));
         }
-        wanted.returns = returned(&recorded).map(|shape| shape.schema());
+        wanted.returns = returned(&recorded).map(|shape| shape.schema(&Value::Null));
         let saved = self.as_function(head.language, &head.code, &wanted).await?;
         let cassette = self.as_test(recorded, tools, &saved.code, &Map::new()).await?;
         Ok((saved, cassette))

@@ -92,7 +92,7 @@ impl ExecutionContext {
         let wrong = |what: &str| Error::new(ErrorCode::InvalidArgs, what);
         let (Some(newest), Some((first, _))) = (alike.first(), runs.first()) else { return Err(wrong("no run")) };
         let (language, code) = (first.head.language, first.head.code.clone());
-        let returns = returned(first).map(|shape| shape.schema());
+        let returns = returned(first).map(|shape| shape.schema(&Value::Null));
         let proposed = Wanted { returns: returns.clone(), ..Wanted::default() };
         let doc = format!("Suggested from runs like {}.", first.head.run);
         let wanted = Wanted { doc, returns, at: differing(alike), ..proposed.clone() };

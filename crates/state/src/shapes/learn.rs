@@ -20,16 +20,20 @@ const MAX_TREE: usize = 8 << 20;
 const KEYS_A_VALUE: usize = 8;
 /// Most texts of arguments.
 const MAX_GIVEN: usize = 256;
+/// Most values of an argument's list, and most lines that are JSON.
+const MAX_LISTED: usize = 64;
+const MAX_LINES: usize = 64;
 
-/// Texts that the caller gave as arguments: an object with only such keys answers by what was asked for.
+/// Texts that the caller gave as arguments: an object with only such keys answers by what was asked for. And the values
+/// that the definition lists for arguments.
 #[derive(Debug, Default)]
-pub struct Given(BTreeSet<String>);
+pub struct Given<'d>(BTreeSet<String>, Option<&'d Value>);
 
-impl Given {
-    /// Texts among the arguments of a call.
+impl<'d> Given<'d> {
+    /// Texts among the arguments of a call of a tool with this definition.
     #[must_use]
-    pub fn of(arguments: &Map<String, Value>) -> Self {
-        let mut given = Self::default();
+    pub fn of(arguments: &Map<String, Value>, definition: &'d Value) -> Self {
+        let mut given = Self(BTreeSet::new(), Some(definition));
         arguments.values().take(MAX_GIVEN).for_each(|argument| given.add(argument));
         given
     }
@@ -45,12 +49,18 @@ impl Given {
     }
 }
 
+/// Values that a definition lists for an argument.
+pub(super) fn listed<'d>(definition: &'d Value, argument: &str) -> Option<&'d [Value]> {
+    let values = definition.get("inputSchema")?.get("properties")?.get(argument)?.get("enum")?.as_array()?;
+    (values.len() <= MAX_LISTED && values.iter().all(Value::is_string)).then_some(values)
+}
+
 impl Shape {
     /// The shape of an answer to a call with these arguments.
     #[must_use]
-    pub fn of(value: &Value, given: &Given) -> Self {
+    pub fn of(value: &Value, given: &Given<'_>) -> Self {
         let mut shape = Self::default();
-        let mut learner = Learner { left: MAX_VALUES, json: MAX_JSON, given: &given.0 };
+        let mut learner = Learner { left: MAX_VALUES, json: MAX_JSON, given };
         learner.see(&mut shape, value, MAX_DEPTH);
         shape.bound(MAX_DEPTH);
         shape
@@ -62,7 +72,7 @@ struct Learner<'a> {
     left: usize,
     /// Bytes left to parse.
     json: usize,
-    given: &'a BTreeSet<String>,
+    given: &'a Given<'a>,
 }
 
 impl Learner<'_> {
@@ -94,11 +104,11 @@ impl Learner<'_> {
 
     fn text(&mut self, shape: &mut Shape, text: &str, depth: usize) {
         // Nothing can be added to that.
-        if shape.text == Some(Text::Plain) {
+        if shape.text == Some(Text::Any) {
             return;
         }
         let kind = match self.json.checked_sub(text.len()) {
-            _ if !json::is_composed(text) => Text::of(text, self.given),
+            _ if !json::is_composed(text) => Text::of(text, &self.given.0),
             None => Text::Unknown,
             Some(left) => {
                 self.json = left;
@@ -108,19 +118,30 @@ impl Learner<'_> {
                         self.see(&mut inner, &value, depth.saturating_sub(1));
                         Text::Json(Box::new(inner))
                     }
-                    Err(_) => Text::of(text, self.given),
+                    Err(_) => match self.lines(text, depth) {
+                        Some(inner) => Text::JsonLines(Box::new(inner)),
+                        None => Text::of(text, &self.given.0),
+                    },
                 }
             }
         };
-        shape.text = Some(match shape.text.take() {
-            Some(known) => known.join(kind),
-            None => kind,
-        });
+        add(shape, kind);
+    }
+
+    /// The shape of several lines that are JSON each.
+    fn lines(&mut self, text: &str, depth: usize) -> Option<Shape> {
+        let (mut inner, mut count) = (Shape::default(), 0);
+        for line in text.lines().filter(|line| !line.trim().is_empty()).take(MAX_LINES) {
+            let value = json::is_composed(line).then(|| json::parse::<Value>(line.as_bytes(), MAX_TREE).ok())??;
+            self.see(&mut inner, &value, depth.saturating_sub(1));
+            count += 1;
+        }
+        (count > 1).then_some(inner)
     }
 
     fn object(&mut self, object: &mut Option<Object>, map: &Map<String, Value>, depth: usize) {
         let below = depth.saturating_sub(1);
-        let is_asked_for = || !map.is_empty() && map.keys().all(|key| self.given.contains(key));
+        let is_asked_for = || !map.is_empty() && map.keys().all(|key| self.given.0.contains(key));
         let is_map = |known: &BTreeMap<String, Field>| {
             map.len() > keys::MAX_KEYS
                 || map.keys().any(|key| !known.contains_key(key) && keys::is_data(key))
@@ -152,16 +173,29 @@ impl Learner<'_> {
         // Simple values first: a long list does not use up the work of its siblings.
         let is_simple = |value: &Value| !value.is_array() && !value.is_object();
         let ordered = map.iter().filter(|(_, value)| is_simple(value));
+        let given = self.given;
+        let is_listed = |key: &str, value: &Value| listed(given.1?, key).map(|all| all.contains(value));
         for (key, value) in ordered.chain(map.iter().filter(|(_, value)| !is_simple(value))) {
             match object {
-                Some(Object::Fields(fields)) => {
-                    if let Some(field) = fields.get_mut(key) {
-                        self.see(&mut field.shape, value, below);
+                Some(Object::Fields(fields)) => match fields.get_mut(key) {
+                    Some(field) if self.left > 0 && is_listed(key, value) == Some(true) => {
+                        self.left -= 1;
+                        add(&mut field.shape, Text::Listed);
                     }
-                }
+                    Some(field) => self.see(&mut field.shape, value, below),
+                    None => {}
+                },
                 Some(Object::Map(shape)) => self.see(shape, value, below),
                 None => {}
             }
         }
     }
+}
+
+/// Adds a kind of text.
+fn add(shape: &mut Shape, kind: Text) {
+    shape.text = Some(match shape.text.take() {
+        Some(known) => known.join(kind),
+        None => kind,
+    });
 }

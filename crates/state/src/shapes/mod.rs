@@ -1,6 +1,6 @@
 //! Observed shapes: types of tools' results, learned from answers.
 //!
-//! A [`Shape`] has keys and types, and no value. Shapes form a semilattice: `Shape::join` is the least shape of both,
+//! A [`Shape`] has keys and types, and no value: of a text its form, or that the definition lists it. Shapes form a semilattice: `Shape::join` is the least shape of both,
 //! so that neither the order of the answers nor an answer seen twice matters. Keys that look like data make the object a
 //! map; depth and size are bounded, the deepest levels going first.
 
@@ -105,7 +105,7 @@ impl Shape {
 
     /// Makes maps of the objects whose keys are data, from the inside out.
     fn settle(&mut self) {
-        if let Some(Text::Json(inner)) = &mut self.text {
+        if let Some(inner) = self.text.as_mut().and_then(Text::inner_mut) {
             inner.settle();
         }
         if let Some(items) = &mut self.list {
@@ -130,10 +130,9 @@ impl Shape {
         let Some(depth) = depth.checked_sub(1) else { return (1, 0) };
         let mut size = (1, 0);
         let mut add = |(nodes, bytes): (usize, usize)| size = (size.0 + nodes, size.1 + bytes);
-        match &self.text {
-            Some(Text::Json(inner)) => add(inner.size(depth)),
-            Some(Text::Csv(names) | Text::Named(names)) => add((names.len(), names.iter().map(String::len).sum())),
-            _ => {}
+        if let Some(text) = &self.text {
+            text.inner().into_iter().for_each(|inner| add(inner.size(depth)));
+            text.names().for_each(|name| add((1, name.len())));
         }
         if let Some(items) = &self.list {
             add(items.size(depth));
@@ -154,8 +153,8 @@ impl Shape {
     /// Forgets the levels below `depth`.
     fn prune(&mut self, depth: usize) {
         let Some(below) = depth.checked_sub(1) else {
-            if let Some(Text::Json(_) | Text::Csv(_) | Text::Named(_)) = &self.text {
-                self.text = Some(Text::Plain);
+            if self.text.as_ref().is_some_and(|text| text.inner().is_some() || text.names().next().is_some()) {
+                self.text = Some(Text::Any);
             }
             if let Some(items) = &mut self.list {
                 **items = Self::anything();
@@ -165,7 +164,7 @@ impl Shape {
             }
             return;
         };
-        if let Some(Text::Json(inner)) = &mut self.text {
+        if let Some(inner) = self.text.as_mut().and_then(Text::inner_mut) {
             inner.prune(below);
         }
         if let Some(items) = &mut self.list {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{MAX_DEPTH, Shape};
 
@@ -31,10 +32,10 @@ impl Learned {
         Self { answers: 1, depth: MAX_DEPTH, shape }
     }
 
-    /// For stubs.
+    /// For stubs of the tool with this definition.
     #[must_use]
-    pub fn observed(&self) -> stubgen::Observed {
-        stubgen::Observed { answers: self.answers, schema: Some(self.shape.schema()) }
+    pub fn observed(&self, definition: &Value) -> stubgen::Observed {
+        stubgen::Observed { answers: self.answers, schema: Some(self.shape.schema(definition)) }
     }
 
     /// Adds further answers; true if views change.

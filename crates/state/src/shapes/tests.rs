@@ -32,7 +32,7 @@ fn tool(output: Option<Value>) -> stubgen::ToolStub {
 
 /// The stub of a tool with such answers, without its header.
 fn stub(answers: &[Value]) -> String {
-    let text = tool(None).pyi_with(Some(&learned(answers).observed())).into_owned();
+    let text = tool(None).pyi_with(Some(&learned(answers).observed(&Value::Null))).into_owned();
     let (_, after) = text.split_once('\n').expect("a header");
     let lines = after.lines().filter(|line| !line.is_empty() && !line.starts_with("from typing"));
     lines.collect::<Vec<_>>().join("\n").replace("def t() -> ", "-> ").replace(": ...", "")
@@ -71,20 +71,65 @@ fn a_stub_says_what_the_answers_had_in_common() {
             "2+ answers",
             "class Result(TypedDict):\n    result: str  # JSON of list[ResultItem]\nclass ResultItem(TypedDict):\n    id: int\n-> Result",
         ),
-        (vec![json!("id,name,price\n1,pen,2.50\n2,\"a, b\",3")], "1 answer: CSV: id, name, price", "-> str"),
-        (vec![json!("id,name\n1,x"), json!("id,title\n1,x")], "2+ answers: lines", "-> str"),
+        (
+            vec![json!("id,name,price\n1,pen,2.50\n2,\"a, b\",3")],
+            "1 answer: CSV, some cells quoted: id, name, price",
+            "-> str",
+        ),
+        (
+            vec![json!("id;name\n1;x"), json!("id,title\n1,x"), json!("id,title\n2,y")],
+            "2+ answers: CSV: id, title; or by ';': id, name",
+            "-> str",
+        ),
+        (
+            ["a", "b", "c", "d"].map(|name| json!(format!("id,{name}\n1,x"))).to_vec(),
+            "4+ answers: CSV, with many headers",
+            "-> str",
+        ),
+        (vec![json!("id,name\n1,x"), json!("a.txt\nb.txt")], "2+ answers: lines", "-> str"),
+        (
+            vec![json!("{\"id\": 1, \"name\": \"x\"}\n{\"id\": 2}\n"), json!("{\"id\": 3}\n{\"id\": 4}")],
+            "2+ answers: JSON on each line: {id, name}",
+            "-> str",
+        ),
+        (vec![json!("{\"id\": 1}\nx")], "1 answer: lines", "-> str"),
+        (
+            vec![json!("Title: a b\nState: open\n\nTitle: c\nUrl: http://x")],
+            "1 answer: lines, each `name: value`",
+            "-> str",
+        ),
+        (vec![json!("see http://x\nhttp://y")], "1 answer: lines", "-> str"),
+        (
+            vec![
+                json!({"at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "land": "NO", "sum": "40.00"}),
+                json!({"at": "2026-01-02T03:04:05+01:00", "day": "2026-11-30", "land": "SE", "sum": "-1"}),
+            ],
+            "2+ answers",
+            "class Result(TypedDict):\n    at: str  # date-time\n    day: str  # date\n    land: str  # matches ^[A-Z]{2}$\n    \
+             sum: str  # decimal\n-> Result",
+        ),
+        (
+            vec![
+                json!({"at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "land": "NO", "sum": "40.00"}),
+                json!({"at": "2026-01-02", "day": "today", "land": "NOR", "sum": "007"}),
+            ],
+            "2+ answers",
+            "class Result(TypedDict):\n    at: str\n    day: str\n    land: str\n    sum: str\n-> Result",
+        ),
         (vec![json!("a.txt\nb.txt"), json!("")], "2+ answers: lines", "-> str"),
         (
             vec![json!("version: 3\nname: Ann Lee\ndue: 2026-01-02\n---\nseats: 4")],
-            "1 answer: lines, with due: N, version: N",
+            "1 answer: lines, with due: N, version: N, then a line `---`",
             "-> str",
         ),
         (
             vec![json!("version: 3\nowner: 7\n\nx"), json!("version: 4\n\ntext")],
-            "2+ answers: lines, with version: N",
+            "2+ answers: lines, with version: N, then an empty line",
             "-> str",
         ),
         (vec![json!("version: 3\n\nx"), json!("owner: 7\n\nx")], "2+ answers: lines", "-> str"),
+        (vec![json!("---\nversion: 3\n---\nx")], "1 answer: lines, with version: N, then a line `---`", "-> str"),
+        (vec![json!("version: 3\n---\nx"), json!("version: 3\n\nx")], "2+ answers: lines, with version: N", "-> str"),
         (
             vec![json!("ann: 5 pens\nbob: 2 books\n7f3a9c21: 1\nAnn: 3\n\nx"), json!("ann: 5\nbob: 2")],
             "2+ answers: lines",
@@ -119,11 +164,37 @@ fn an_observation_adds_only_to_what_is_not_declared() {
         (field("array"), &json, None),
     ] {
         let tool = tool(Some(schema.clone()));
-        let stub = tool.pyi_with(Some(&learned(answers).observed()));
+        let stub = tool.pyi_with(Some(&learned(answers).observed(&Value::Null)));
         match expected {
             Some(field) => assert!(stub.contains(field) && stub.contains("observed in 1 answer"), "{stub}"),
             None => assert_eq!(stub, tool.pyi, "{schema}"),
         }
+    }
+}
+
+#[test]
+fn values_are_shown_only_where_the_definition_lists_them() {
+    let definition = json!({"inputSchema": {"properties": {
+        "state": {"enum": ["open", "paid"]}, "number": {"enum": [1, 2]}, "note": {"type": "string"},
+    }}});
+    for (answers, expected) in [
+        (vec![json!({"state": "open"})], "state: Literal[\"open\", \"paid\"]"),
+        (vec![json!([{"state": "open"}, {"state": null}]), json!([])], "state: Literal[\"open\", \"paid\"] | None"),
+        (vec![json!({"state": "open"}), json!({"state": "ann"})], "state: str\n"),
+        (vec![json!({"number": 1})], "number: int"),
+        (vec![json!({"note": "open"})], "note: str\n"),
+        (vec![json!({"inner": {"state": "paid"}})], "state: Literal["),
+    ] {
+        let given = Given::of(&serde_json::Map::new(), &definition);
+        let mut all = answers.iter().map(|answer| Learned::once(Shape::of(answer, &given)));
+        let mut learned = all.next().expect("an answer");
+        for next in all {
+            learned.merge(next);
+        }
+        let stub = tool(None).pyi_with(Some(&learned.observed(&definition))).into_owned();
+        assert!(stub.contains(expected), "{answers:?}:\n{stub}");
+        let kept = serde_json::to_string(&learned).expect("JSON");
+        assert!(!["open", "paid", "ann"].iter().any(|value| kept.contains(value)), "{kept}");
     }
 }
 
@@ -209,7 +280,7 @@ fn keys_that_look_like_data_make_a_map() {
     let row = rows.list.expect("a list").object;
     assert!(matches!(row, Some(Object::Map(_))), "another key in each: {row:?}");
     let arguments = json!({"names": ["ann", "bob"]});
-    let given = Given::of(arguments.as_object().expect("an object"));
+    let given = Given::of(arguments.as_object().expect("an object"), &Value::Null);
     let shape = Shape::of(&json!({"ann": 1, "bob": "x"}), &given);
     assert!(matches!(shape.object, Some(Object::Map(_))), "keys that were asked for: {shape:?}");
 }
@@ -226,11 +297,11 @@ fn no_first_row_of_data_passes_for_a_header() {
         "name,\"age\nAnn,30",
     ] {
         let kind = Text::of(text, &BTreeSet::new());
-        assert!(!matches!(kind, Text::Csv(_)), "{text:?}: {kind:?}");
+        assert!(!matches!(kind, Text::Tables(..)), "{text:?}: {kind:?}");
     }
     // Names of the caller are not learned.
     let asked = |name: &str| Text::of("version: 3\n\ntext", &BTreeSet::from([name.to_owned()]));
-    assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Named(vec!["version".to_owned()])));
+    assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Headed(vec!["version".to_owned()], Some(false))));
 }
 
 #[test]
@@ -259,7 +330,7 @@ fn a_shape_is_bounded() {
         (json!([wide(2), {"list": (0..10_000).map(|n| json!({ name(n): n })).collect::<Vec<_>>()}]), "many keys"),
     ] {
         let learned = once(&answer);
-        let observed = learned.observed();
+        let observed = learned.observed(&Value::Null);
         let size = observed.schema.map_or(0, |schema| schema.to_string().len());
         assert!(size < 24 << 10, "{what}: {size}");
         assert!(stub(&[answer]).len() < 16 << 10, "{what}");
@@ -289,7 +360,24 @@ fn values() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         Just("x".to_owned()),
         Just("a\nb".to_owned()),
-        Just("id,name\n1,x".to_owned()),
+        prop::sample::select(vec![
+            "id,name\n1,x",
+            "id;name\n1;\"x\"",
+            "a,b\n1,2",
+            "c,d\n1,2",
+            "2026-01-02",
+            "2026-01-02T03:04:05Z",
+            "1.5",
+            "NO",
+            "EUR",
+            "{\"a\": 1}\n{\"b\": 2}",
+            "{\"a\": \"x\"}\n[]",
+            "a: b\nc: d",
+            "version: 1\n---\nx",
+            "version: 1\nn: 2\n\nx",
+            "---\nn: 1\n---\nx",
+        ])
+        .prop_map(str::to_owned),
         Just("{\"a\": [1, {\"b\": null}]}".to_owned()),
         "\\PC{0,20}",
     ];
@@ -317,14 +405,14 @@ proptest! {
         let mut again = ab.clone();
         again.merge(once(&a));
         again.merge(once(&b));
-        prop_assert_eq!(again.observed().schema, ab.observed().schema);
+        prop_assert_eq!(again.observed(&Value::Null).schema, ab.observed(&Value::Null).schema);
         let text = serde_json::to_string(&ab).expect("JSON");
         prop_assert_eq!(serde_json::from_str::<Learned>(&text).expect("a shape"), ab);
     }
 
     #[test]
     fn every_line_of_a_stub_is_ours_for_any_answers(answers in prop::collection::vec(values(), 1..4)) {
-        let observed = Some(learned(&answers).observed());
+        let observed = Some(learned(&answers).observed(&Value::Null));
         let (tool, observed) = (tool(None), observed.as_ref());
         let (pyi, dts, md) = (tool.pyi_with(observed), tool.dts_with(observed), tool.md_with(observed));
         prop_assert_eq!(invariants::python(&pyi, 1), Ok(()), "{}", pyi);

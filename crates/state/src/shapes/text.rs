@@ -1,17 +1,18 @@
-//! Kinds of texts: JSON, CSV with its header, lines, any.
+//! Kinds of texts: JSON, CSV with its header, lines, one line of a form, any.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Shape, keys};
+use super::{Object, Shape, keys};
 
 /// Bytes of the beginning that is looked at.
 const MAX_LOOKED_AT: usize = 16 << 10;
 /// Lines that are looked at.
 const MAX_LINES: usize = 32;
-/// Most columns.
+/// Most columns, and headers.
 const MAX_COLUMNS: usize = 40;
+const MAX_HEADERS: usize = 3;
 /// Most named lines, and longest name of one in bytes.
 const MAX_NAMED: usize = 8;
 const MAX_NAME: usize = 32;
@@ -20,37 +21,96 @@ const MAX_NAME: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Text {
-    /// Empty, or too long to tell.
+    /// Empty, or too long to tell. What an earlier version took for any text may have a form.
+    #[serde(alias = "plain")]
     Unknown,
     /// An object or array.
     Json(Box<Shape>),
-    /// The names of its columns.
-    Csv(Vec<String>),
+    /// An object or array on each line.
+    JsonLines(Box<Shape>),
+    /// Columns or names that an earlier version learned, to be learned anew.
+    #[serde(rename = "csv", alias = "named")]
+    Old(Vec<String>),
+    /// CSV: the separator and columns of each header, none if there are many; true if a cell may be in quotation marks.
+    Tables(BTreeSet<(char, Vec<String>)>, bool),
     /// Several lines.
     Lines,
-    /// Several lines, the first of them with these names: `version: 3`. Sorted.
-    Named(Vec<String>),
+    /// Several lines, each of them `name: value`.
+    Pairs,
+    /// Several lines, the first of them with these names: `version: 3`. Sorted. True if `---` ends them, and false if an
+    /// empty line does.
+    Headed(Vec<String>, Option<bool>),
+    /// One line of a form.
+    Of(Form),
+    /// A value that the definition lists for an argument of the same name.
+    Listed,
     /// Any text.
-    Plain,
+    Any,
+}
+
+/// Forms of a text of one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Form {
+    Date,
+    DateTime,
+    /// A number.
+    Decimal,
+    /// Two or three capitals, as of a country or a currency.
+    Capitals(u8),
+}
+
+impl Form {
+    fn of(text: &str) -> Option<Self> {
+        let like = |text: &str, form: &str| {
+            let is = |(byte, like): (u8, u8)| if like == b'0' { byte.is_ascii_digit() } else { byte == like };
+            text.len() == form.len() && text.bytes().zip(form.bytes()).all(is)
+        };
+        let starts = |form: &str| text.get(..form.len()).is_some_and(|start| like(start, form));
+        let number = text.strip_prefix('-').unwrap_or(text);
+        let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+        let is_digits = |text: &str| (1..=15).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.len() {
+            10 if like(text, "0000-00-00") => Some(Self::Date),
+            16..=40 if starts("0000-00-00T00:00") => Some(Self::DateTime),
+            2..=3 if text.bytes().all(|byte| byte.is_ascii_uppercase()) => Some(Self::Capitals(text.len() as u8)),
+            // `007` is a name.
+            _ if whole.len() > 1 && whole.starts_with('0') => None,
+            _ => (is_digits(whole) && is_digits(part)).then_some(Self::Decimal),
+        }
+    }
 }
 
 impl Text {
     /// The least kind that has both.
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Unknown, kind) | (kind, Self::Unknown) => kind,
+            (Self::Unknown | Self::Old(_), kind) | (kind, Self::Unknown | Self::Old(_)) => kind,
             (Self::Json(mut ours), Self::Json(theirs)) => {
                 ours.join(*theirs);
                 Self::Json(ours)
             }
-            (Self::Csv(ours), Self::Csv(theirs)) if ours == theirs => Self::Csv(ours),
-            (Self::Named(mut ours), Self::Named(theirs)) => {
-                ours.retain(|name| theirs.contains(name));
-                if ours.is_empty() { Self::Lines } else { Self::Named(ours) }
+            (Self::JsonLines(mut ours), Self::JsonLines(theirs)) => {
+                ours.join(*theirs);
+                Self::JsonLines(ours)
             }
-            (Self::Csv(_) | Self::Lines | Self::Named(_), Self::Csv(_) | Self::Lines | Self::Named(_)) => Self::Lines,
-            _ => Self::Plain,
+            (Self::Tables(mut ours, quoted), Self::Tables(theirs, also)) => {
+                let are_many = ours.is_empty() || theirs.is_empty();
+                ours.extend(theirs);
+                let few = if are_many || ours.len() > MAX_HEADERS { BTreeSet::new() } else { ours };
+                Self::Tables(few, quoted || also)
+            }
+            (Self::Headed(mut ours, end), Self::Headed(theirs, other)) => {
+                ours.retain(|name| theirs.contains(name));
+                if ours.is_empty() { Self::Lines } else { Self::Headed(ours, end.filter(|end| other == Some(*end))) }
+            }
+            (ours, theirs) if ours == theirs => ours,
+            (ours, theirs) if ours.has_lines() && theirs.has_lines() => Self::Lines,
+            _ => Self::Any,
         }
+    }
+
+    fn has_lines(&self) -> bool {
+        matches!(self, Self::JsonLines(_) | Self::Tables(..) | Self::Lines | Self::Pairs | Self::Headed(..))
     }
 
     /// Kind of a text that is not JSON. Names that the caller gave are data.
@@ -60,21 +120,71 @@ impl Text {
             return Self::Unknown;
         }
         if !text.contains('\n') {
-            return Self::Plain;
+            return Form::of(text).map_or(Self::Any, Self::Of);
         }
-        let mut names = named(text);
+        let (mut names, end) = named(text);
         names.retain(|name| !given.contains(name));
         match columns(text) {
-            Some(columns) => Self::Csv(columns),
-            None if names.is_empty() => Self::Lines,
-            None => Self::Named(names),
+            Some(header) => Self::Tables(BTreeSet::from([header]), text.contains('"')),
+            None if !names.is_empty() => Self::Headed(names, end),
+            None if are_pairs(text) => Self::Pairs,
+            None => Self::Lines,
         }
+    }
+
+    /// Shape of the JSON that it has.
+    pub(super) fn inner(&self) -> Option<&Shape> {
+        if let Self::Json(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
+    }
+
+    /// Shape of the JSON that it has.
+    pub(super) fn inner_mut(&mut self) -> Option<&mut Shape> {
+        if let Self::Json(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
+    }
+
+    /// Names of its lines and columns.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        let (columns, lines) = match self {
+            Self::Tables(headers, _) => (Some(headers), None),
+            Self::Headed(names, _) => (None, Some(names)),
+            _ => (None, None),
+        };
+        columns.into_iter().flatten().flat_map(|(_, names)| names).chain(lines.into_iter().flatten())
+    }
+
+    /// Its lines in words, if it has several.
+    pub(super) fn words(&self) -> Option<String> {
+        let list =
+            |names: Vec<&String>, end: &str| names.into_iter().map(|name| format!("{name}{end}")).collect::<Vec<_>>();
+        let quoted = if let Self::Tables(_, true) = self { ", some cells quoted" } else { "" };
+        Some(match self {
+            Self::JsonLines(inner) => match &inner.object {
+                Some(Object::Fields(fields)) => {
+                    format!("JSON on each line: {{{}}}", list(fields.keys().take(MAX_NAMED).collect(), "").join(", "))
+                }
+                _ => "JSON on each line".to_owned(),
+            },
+            Self::Tables(headers, _) if headers.is_empty() => format!("CSV{quoted}, with many headers"),
+            Self::Tables(headers, _) => {
+                let by = |separator| if separator == ',' { String::new() } else { format!("by {separator:?}: ") };
+                let one = |(separator, names): &(char, Vec<String>)| by(*separator) + &names.join(", ");
+                format!("CSV{quoted}: {}", headers.iter().map(one).collect::<Vec<_>>().join("; or "))
+            }
+            Self::Lines => "lines".to_owned(),
+            Self::Pairs => "lines, each `name: value`".to_owned(),
+            Self::Headed(names, end) => {
+                let end =
+                    end.map_or("", |is_rule| if is_rule { ", then a line `---`" } else { ", then an empty line" });
+                format!("lines, with {}{end}", list(names.iter().collect(), ": N").join(", "))
+            }
+            _ => return None,
+        })
     }
 }
 
 /// Names of the lines `name: value` before an empty one or `---`, where the value is a number, date or truth value in one
 /// word: what stands before words may be a person.
-fn named(text: &str) -> Vec<String> {
+fn named(text: &str) -> (Vec<String>, Option<bool>) {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     let is_plain = |value: &str| is_value(value) && !value.contains([' ', '@', '/']);
     let mut names = Vec::new();
@@ -84,19 +194,31 @@ fn named(text: &str) -> Vec<String> {
             names.truncate(MAX_NAMED);
             names.sort_unstable();
             names.dedup();
-            return names;
+            return (names, Some(line == "---"));
         }
         let Some((name, value)) = line.split_once(": ") else { break };
         if name.len() <= MAX_NAME && name.chars().all(is_word) && !keys::is_data(name) && is_plain(value.trim()) {
             names.push(name.to_owned());
         }
     }
-    Vec::new()
+    (Vec::new(), None)
 }
 
-/// Columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name, and a column
-/// below has nothing but numbers, dates or addresses.
-fn columns(text: &str) -> Option<Vec<String>> {
+/// True for lines `name: value`, but for empty ones and rules. The names may be people: they are not kept.
+fn are_pairs(text: &str) -> bool {
+    let is_pair = |line: &str| {
+        let (name, value) = line.split_once(':').unwrap_or_default();
+        let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+        let is_name = name.starts_with(char::is_alphabetic) && name.len() <= MAX_NAME && name.chars().all(of_name);
+        is_name && (value.is_empty() || value.starts_with(' '))
+    };
+    let mut lines = base::text::head(text, MAX_LOOKED_AT).lines().take(MAX_LINES);
+    lines.all(|line| line.is_empty() || line == "---" || is_pair(line))
+}
+
+/// Separator and columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name,
+/// and a column below has nothing but numbers, dates or addresses.
+fn columns(text: &str) -> Option<(char, Vec<String>)> {
     let looked_at = base::text::head(text, MAX_LOOKED_AT);
     let whole = looked_at.len() == text.len();
     let mut lines: Vec<&str> = looked_at.lines().take(MAX_LINES).collect();
@@ -118,7 +240,7 @@ fn columns(text: &str) -> Option<Vec<String>> {
             *column = column.filter(|_| is_value(cell)).map(|_| true);
         }
     }
-    typed.contains(&Some(true)).then_some(names)
+    typed.contains(&Some(true)).then_some((separator, names))
 }
 
 /// Cells of a line; `None` if a quotation is open at its end.

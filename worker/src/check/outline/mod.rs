@@ -67,13 +67,15 @@ struct Draft {
     outline: Outline,
     /// Calls whose answer the script changes: its keys are no longer those of the tool.
     changed: Vec<usize>,
+    /// Keys of answers that the script asks for before it reads them.
+    asked: Vec<(usize, Vec<String>)>,
     /// Bytes left for names.
     room: usize,
 }
 
 impl Draft {
     fn new(code: &str) -> Self {
-        Self { outline: Outline::default(), changed: Vec::new(), room: code.len() + (8 << 10) }
+        Self { outline: Outline::default(), changed: Vec::new(), asked: Vec::new(), room: code.len() + (8 << 10) }
     }
 
     /// Takes room for names; a name may stand for a long path, over and over.
@@ -112,6 +114,12 @@ impl Draft {
         }
     }
 
+    fn asked_for(&mut self, call: usize, path: Vec<String>) {
+        if self.asked.len() < wire::MAX_READS && self.has_room(path.iter().map(String::len).sum()) {
+            self.asked.push((call, path));
+        }
+    }
+
     /// Notes an undeclared name, at the first place that certainly runs.
     fn name(&mut self, name: &str, at: Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
         if let Some(known) = self.outline.names.iter_mut().find(|known| known.name == name) {
@@ -144,6 +152,11 @@ impl Draft {
         for call in self.changed {
             if let Some(site) = self.outline.calls.get_mut(call) {
                 site.reads.clear();
+            }
+        }
+        for (call, path) in self.asked {
+            if let Some(site) = self.outline.calls.get_mut(call) {
+                site.reads.retain(|read| read.is_certain || !read.path.starts_with(&path));
             }
         }
         self.outline

@@ -60,6 +60,9 @@ pub struct Mistake {
     /// Number of its call on record.
     #[serde(skip)]
     pub call: Option<u64>,
+    /// True for a doubt by what answers were so far: no call ends with its error.
+    #[serde(skip)]
+    pub is_doubt: bool,
 }
 
 /// Facts of a script before it runs.
@@ -100,8 +103,9 @@ pub struct Asks {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, message, suggested_fix, line, column, call: _ } = self;
-        write!(f, "line {line}, column {column}: {}: {message}; {suggested_fix}", code_name(*code))
+        let Self { code, message, suggested_fix, line, column, call: _, is_doubt } = self;
+        let code = if *is_doubt { String::new() } else { format!("{}: ", code_name(*code)) };
+        write!(f, "line {line}, column {column}: {code}{message}; {suggested_fix}")
     }
 }
 
@@ -110,7 +114,12 @@ impl Mistake {
     pub fn new(error: &Error, (line, column): Place) -> Self {
         let text = |text: &str| head(&visible(text), MAX_TEXT).to_owned();
         let (message, suggested_fix) = (text(&error.message), text(error.suggested_fix()));
-        Self { code: error.code, message, suggested_fix, line, column, call: None }
+        Self { code: error.code, message, suggested_fix, line, column, call: None, is_doubt: false }
+    }
+
+    /// A doubt at a place.
+    fn doubt(error: &Error, at: Place) -> Self {
+        Self { is_doubt: true, ..Self::new(error, at) }
     }
 }
 
@@ -154,7 +163,7 @@ impl Broker {
             let Ok((entry, stub)) = self.context.catalog.tool(server, tool) else { continue };
             let Some(schema) = entry.observed.of(stub).and_then(|observed| observed.schema) else { continue };
             let label = format!("{}.{}", entry.ident, stub.ident);
-            let doubt = |read: &Read| Some(Mistake::new(&reads::of_text(&label, &schema, read, language)?, read.at));
+            let doubt = |read: &Read| Some(Mistake::doubt(&reads::of_text(&label, &schema, read, language)?, read.at));
             doubts.extend(reads.iter().filter_map(doubt).take(MAX_TOLD.saturating_sub(doubts.len())));
         }
         doubts
@@ -364,7 +373,7 @@ impl Judge<'_> {
                 observed.as_ref().and_then(|schema| reads::unseen(&label, schema, read, self.language))
             {
                 // The next answer may be another.
-                self.tell(&error, read.at, false, None);
+                self.judgement.warnings.push(Mistake::doubt(&error, read.at));
             }
         }
     }

@@ -104,10 +104,13 @@ impl<'a> Reader<'a, '_> {
     pub(super) fn note_read(&mut self, origin: &Origin, key: &str, span: Span) {
         let Origin::Answer { call, path, is_promise } = origin else { return };
         let how = if *is_promise { How::OfPromise } else { How::Key };
-        if (*is_promise && OF_PROMISES.contains(&key)) || self.is_guarded || path.len() >= wire::MAX_PATH {
+        if (*is_promise && OF_PROMISES.contains(&key)) || path.len() >= wire::MAX_PATH {
             return;
         }
-        let path = path.iter().map(String::as_str).chain([key]).map(str::to_owned).collect();
+        let path: Vec<String> = path.iter().map(String::as_str).chain([key]).map(str::to_owned).collect();
+        if self.is_guarded {
+            return self.draft.asked_for(*call, path);
+        }
         let (at, is_certain) = (self.lines.place(span.start), self.is_certain());
         self.draft.read(*call, Read { at, path, how, is_certain });
     }
