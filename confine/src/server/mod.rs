@@ -188,19 +188,12 @@ fn rules() -> io::Result<Rules> {
 }
 
 /// Reads from stdin, and not a byte more.
-#[cfg(unix)]
 fn read_exactly(bytes: &mut [u8]) -> io::Result<()> {
     let stdin = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
     std::fs::File::from(stdin).read_exact(bytes)
 }
 
-#[cfg(not(unix))]
-fn read_exactly(bytes: &mut [u8]) -> io::Result<()> {
-    io::stdin().read_exact(bytes)
-}
-
 /// Becomes the program, or says why not.
-#[cfg(unix)]
 fn execute(program: &OsString, args: impl Iterator<Item = OsString>) -> String {
     use std::os::unix::process::CommandExt as _;
 
@@ -210,11 +203,6 @@ fn execute(program: &OsString, args: impl Iterator<Item = OsString>) -> String {
         _ => "",
     };
     format!("`{}` does not start: {error}{hint}", program.to_string_lossy())
-}
-
-#[cfg(not(unix))]
-fn execute(_: &OsString, _: impl Iterator<Item = OsString>) -> String {
-    "servers cannot be confined here".to_owned()
 }
 
 /// Applies the rules to this process. Irreversible.

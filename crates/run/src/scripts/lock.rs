@@ -111,7 +111,6 @@ impl Lock {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".scripts.lock-");
         // A file for everyone who reads the configuration, as the umask has it.
-        #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.tempfile_in(folder)?;
         file.write_all(self.text().as_bytes())?;
