@@ -3,8 +3,6 @@
 //! `serde_json` marks its own numbers and raw values by a first key that begins with `PRIVATE`. It would take an
 //! outside object with such a key for one of them, so text with such a key, however escaped, is refused.
 
-use std::fmt;
-
 /// Prefix of `serde_json`'s private keys.
 const PRIVATE: &str = "$serde_json::private::";
 /// Longest form of such a key that has to be unescaped: six bytes per character, and some characters more.
@@ -33,16 +31,9 @@ pub struct Measure {
 }
 
 /// Error: the text has a key that `serde_json` would interpret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it has a key that begins with `{PRIVATE}`, which is reserved")]
 pub struct PrivateKey;
-
-impl fmt::Display for PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it has a key that begins with `{PRIVATE}`, which is reserved")
-    }
-}
-
-impl std::error::Error for PrivateKey {}
 
 /// Measures a text in one pass, in linear time and without allocation. Invalid JSON has a measure too; the parser
 /// refuses it later.
