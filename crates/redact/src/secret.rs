@@ -103,15 +103,9 @@ pub fn list_token(value: &str) {
 /// # Errors
 /// `LIMIT_EXCEEDED` when the leased values are over the bounds.
 pub fn leased<T>(work: impl FnOnce() -> T) -> Result<(T, Lease)> {
-    /// Ends it on a panic too.
-    struct Leasing;
-    impl Drop for Leasing {
-        fn drop(&mut self) {
-            LEASING.set(None);
-        }
-    }
     LEASING.set(Some(BTreeSet::new()));
-    let leasing = Leasing;
+    // On a panic too.
+    let leasing = scopeguard::guard((), |()| LEASING.set(None));
     let done = work();
     let forms = LEASING.take().unwrap_or_default();
     drop(leasing);
