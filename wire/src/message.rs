@@ -389,6 +389,14 @@ pub struct ScriptError {
     pub fix: Option<String>,
 }
 
+impl ScriptError {
+    /// An error without a position.
+    pub fn new(kind: ScriptErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message, line: 0, column: 0, trace: Vec::new(), call: None, error: None, fix: None }
+    }
+}
+
 /// Classes of script failure. All of them leave the worker usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -24,7 +24,7 @@ use wire::{
 use confine::worker::{self, DataLimit};
 
 use crate::JsEngine;
-use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
+use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error};
 use crate::host::FrameHost;
 use crate::inbox::{Inbox, take_stdin, wait_for_end};
 use crate::watchdog::{Interrupt, Watchdog};
@@ -162,7 +162,7 @@ impl Worker {
             (Language::Starlark, _) => &mut self.starlark,
             (Language::Javascript, Some(engine)) => engine,
             (Language::Javascript, None) => {
-                let error = script_error(ScriptErrorKind::Internal, "this build has no JavaScript engine");
+                let error = ScriptError::new(ScriptErrorKind::Internal, "this build has no JavaScript engine");
                 return self.wire.done(run, Err(error), Stats::default());
             }
         };
@@ -191,7 +191,7 @@ impl Worker {
             }
             Err(panic) => {
                 let text = format!("the worker failed: {}", panic_text(panic.as_ref()));
-                self.wire.done(run, Err(script_error(ScriptErrorKind::Internal, text)), stats);
+                self.wire.done(run, Err(ScriptError::new(ScriptErrorKind::Internal, text)), stats);
                 exit(EXIT_INTERNAL)
             }
         };

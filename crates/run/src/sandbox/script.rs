@@ -112,5 +112,5 @@ pub(super) fn deepest_line(code: &str) -> u32 {
 /// A syntax error.
 pub(super) fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {
     let kind = ScriptErrorKind::Syntax;
-    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None, fix: None })
+    Box::new(ScriptError { line, column, ..ScriptError::new(kind, message) })
 }
