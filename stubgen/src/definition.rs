@@ -21,7 +21,6 @@ impl Definition {
     }
 
     /// Its tree, parsed unless a caller holds it already. Callers that need it often keep it.
-    #[must_use]
     pub fn tree(&self) -> Arc<Value> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *kept {
@@ -36,7 +35,6 @@ impl Definition {
     }
 
     /// Bytes of its text.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Kept::Tree(tree) => tree.to_string().len(),

@@ -91,7 +91,6 @@ const SHORT: usize = 16;
 
 /// True if the double nearest to a number, as JSON or a script writes it, denotes the same value by its shortest text.
 /// Integers written without point and exponent are held up to 2^53 - 1.
-#[must_use]
 pub fn is_held(number: &str) -> bool {
     let size = number.strip_prefix('-').unwrap_or(number);
     let has_exponent = size.contains(['e', 'E']);
@@ -111,7 +110,6 @@ pub fn is_held(number: &str) -> bool {
 }
 
 /// True if doubles hold all numbers of a text; what is no JSON is refused by its parser.
-#[must_use]
 pub fn holds_all(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;

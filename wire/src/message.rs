@@ -51,7 +51,6 @@ pub enum Language {
 
 impl Language {
     /// Name in `execute` and in the configuration.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Javascript => "javascript",

@@ -93,7 +93,6 @@ impl LayerName {
         [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Children];
 
     /// Name in the configuration and in `doctor`.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNewPrivs => "no_new_privs",
@@ -135,7 +134,6 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Runs `forgefs confined`. `args` are those after it: the program, and its arguments.
-#[must_use]
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match become_program(args.collect()) {
         Ok(code) => ExitCode::from(code),
@@ -240,7 +238,6 @@ fn apply(_: &Rules) -> Result<Vec<Layer>, String> {
 }
 
 /// The layers where the platform has none.
-#[must_use]
 pub fn unavailable() -> Vec<Layer> {
     let why = || Err("this platform offers no sandbox for servers that ForgeFS uses".to_owned());
     LayerName::OWN.map(|name| Layer::of(name, why())).into()

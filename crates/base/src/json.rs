@@ -41,13 +41,11 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit>
 }
 
 /// True if a text looks like an object or an array.
-#[must_use]
 pub fn is_composed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
 /// Finds the text of an error in a value: the value itself, or the first text under a usual key.
-#[must_use]
 pub fn words(value: &serde_json::Value) -> Option<&str> {
     const KEYS: [&str; 9] =
         ["message", "error", "error_description", "detail", "details", "reason", "errors", "text", "title"];
@@ -60,7 +58,6 @@ pub fn words(value: &serde_json::Value) -> Option<&str> {
 }
 
 /// Bytes of a value as compact JSON.
-#[must_use]
 pub fn written<T: serde::Serialize>(value: &T) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -83,7 +80,6 @@ const GROWTH: usize = 2;
 
 /// Pretty-prints a valid text, one item per line as `serde_json` does, within twice its compact size: where indentation
 /// would take more, deeper levels are indented like the level above them.
-#[must_use]
 pub fn laid_out(text: &str) -> String {
     let (mut compact, mut spaces) = (0, 0);
     // By level; the last entry has those of every deeper one.
@@ -113,7 +109,6 @@ pub fn laid_out(text: &str) -> String {
 }
 
 /// A valid text without whitespace between its parts.
-#[must_use]
 pub fn compact(text: &str) -> String {
     let mut compact = String::with_capacity(text.len());
     walk(text.as_bytes(), |part| {

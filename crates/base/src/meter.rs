@@ -59,7 +59,6 @@ impl Meter {
     }
 
     /// Steps left.
-    #[must_use]
     pub fn left(&self) -> u64 {
         self.left.get()
     }

@@ -39,7 +39,6 @@ impl Pause {
     }
 
     /// Total time so far.
-    #[must_use]
     pub fn total(&self) -> Duration {
         let held = self.held.lock();
         held.before + held.since.map_or(Duration::ZERO, |since| since.elapsed())

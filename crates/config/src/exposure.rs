@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::{Config, Credential, DocumentPlace, Place, Source, Transport};
 
 /// Writable files that control this gateway; one line each, for the operator.
-#[must_use]
 pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
     let guarded = [
         ("the configuration", config.path.as_deref()),

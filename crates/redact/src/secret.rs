@@ -35,7 +35,6 @@ pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Wraps a value and lists it for [`redact`].
-    #[must_use]
     pub fn new(value: impl Into<String>) -> Self {
         let value = value.into();
         list(&value);
@@ -44,13 +43,11 @@ impl Secret {
 
     /// Wraps a value that is masked when printed but may appear in results, such as `LOG_LEVEL = "warning"`: searching
     /// for that word would corrupt honest text.
-    #[must_use]
     pub fn unlisted(value: impl Into<String>) -> Self {
         Self(value.into().into())
     }
 
     /// Returns the value, for the one place that sends it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -189,7 +186,6 @@ fn forms(value: &str) -> BTreeSet<String> {
 }
 
 /// Replaces every listed value by [`MASK`]; borrowed if there is none.
-#[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     // The lock is released while the text is searched.
     let listed = Arc::clone(&LISTED.read());

@@ -118,7 +118,6 @@ fn is_gone(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
 }
 
 /// Answer to a line over the limit of a client's messages, of which both ends are left; `None` if it was no request.
-#[must_use]
 pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
     message::too_long(head, tail, bytes)
 }

@@ -43,7 +43,6 @@ enum Line {
 
 impl Stderr {
     /// All kept lines.
-    #[must_use]
     pub fn text(&self) -> String {
         let lines = self.0.lock();
         let mut text = String::new();
@@ -58,7 +57,6 @@ impl Stderr {
     }
 
     /// True if the process has written nothing since it was started, on stdout neither.
-    #[must_use]
     pub fn is_silent(&self) -> bool {
         !self.0.lock().has_spoken
     }

@@ -54,7 +54,6 @@ pub struct Shown {
 
 impl Shown {
     /// A content block that links to the page.
-    #[must_use]
     pub fn link(&self) -> Value {
         json!({"type": "resource_link", "uri": self.page, "name": self.page, "mimeType": PAGE_TYPE,
                "annotations": {"audience": ["user"]}})
@@ -147,7 +146,6 @@ impl Attachments {
     }
 
     /// The page for a script's value, if that is the answer of a tool that has one.
-    #[must_use]
     pub fn shown(&self, value: &str) -> Option<Shown> {
         let mut kept = self.wholes().lock();
         if kept.is_empty() {

@@ -315,7 +315,6 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
 
 /// The client's URI for a resource of a server: `ui://SERVER/…` for a page, since clients show no other. Clients may
 /// resolve `..` in it and drop characters that are invalid in a URI: neither turns it into another server's URI.
-#[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
     let page = uri.strip_prefix(stubgen::APP_SCHEME);
     let uri = page.unwrap_or(uri);

@@ -90,7 +90,6 @@ impl Tape {
     }
 
     /// A copy of it.
-    #[must_use]
     pub fn copy(&self) -> Self {
         let copied = |answer: &TapedAnswer| TapedAnswer {
             order: answer.order,

@@ -117,13 +117,11 @@ impl Instance {
 
 impl Instances {
     /// No instances yet. `state` has the logins.
-    #[must_use]
     pub fn new(state: Arc<dyn State>) -> Arc<Self> {
         Arc::new(Self { held: Mutex::default(), state, browsers: Browsers::default() })
     }
 
     /// Parts of the endpoint that logins of its clients need.
-    #[must_use]
     pub fn browsers(&self) -> &Browsers {
         &self.browsers
     }
@@ -151,13 +149,11 @@ impl Instances {
     }
 
     /// Number of open sessions.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.held.lock().sessions.len()
     }
 
     /// Number of instances by server name.
-    #[must_use]
     pub fn count(&self) -> BTreeMap<String, usize> {
         let mut count = BTreeMap::new();
         for instance in &self.held.lock().instances {

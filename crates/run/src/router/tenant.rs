@@ -41,7 +41,6 @@ pub(super) struct Own {
 
 impl Tenant {
     /// A session that uses `instances`. Without an environment it has the gateway's values of variables.
-    #[must_use]
     pub fn new(
         principal: Principal,
         credentials: Option<Arc<str>>,

@@ -52,7 +52,6 @@ impl Script {
     }
 
     /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.
-    #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
         self.module.as_ref().map_or((line, column), |module| module.original(line, column))
     }

@@ -55,7 +55,6 @@ pub struct LockedCall {
 }
 
 /// A use as the file has it.
-#[must_use]
 pub fn in_file(used: &Use) -> String {
     match used {
         Use::Stash => "stash".to_owned(),
@@ -91,7 +90,6 @@ impl fmt::Display for LockedCall {
 
 impl Lock {
     /// The text of the file: the same bytes for the same lock.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}version = {VERSION}\n");
         for (name, locked) in &self.scripts {

@@ -19,13 +19,11 @@ pub struct Follower {
 
 impl Follower {
     /// Follows the log at a path, from its oldest line.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, at: None }
     }
 
     /// Path of the log.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
