@@ -43,9 +43,7 @@ impl Pause {
         let held = self.held.lock();
         held.before + held.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
-}
 
-impl Pause {
     /// Counts the time from now on, to extend a deadline.
     #[must_use]
     pub fn count(&self) -> Counted<'_> {

@@ -247,9 +247,7 @@ impl ForgeServer {
         let kept = Arc::clone(self.handler.gateway.state());
         RoundRequest { context, principal, level, subject, waiting, unread, responses, state, answers: None, kept }
     }
-}
 
-impl ForgeServer {
     /// Answer to a request without rounds, made in turn with those of other clients, also after a panic.
     async fn answered<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
         let answer = panics::caught(Box::pin(self.handler.taking_turns(work))).await;

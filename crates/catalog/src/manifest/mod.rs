@@ -161,13 +161,10 @@ impl ServerState {
     /// The state in one word or line, for `ls /`.
     pub fn describe(&self) -> String {
         match self {
-            Self::Connecting => "connecting".to_owned(),
             Self::Resting => "resting, starts at the next call".to_owned(),
-            Self::Ready { .. } => "ready".to_owned(),
-            Self::Offline => "offline".to_owned(),
             Self::Failed { reason } => format!("failed: {reason}"),
             Self::NeedsLogin { command } => format!("needs login: {command}"),
-            Self::Disabled => "disabled".to_owned(),
+            state => state.word().to_owned(),
         }
     }
 }

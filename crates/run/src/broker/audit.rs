@@ -161,9 +161,7 @@ impl Audit {
         let entry = Entry { lines: audit::line(&record), objects };
         Some((record, entry))
     }
-}
 
-impl Audit {
     /// Reports the execution to metrics and traces.
     fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
         let (what, language) = match &self.broker.run.recorder.subject {

@@ -97,9 +97,7 @@ impl Lock {
         }
         text
     }
-}
 
-impl Lock {
     /// Writes the file, as a whole or not at all.
     ///
     /// # Errors
