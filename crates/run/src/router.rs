@@ -76,7 +76,7 @@ impl Router {
     pub fn scope(&self, server: &ServerEntry, tenant: Option<&Tenant>, operation: &Operation) -> Option<&'static str> {
         let route = self.route(server).ok()?;
         let (tenant, blueprint) = (choosing(tenant, operation)?, route.blueprint.as_ref()?);
-        let scope = blueprint.server.share.scope(tenant.principal());
+        let scope = blueprint.server.share.scope(&tenant.principal);
         let has_own = tenant.own(&server.name, self).is_ok_and(|own| own.is_some());
         match scope {
             Scope::Session(_) => Some("session"),
@@ -111,11 +111,11 @@ impl Router {
     fn instance(&self, name: &str, route: &Route, tenant: Option<&Tenant>) -> Result<Option<Arc<Instance>>> {
         let (Some(tenant), Some(blueprint)) = (tenant, &route.blueprint) else { return Ok(None) };
         let own = tenant.own(name, self)?;
-        let scope = blueprint.server.share.scope(tenant.principal());
+        let scope = blueprint.server.share.scope(&tenant.principal);
         if scope == Scope::All && own.is_none() {
             return Ok(None);
         }
-        tenant.instances().find_or_start(name, route.instance, blueprint, scope, own, tenant).map(Some)
+        tenant.instances.find_or_start(name, route.instance, blueprint, scope, own, tenant).map(Some)
     }
 }
 

@@ -184,7 +184,7 @@ impl Gateway {
             traces,
             config: Arc::new(config),
         };
-        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::new());
+        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::default());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
             in_force,
@@ -265,7 +265,7 @@ impl Gateway {
         // With another token it is another client: its runs end.
         let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
-        self.fleet.instances().keep_clients(is_client);
+        self.fleet.instances.keep_clients(is_client);
         self.browsers().pages.set_public(config.http.public_url.clone());
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
@@ -478,7 +478,7 @@ impl Gateway {
             servers: self.catalog().servers().iter().map(server).collect(),
             day: self.in_force.load().spending.today(),
             redactions: redact::replaced(),
-            sessions: self.fleet.instances().sessions(),
+            sessions: self.fleet.instances.sessions(),
             panics: panics::count(),
             kept: kept::held(),
             results: memory::RESULTS.taken(),
@@ -489,7 +489,7 @@ impl Gateway {
 
     /// Number of open sessions.
     pub fn sessions(&self) -> usize {
-        self.fleet.instances().sessions()
+        self.fleet.instances.sessions()
     }
 
     /// Executions under way.
@@ -499,11 +499,11 @@ impl Gateway {
 
     /// Number of instances beside the first one, by server name.
     pub fn instances(&self) -> BTreeMap<String, usize> {
-        self.fleet.instances().count()
+        self.fleet.instances.count()
     }
 
     /// Parts of the endpoint that logins of its clients to servers need.
     pub fn browsers(&self) -> &Browsers {
-        self.fleet.instances().browsers()
+        self.fleet.instances.browsers()
     }
 }

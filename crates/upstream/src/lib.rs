@@ -328,7 +328,7 @@ fn composed<C: reconnect::Connect>(
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health.health));
     match account.and_then(Invitations::new) {
-        Some(logins) => (Arc::new(invite::Invite::new(breaker, logins)), rotation),
+        Some(logins) => (Arc::new(invite::Invite { inner: breaker, logins }), rotation),
         None => (Arc::new(breaker), rotation),
     }
 }

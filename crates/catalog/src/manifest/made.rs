@@ -130,11 +130,6 @@ impl ServerEntry {
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
     }
 
-    /// The server's own list, where a part of it is held back.
-    pub fn listed_otherwise(&self) -> Option<&Listed> {
-        self.listed.as_deref()
-    }
-
     /// The entry as the server listed it.
     pub fn as_listed(&self) -> Self {
         match &self.listed {

@@ -83,7 +83,7 @@ pub struct ServerEntry {
     /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
     pub held: Option<Arc<Held>>,
     /// The server's own list, where a part of it is held back.
-    listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<Listed>>,
     /// Findings in the definitions as the server listed them.
     pub findings: Arc<Later>,
     /// Scripts that alone may call a tool, by the tool's identifier; wire names.

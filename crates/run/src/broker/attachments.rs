@@ -28,7 +28,7 @@ const LEAST: usize = 1 << 10;
 #[derive(Default)]
 pub struct Attachments {
     kept: Mutex<Kept>,
-    wholes: Mutex<Vec<apps::Kept>>,
+    pub(super) wholes: Mutex<Vec<apps::Kept>>,
 }
 
 #[derive(Default)]
@@ -62,11 +62,6 @@ pub struct Settled {
 }
 
 impl Attachments {
-    /// Answers as they came.
-    pub(super) fn wholes(&self) -> &Mutex<Vec<apps::Kept>> {
-        &self.wholes
-    }
-
     /// Keeps a content block of `server` and returns its handle.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
         let mut kept = self.kept.lock();

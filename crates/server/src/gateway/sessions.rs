@@ -49,7 +49,7 @@ impl Gateway {
 
     fn open(&self, principal: Principal, environment: Option<Environment>) -> Arc<Session> {
         let credentials = self.config().credentials_of(&principal.client);
-        let tenant = Tenant::new(principal.clone(), credentials, environment, self.fleet.instances());
+        let tenant = Tenant::new(principal.clone(), credentials, environment, &self.fleet.instances);
         self.in_force.load().router.prepare(&tenant);
         Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
     }

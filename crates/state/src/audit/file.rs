@@ -196,5 +196,5 @@ impl Open {
 /// Length of the file, if it is the one at the path.
 fn length_at(file: &File, path: &Path) -> Option<u64> {
     let (here, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
-    ((here.dev(), here.ino()) == (there.dev(), there.ino())).then(|| here.len())
+    ((here.dev(), here.ino()) == (there.dev(), there.ino())).then_some(here.len())
 }

@@ -22,7 +22,7 @@ const MAX_REJECTIONS: usize = 100;
 pub(super) struct Scope {
     context: v8::Global<v8::Context>,
     bridge: Bridge,
-    port: Rc<Port>,
+    pub(super) port: Rc<Port>,
     interrupt: Arc<Interrupt>,
     isolate: v8::OwnedIsolate,
     heap: Box<HeapGuard>,
@@ -70,10 +70,6 @@ impl Scope {
             (v8::Global::new(scope, context), bridge)
         };
         Ok(Self { context, bridge, port, heap, interrupt: Arc::clone(interrupt), isolate })
-    }
-
-    pub(super) fn port(&self) -> &Rc<Port> {
-        &self.port
     }
 
     pub(super) fn heap_bytes(&mut self) -> u64 {
