@@ -11,7 +11,6 @@
 pub mod cgroup;
 #[cfg(target_os = "linux")]
 mod filter;
-#[cfg(unix)]
 pub mod folder;
 pub mod server;
 pub mod worker;

@@ -228,10 +228,39 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
+/// Textbook BM25 over all text of a tool, as a baseline.
+#[must_use]
+pub fn plain() -> Ranking {
+    let fields = Fields { name: 1, category: 0, description: 1, ..Ranking::default().fields };
+    Ranking {
+        fields,
+        k1: 1.2,
+        b: 0.75,
+        rarity: 1.0,
+        repeats: 1.0,
+        stems: false,
+        stop_words: false,
+        synonyms: 0.0,
+        typos: 0.0,
+        coverage: 0.0,
+        server_named: 0.0,
+        fusion: 0,
+        clauses: 0.0,
+        even: 0.0,
+        server_matched: 0.0,
+        meaning: 0.0,
+        near: 0.0,
+        learned: 0.0,
+        fillers: 0.0,
+        weak: 0.0,
+        names_first: false,
+    }
+}
+
 fn ablations(whole: &Ranking) -> Vec<(&'static str, Ranking)> {
     let fields = whole.fields;
     let no_params = Fields { param_names: 0, param_descriptions: 0, enum_values: 0, output_fields: 0, ..fields };
-    let mut variants = vec![("as it is", whole.clone()), ("plain BM25, the floor", Ranking::plain())];
+    let mut variants = vec![("as it is", whole.clone()), ("plain BM25, the floor", plain())];
     let mut without = |name, change: &dyn Fn(&mut Ranking)| {
         let mut ranking = whole.clone();
         change(&mut ranking);

@@ -33,7 +33,7 @@ fn search_finds_at_least_what_it_found() {
 fn a_worse_ranking_is_below_the_floors() {
     let sets = corpus::sets(None).expect("the sets can be read");
     let own = sets.first().expect("there is a set");
-    let scores = eval::evaluate(own, &Ranking::plain(), 1).expect("it can be searched");
+    let scores = eval::evaluate(own, &eval::plain(), 1).expect("it can be searched");
     let faults = eval::below(&eval::floors().expect("there are floors"), "own", &scores);
     assert!(!faults.is_empty(), "plain BM25 is as good: {scores:?}");
 }

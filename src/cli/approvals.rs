@@ -16,14 +16,8 @@ use base::time::now_ms;
 use catalog::people;
 use run::approvals::{Approval, Approvals, Choice, Scope, Standing};
 
-#[derive(Args)]
-pub(super) struct ApprovalsArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// List the calls that wait for approval
     List {
         /// Those that are decided, used up or expired too
@@ -55,7 +49,7 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Which {
+pub(super) struct Which {
     /// Its id, or the beginning of it; `last` is the newest, and to decide the only one that waits
     id: String,
     #[command(flatten)]
@@ -84,7 +78,7 @@ impl Which {
     }
 }
 
-pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(approvals) = Approvals::new(&config, &state) else {
@@ -93,7 +87,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
         );
     };
     let now = now_ms();
-    let (which, approval) = match args.command {
+    let (which, approval) = match command {
         Command::List { all, format, times } => {
             let mut listed = approvals.list().await?;
             listed.retain(|approval| all || approval.standing(now) == Standing::Waits);

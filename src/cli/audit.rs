@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::clients::{home, show as show_path};
 use super::records::{self, Newest};
@@ -20,14 +20,8 @@ use config::{AuditTo, Config, process_env};
 use state::audit::{self, CallRecord, Record};
 
 /// Arguments of `forgefs audit`.
-#[derive(Args)]
-pub(super) struct AuditArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// List executions, the last ones last
     List {
         #[command(flatten)]
@@ -63,11 +57,11 @@ enum Command {
     },
 }
 
-pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
     let (_, records) = records(&config)?.unwrap_or_default();
-    match args.command {
+    match command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
                 let by = record.run.principal.as_deref().unwrap_or(LOCAL);

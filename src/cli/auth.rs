@@ -18,14 +18,8 @@ use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, S
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-#[derive(Args)]
-pub(super) struct AuthArgs {
-    #[command(subcommand)]
-    command: AuthCommand,
-}
-
 #[derive(Subcommand)]
-enum AuthCommand {
+pub(super) enum AuthCommand {
     /// Log in to a server, in a browser
     Login(LoginArgs),
     /// Show which servers are logged into; of one server, exit with 1 if it is not
@@ -57,7 +51,7 @@ enum AuthCommand {
 }
 
 #[derive(Args)]
-struct LoginArgs {
+pub(super) struct LoginArgs {
     /// Server
     server: String,
     /// Only print the URL; open it anywhere and paste the address that the browser is sent to
@@ -76,9 +70,9 @@ struct LoginArgs {
     format: Format,
 }
 
-pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    match args.command {
+    match command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
         AuthCommand::Status { server: None, format } => {
             status(&config, format, ui).await;

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
+use super::reports::{Format, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
 use super::style::Role;
 use super::ui::Ui;
 use super::{Failure, Global, reports, shapes};
 use base::error::{ErrorCode, code_name};
+use catalog::findings::Severity;
 use catalog::manifest::ServerEntry;
 use catalog::people;
 use redact::{Outgoing as _, Results, Surface};
@@ -83,8 +84,8 @@ fn findings(checked: &Checked) -> impl Iterator<Item = (&'static str, &Mistake)>
 fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
     let file = place(file);
     let problem = |level, mistake| reports::mistake(level, Some(file.clone()), mistake);
-    let errors = checked.mistakes.iter().map(|mistake| problem(Level::Error, mistake));
-    errors.chain(checked.warnings.iter().map(|mistake| problem(Level::Warning, mistake))).collect()
+    let errors = checked.mistakes.iter().map(|mistake| problem(Severity::Error, mistake));
+    errors.chain(checked.warnings.iter().map(|mistake| problem(Severity::Warning, mistake))).collect()
 }
 
 fn text(file: &Path, checked: &Checked, ui: Ui) {

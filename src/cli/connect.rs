@@ -167,7 +167,7 @@ impl Connector<'_> {
                 }
                 Err(problem) => return by_hand(problem),
             };
-            let report = Report { difference: plan.difference().to_owned(), ..Outcome::Left.into() };
+            let report = Report { difference: plan.difference.clone(), ..Outcome::Left.into() };
             is_agreed = is_agreed || self.agrees(client, &plan, &question);
             if !is_agreed {
                 return report;
@@ -232,12 +232,12 @@ impl Connector<'_> {
             };
             is_agreed = is_agreed || self.agrees(client, &plan, &format!("Take ForgeFS out of {}?", client.name));
             if !is_agreed {
-                return Report { difference: plan.difference().to_owned(), ..report };
+                return Report { difference: plan.difference.clone(), ..report };
             }
             match plan.apply() {
                 Ok(backup) => {
                     report.outcome = Outcome::Written;
-                    report.difference.push_str(plan.difference());
+                    report.difference.push_str(&plan.difference);
                     report.backup.clone_from(&backup);
                     let backup = backup.map(|backup| self.show(&backup)).unwrap_or_default();
                     let what = match plan.undo_kind() {
@@ -268,7 +268,7 @@ impl Connector<'_> {
             return false;
         }
         self.ui.note(&format!("{}, {}:", client.name, self.show(plan.path())));
-        self.ui.out(plan.difference());
+        self.ui.out(&plan.difference);
         self.ui.is_interactive() && self.ui.asks(question)
     }
 

@@ -93,7 +93,6 @@ async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> 
         return Err(Failure::usage("--as: the console is for the operator, who sees everything".to_owned()));
     }
     let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
-    #[cfg(unix)]
     if let Some(ended) = super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
         return Ok(ended);
     }

@@ -32,14 +32,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of the log that `logs` looks through.
 const LOG: u64 = 1 << 20;
 
-#[derive(Args)]
-pub(super) struct DaemonArgs {
-    #[command(subcommand)]
-    command: DaemonCommand,
-}
-
 #[derive(Subcommand)]
-enum DaemonCommand {
+pub(super) enum DaemonCommand {
     /// Start it in the background, and wait until it answers
     Start(Format),
     /// End it: clients get their last answers first
@@ -49,11 +43,15 @@ enum DaemonCommand {
     /// Print the end of its log
     Logs(LogsArgs),
     /// Run it in the foreground, for a service manager
-    Run(DaemonRunArgs),
+    Run {
+        /// Standard error is its log, and no terminal controls it
+        #[arg(long, hide = true)]
+        detached: bool,
+    },
 }
 
 #[derive(Args)]
-struct LogsArgs {
+pub(super) struct LogsArgs {
     /// Lines to print
     #[arg(long, short = 'n', default_value_t = 100)]
     lines: usize,
@@ -64,33 +62,26 @@ struct LogsArgs {
     format: Format,
 }
 
-#[derive(Args)]
-struct DaemonRunArgs {
-    /// Standard error is its log, and no terminal controls it
-    #[arg(long, hide = true)]
-    detached: bool,
-}
-
-impl DaemonArgs {
+impl DaemonCommand {
     /// True if the process is a gateway.
     pub(super) fn serves(&self) -> bool {
-        matches!(self.command, DaemonCommand::Run(_))
+        matches!(self, DaemonCommand::Run { .. })
     }
 }
 
-pub(super) async fn daemon(global: &Global, args: DaemonArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<ExitCode, Failure> {
     if !global.catalog.is_empty() {
         return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists".to_owned()));
     }
     let cwd = std::env::current_dir().unwrap_or_default();
     let path = Config::find(global.config.as_deref(), &process_env, &cwd)?.ok_or_else(Failure::unconfigured)?;
     let place = place(&path)?;
-    match args.command {
+    match command {
         DaemonCommand::Start(format) => start(global, &place, format, ui).await,
         DaemonCommand::Stop(format) => stop(&place, format, ui).await,
         DaemonCommand::Status(format) => status(&place, format, ui).await,
         DaemonCommand::Logs(args) => logs(&place, &args, ui).await,
-        DaemonCommand::Run(args) => run(global, place, args.detached, ui).await,
+        DaemonCommand::Run { detached } => run(global, place, detached, ui).await,
     }
 }
 

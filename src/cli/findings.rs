@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reports::{Level, Problem};
+use super::reports::Problem;
 use base::text::counted;
 use catalog::Catalog;
 use catalog::findings::{Finding, Item, Severity};
@@ -124,14 +124,9 @@ pub(super) fn json(found: &[Found<'_>]) -> Value {
 pub(super) fn problems(found: &[Found<'_>], artifact: impl Fn(&Found<'_>) -> String) -> Vec<Problem> {
     let problem = |(found, count): (&Found<'_>, usize)| {
         let Finding { rule, severity, place, excerpt, .. } = found.finding;
-        let level = match severity {
-            Severity::Error => Level::Error,
-            Severity::Warning => Level::Warning,
-            Severity::Note => Level::Note,
-        };
         let name = format!("{}/{}", found.server.name, place.item);
         let digest = stubgen::digest(&format!("{name} {} {} {excerpt}", place.pointer, rule.id));
-        let mut problem = Problem::new(level, rule.id, Some(artifact(found)), message(found, count));
+        let mut problem = Problem::new(*severity, rule.id, Some(artifact(found)), message(found, count));
         problem.definition = Some((format!("{name}#{}", place.pointer), kind(&place.item)));
         problem.fingerprint = Some(digest);
         problem

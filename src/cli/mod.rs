@@ -137,7 +137,8 @@ enum Command {
     /// Try a server, and write it into the configuration
     Add(servers::AddArgs),
     /// Find servers in the official registry, and add them
-    Registry(registry::RegistryArgs),
+    #[command(subcommand)]
+    Registry(registry::Command),
     /// Connect MCP clients: Claude, Codex, Cursor, VS Code and others
     Connect(connect::ConnectArgs),
     /// List the servers of the configuration
@@ -165,36 +166,47 @@ enum Command {
     /// Find mistakes of scripts, and what they may do; runs nothing
     Check(check::CheckArgs),
     /// Scripts that are tools: list, lock, check, save, accept
-    Scripts(scripts::ScriptsArgs),
+    #[command(subcommand)]
+    Scripts(scripts::Command),
     /// Write the stubs for review, and find what changed since
-    Stubs(stubs::StubsArgs),
+    #[command(subcommand)]
+    Stubs(stubs::StubsCommand),
     /// The audit log: every request, its calls, and the stubs read
-    Audit(audit::AuditArgs),
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Suggest profiles from the log; try a changed forge.toml on it
-    Policy(policy::PolicyArgs),
+    #[command(subcommand)]
+    Policy(policy::Command),
     /// Runs of scripts: list them, show one, delete its journal
-    Runs(runs::RunsArgs),
+    #[command(subcommand)]
+    Runs(runs::Command),
     /// Run a recorded script again offline, and say where it diverges
     Replay(replay::ReplayArgs),
     /// Make a cassette of a run, which `forgefs test` plays
-    Journal(replay::JournalArgs),
+    #[command(subcommand)]
+    Journal(replay::JournalCommand),
     /// Test scripts on the cassettes beside them, without servers
     Test(test::TestArgs),
     /// Decide about calls that wait for approval
-    Approvals(approvals::ApprovalsArgs),
+    #[command(subcommand)]
+    Approvals(approvals::Command),
     /// Clients of `serve --http` and their tokens
-    Clients(tokens::ClientsArgs),
+    #[command(subcommand)]
+    Clients(tokens::Command),
     /// Open a web page: what agents do, approvals, tools and costs
     Console(console::ConsoleArgs),
     /// Log in to servers on HTTP, see and end logins
-    Auth(auth::AuthArgs),
+    #[command(subcommand)]
+    Auth(auth::AuthCommand),
     /// Rotate secrets, and keep them in the desktop's keyring
-    Secrets(secrets::SecretsArgs),
+    #[command(subcommand)]
+    Secrets(secrets::SecretsCommand),
     /// Apply an edited forge.toml to running gateways
     Reload(shapes::Format),
     /// One gateway for all clients, in the background
     #[cfg(unix)]
-    Daemon(daemon::DaemonArgs),
+    #[command(subcommand)]
+    Daemon(daemon::DaemonCommand),
     /// Write a first forge.toml, with the servers of your clients
     Init(init::InitArgs),
     /// Print the completion script of a shell

@@ -34,14 +34,8 @@ pub(super) struct ReplayArgs {
     pub(super) format: Format,
 }
 
-#[derive(Args)]
-pub(super) struct JournalArgs {
-    #[command(subcommand)]
-    command: JournalCommand,
-}
-
 #[derive(Subcommand)]
-enum JournalCommand {
+pub(super) enum JournalCommand {
     /// Make a cassette of a run: its script, run again on redacted answers
     Export {
         /// Id of the run, or the beginning of it; `last` is the newest
@@ -169,8 +163,8 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
     Ok((run.file.id, recorded))
 }
 
-pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let JournalCommand::Export { run, out, format } = args.command;
+pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) -> Result<ExitCode, Failure> {
+    let JournalCommand::Export { run, out, format } = command;
     let (id, recorded) = recorded(global, &run).await?;
     let journals = runs::journals(global)?;
     let tools = called(&journals, &recorded, ui).await?;

@@ -14,7 +14,7 @@ use super::{Failure, about};
 use base::error::code_name;
 use base::files;
 use base::text::{head, push_visible};
-use catalog::findings::RULES;
+use catalog::findings::{RULES, Severity};
 use config::process_env;
 use run::broker::Mistake;
 
@@ -61,33 +61,9 @@ impl ReportArgs {
     }
 }
 
-/// Severity of a problem.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    Error,
-    Warning,
-    Note,
-}
-
-impl Level {
-    /// Its name in SARIF.
-    fn sarif(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-
-    /// Its workflow command.
-    fn command(self) -> &'static str {
-        if self == Self::Note { "notice" } else { self.sarif() }
-    }
-}
-
 /// One problem.
 pub(super) struct Problem {
-    pub(super) level: Level,
+    pub(super) level: Severity,
     /// Its rule: an error code, or a name.
     pub(super) rule: String,
     /// The file it is in, as [`place`] names it.
@@ -104,7 +80,12 @@ pub(super) struct Problem {
 
 impl Problem {
     /// A problem of a file.
-    pub(super) fn new(level: Level, rule: impl Into<String>, file: Option<String>, message: impl Into<String>) -> Self {
+    pub(super) fn new(
+        level: Severity,
+        rule: impl Into<String>,
+        file: Option<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self { level, rule: rule.into(), file, at: None, message: message.into(), definition: None, fingerprint: None }
     }
 
@@ -122,7 +103,8 @@ impl Problem {
             properties.push(format!("line={line},col={column}"));
         }
         properties.push(format!("title={}", property(&self.rule)));
-        format!("::{} {}::{}", self.level.command(), properties.join(","), data(&self.message))
+        let command = if self.level == Severity::Note { "notice" } else { self.level.as_str() };
+        format!("::{command} {}::{}", properties.join(","), data(&self.message))
     }
 
     fn result(&self, rules: &[&str]) -> Value {
@@ -141,7 +123,7 @@ impl Problem {
         let mut result = json!({
             "ruleId": self.rule,
             "ruleIndex": rules.iter().position(|rule| *rule == self.rule),
-            "level": self.level.sarif(),
+            "level": self.level.as_str(),
             "message": { "text": self.message },
             "locations": [location],
         });
@@ -155,7 +137,7 @@ impl Problem {
     fn row(&self) -> String {
         let at = self.at.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
         let place = self.file.as_ref().map(|file| verbatim(&format!("{file}{at}"))).unwrap_or_default();
-        format!("| {} | {place} | {} |\n", self.level.sarif(), verbatim(&format!("{}: {}", self.rule, self.message)))
+        format!("| {} | {place} | {} |\n", self.level.as_str(), verbatim(&format!("{}: {}", self.rule, self.message)))
     }
 }
 
@@ -231,7 +213,7 @@ impl Report {
 }
 
 /// A mistake of a script.
-pub(super) fn mistake(level: Level, file: Option<String>, mistake: &Mistake) -> Problem {
+pub(super) fn mistake(level: Severity, file: Option<String>, mistake: &Mistake) -> Problem {
     let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
     Problem::new(level, code_name(*code), file, format!("{message}; {suggested_fix}")).at(Some((*line, *column)))
 }
@@ -240,7 +222,7 @@ pub(super) fn mistake(level: Level, file: Option<String>, mistake: &Mistake) -> 
 pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let message = format!("{}{hint}", failure.message);
-    ui.workflow(&Problem::new(Level::Error, "forgefs", None, message).annotation());
+    ui.workflow(&Problem::new(Severity::Error, "forgefs", None, message).annotation());
     ExitCode::from(failure.exit)
 }
 

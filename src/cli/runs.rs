@@ -5,7 +5,7 @@ mod list;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::records::{self, LAST, Newest};
@@ -22,14 +22,8 @@ use run::calls::title_of;
 use run::replay::{Asked, shown};
 use state::journal::{Journals, Operation, Recorded, Run};
 
-#[derive(Args)]
-pub(super) struct RunsArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// List runs, the newest last, with those that failed before their first call
     List {
         #[command(flatten)]
@@ -57,9 +51,9 @@ enum Command {
     },
 }
 
-pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     let journals = journals(global)?;
-    match args.command {
+    match command {
         Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
         Command::Show { run, format, times } => {
             let entry = list::find(global, &journals, &run).await?;

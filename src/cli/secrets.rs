@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
@@ -19,14 +19,8 @@ use server::running;
 /// Time for the answers of gateways: that of the secrets, and that of a slow server to start.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-#[derive(Args)]
-pub(super) struct SecretsArgs {
-    #[command(subcommand)]
-    command: SecretsCommand,
-}
-
 #[derive(Subcommand)]
-enum SecretsCommand {
+pub(super) enum SecretsCommand {
     /// Put a secret, read from stdin, into the desktop's keyring, for `{ keyring = "NAME" }`
     Set {
         /// Name of the entry
@@ -55,8 +49,8 @@ enum SecretsCommand {
     },
 }
 
-pub(super) async fn secrets(global: &Global, args: SecretsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    match args.command {
+pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
         SecretsCommand::Set { name, format } => {
             let value = value(ui).await?;
             blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {

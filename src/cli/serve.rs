@@ -87,7 +87,6 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
             "note: this serves MCP on the terminal; clients start it by themselves. The end of input (Ctrl-D) ends it",
         );
     }
-    #[cfg(unix)]
     if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, asked, &mut end).await? {
         return Ok(ExitCode::SUCCESS);
     }

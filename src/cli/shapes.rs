@@ -65,7 +65,6 @@ pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
 }
 
 /// State of the daemon, if one runs.
-#[cfg(unix)]
 pub(super) fn daemon(place: &server::daemon::Place, state: Option<&Value>) -> Value {
     let mut shown = json!({
         "running": state.is_some(),

@@ -79,13 +79,11 @@ fn end_by_force() {
 }
 
 /// Handlers of signals.
-#[cfg(unix)]
 struct Signals {
     interrupt: Option<tokio::signal::unix::Signal>,
     terminate: Option<tokio::signal::unix::Signal>,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn install(which: Which) -> Self {
         use tokio::signal::unix::{SignalKind, signal};
@@ -102,26 +100,9 @@ impl Signals {
     }
 }
 
-#[cfg(unix)]
 async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),
         None => std::future::pending().await,
-    }
-}
-
-/// Handlers of signals: Ctrl-C alone.
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn install(_: Which) -> Self {
-        Self
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }

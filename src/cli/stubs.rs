@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 use stubgen::{ServerStubs, ToolStub};
 
@@ -29,14 +29,8 @@ use tree::ByServer;
 /// Exit code of a check that fails by findings alone.
 const FINDINGS: u8 = 5;
 
-#[derive(Args)]
-pub(super) struct StubsArgs {
-    #[command(subcommand)]
-    command: StubsCommand,
-}
-
 #[derive(Subcommand)]
-enum StubsCommand {
+pub(super) enum StubsCommand {
     /// Write the stub tree of all servers
     Generate {
         /// Folder to write to; files of an earlier tree that are no longer made are removed
@@ -97,8 +91,8 @@ enum StubsCommand {
     },
 }
 
-pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    match args.command {
+pub(super) async fn run(global: &Global, command: StubsCommand, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
         StubsCommand::Generate { out, from, observed, format } => {
             let catalog = current(global, from, ui).await?;
             let mut files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };

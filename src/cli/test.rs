@@ -13,7 +13,7 @@ use wire::Language;
 
 use super::junit::{self, Case};
 use super::replay::{nowhere, offline, play, write};
-use super::reports::{Format, Level, Problem, Report, ReportArgs, place};
+use super::reports::{Format, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
 use super::ui::Ui;
 use super::{Failure, Global, shapes};
@@ -22,6 +22,7 @@ use base::files;
 use base::limits;
 use base::principal::Principal;
 use base::text::counted;
+use catalog::findings::Severity;
 use catalog::manifest::Pin;
 use catalog::people;
 use config::Config;
@@ -378,7 +379,7 @@ fn problems(outcomes: &[Outcome]) -> Vec<Problem> {
     let of = |outcome: &Outcome| {
         let file = place(&outcome.script);
         let problem = move |Difference { what, text }: &Difference| {
-            Problem::new(Level::Error, "test", Some(file.clone()), format!("{what}: {text}"))
+            Problem::new(Severity::Error, "test", Some(file.clone()), format!("{what}: {text}"))
         };
         outcome.differences.iter().map(problem).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,14 +22,8 @@ use server::running;
 /// Time for a gateway to take up the file.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-#[derive(Args)]
-pub(super) struct ClientsArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Make a token for a client, print it once, and keep its digest in the configuration
     Add {
         /// Name of the client, for policies and records
@@ -59,8 +53,8 @@ enum Command {
     },
 }
 
-pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    match &args.command {
+pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
         Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
         Command::Revoke { name, format } => {

@@ -49,7 +49,6 @@ pub fn short_digest(text: &str) -> String {
 const MAX_INDENT: usize = 40;
 
 /// Pretty-printed JSON with sorted keys, for people; invisible characters are escaped, so that a reviewer sees them.
-#[must_use]
 pub fn pretty_json(value: &Value) -> String {
     let mut out = String::new();
     write_pretty(&mut out, value, 0);

@@ -18,7 +18,6 @@ impl Definition {
     }
 
     /// Its tree, parsed unless a caller holds it already. Callers that need it often keep it.
-    #[must_use]
     pub fn tree(&self) -> Arc<Value> {
         let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
         tree.upgrade().unwrap_or_else(|| {
@@ -30,7 +29,6 @@ impl Definition {
     }
 
     /// Bytes of its text.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }

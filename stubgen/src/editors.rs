@@ -15,7 +15,6 @@ const MAX_WIRE: usize = 128;
 
 /// Files at the root of a stub tree, by name: `forge.d.ts` and `forge.pyi` without the servers, and the types of the
 /// servers in `tools.d.ts` and `tools.pyi`, or `tools_` if a server is called so: its folder would hide the module.
-#[must_use]
 pub fn editor_files(servers: &[&ServerStubs]) -> BTreeMap<String, String> {
     let mut servers = servers.to_vec();
     servers.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));

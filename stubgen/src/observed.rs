@@ -38,7 +38,6 @@ impl Observed {
 
 impl ToolStub {
     /// True if an observation can add to the definition, which does not describe the result, or as one text.
-    #[must_use]
     pub fn has_open_result(&self) -> bool {
         self.is_undescribed() || self.only_text.as_deref().is_some()
     }
@@ -60,7 +59,6 @@ impl ToolStub {
     }
 
     /// Python type of the result, by its name in the stub.
-    #[must_use]
     pub fn result_of(&self, observed: &Observed) -> Option<String> {
         let schema = self.usable(Some(observed))?.schema.as_ref()?;
         let raw = self.definition.tree();

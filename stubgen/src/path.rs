@@ -17,13 +17,11 @@ impl<'a> At<'a> {
     pub const ROOT: At<'static> = At(None);
 
     /// A field of this part.
-    #[must_use]
     pub fn key(&'a self, key: &'a str) -> At<'a> {
         At(Some((Step::Key(key), self)))
     }
 
     /// An item of this part.
-    #[must_use]
     pub fn index(&'a self, index: usize) -> At<'a> {
         At(Some((Step::Index(index), self)))
     }

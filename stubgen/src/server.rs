@@ -53,7 +53,6 @@ pub struct ServerStubs {
 
 impl ServerStubs {
     /// Position of the tool with this wire name or identifier; the first if there are two.
-    #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         let ident = self.tools.binary_search_by(|tool| tool.ident.as_str().cmp(name)).ok();
         let from = self.by_name.partition_point(|tool| self.tools[*tool].name.as_str() < name);
@@ -91,7 +90,6 @@ impl ServerStubs {
     }
 
     /// `__init__.pyi`, with observations of the results.
-    #[must_use]
     pub fn init_pyi_with(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {
         init_pyi(&self.ident, &self.name, &self.tools, &self.digest, observed)
     }

@@ -87,7 +87,6 @@ pub enum ValueOf {
 
 impl ValueOf {
     /// True for a script that consists of a function, which can take arguments.
-    #[must_use]
     pub const fn is_function(self) -> bool {
         matches!(self, Self::Function(..) | Self::Destructured(..))
     }

@@ -1,6 +1,5 @@
 //! Length-prefixed framing. Pure functions for the asynchronous side, blocking ones for the worker.
 
-use std::fmt;
 use std::io::{self, Read};
 
 use serde::Serialize;
@@ -13,34 +12,17 @@ const PREFIX: usize = 4;
 pub const MAX_FRAME: usize = 32 * 1024 * 1024;
 
 /// Reason why a frame was refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The prefix names more bytes than [`MAX_FRAME`].
+    #[error("frame of {0} bytes is over the limit of {MAX_FRAME}")]
     TooLarge(usize),
     /// The body is not the JSON of the expected message.
-    Malformed(serde_json::Error),
+    #[error("frame is not a message: {0}")]
+    Malformed(#[source] serde_json::Error),
     /// The stream failed, or ended inside a frame.
-    Io(io::Error),
-}
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge(len) => write!(f, "frame of {len} bytes is over the limit of {MAX_FRAME}"),
-            Self::Malformed(error) => write!(f, "frame is not a message: {error}"),
-            Self::Io(error) => write!(f, "frame stream failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FrameError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::TooLarge(_) => None,
-            Self::Malformed(error) => Some(error),
-            Self::Io(error) => Some(error),
-        }
-    }
+    #[error("frame stream failed: {0}")]
+    Io(#[source] io::Error),
 }
 
 /// Encodes a message as prefix and body in one buffer.

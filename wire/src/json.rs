@@ -3,8 +3,6 @@
 //! `serde_json` marks its own numbers and raw values by a first key that begins with `PRIVATE`. It would take an
 //! outside object with such a key for one of them, so text with such a key, however escaped, is refused.
 
-use std::fmt;
-
 /// Prefix of `serde_json`'s private keys.
 const PRIVATE: &str = "$serde_json::private::";
 /// Longest form of such a key that has to be unescaped: six bytes per character, and some characters more.
@@ -33,16 +31,9 @@ pub struct Measure {
 }
 
 /// Error: the text has a key that `serde_json` would interpret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it has a key that begins with `{PRIVATE}`, which is reserved")]
 pub struct PrivateKey;
-
-impl fmt::Display for PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it has a key that begins with `{PRIVATE}`, which is reserved")
-    }
-}
-
-impl std::error::Error for PrivateKey {}
 
 /// Measures a text in one pass, in linear time and without allocation. Invalid JSON has a measure too; the parser
 /// refuses it later.
@@ -100,7 +91,6 @@ const SHORT: usize = 16;
 
 /// True if the double nearest to a number, as JSON or a script writes it, denotes the same value by its shortest text.
 /// Integers written without point and exponent are held up to 2^53 - 1.
-#[must_use]
 pub fn is_held(number: &str) -> bool {
     let size = number.strip_prefix('-').unwrap_or(number);
     let has_exponent = size.contains(['e', 'E']);
@@ -120,7 +110,6 @@ pub fn is_held(number: &str) -> bool {
 }
 
 /// True if doubles hold all numbers of a text; what is no JSON is refused by its parser.
-#[must_use]
 pub fn holds_all(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -51,7 +51,6 @@ pub enum Language {
 
 impl Language {
     /// Name in `execute` and in the configuration.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Javascript => "javascript",
@@ -387,6 +386,14 @@ pub struct ScriptError {
     /// The correction, where the worker knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+}
+
+impl ScriptError {
+    /// An error without a position.
+    pub fn new(kind: ScriptErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message, line: 0, column: 0, trace: Vec::new(), call: None, error: None, fix: None }
+    }
 }
 
 /// Classes of script failure. All of them leave the worker usable.

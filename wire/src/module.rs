@@ -86,7 +86,6 @@ impl Module {
 
     /// Line and column of the script as written, from 1, for a position in the module; always within the script. Zeros
     /// stay zero.
-    #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
         let at = self.widened(line, column);
         let before = |place| self.letters.partition_point(|letter| *letter < place);
@@ -146,14 +145,12 @@ fn judge(map: &[[u32; 4]], code: &str, written: &[u32]) -> Result<(), &'static s
 }
 
 /// Lengths of the lines of `code` in UTF-16 units.
-#[must_use]
 pub fn line_lengths(code: &str) -> Vec<u32> {
     code.split('\n').map(units).collect()
 }
 
 /// Line and column, from 1, of a byte offset; columns count UTF-16 units as engines do. An offset within a character or
 /// behind the end counts as the character before it.
-#[must_use]
 pub fn position(code: &str, offset: usize) -> (u32, u32) {
     let before = &code[..code.floor_char_boundary(offset)];
     let line = before.matches('\n').count() + 1;

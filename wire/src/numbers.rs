@@ -14,7 +14,6 @@ fn literal(script: &str, (start, end): (u32, u32)) -> Option<&str> {
 }
 
 /// True for a literal without point and exponent.
-#[must_use]
 pub fn is_whole(literal: &str) -> bool {
     let is_prefixed =
         literal.starts_with('0') && literal[1..].starts_with(|c: char| c.is_ascii_alphabetic() && c != 'e' && c != 'E');
@@ -22,7 +21,6 @@ pub fn is_whole(literal: &str) -> bool {
 }
 
 /// The first of the literals, with their places.
-#[must_use]
 pub fn shown(script: &str, numbers: &[(u32, u32)]) -> Vec<(Place, String)> {
     let shown = numbers
         .iter()

@@ -68,7 +68,6 @@ pub enum Used {
 
 impl Used {
     /// The part that a name of the script API stands for, or one of `forge`.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "stash" => Self::Stash,
@@ -80,7 +79,6 @@ impl Used {
     }
 
     /// Bytes of its name.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Resources(server) | Self::Prompts(server) => server.len(),
@@ -193,7 +191,6 @@ pub enum How {
 
 impl Outline {
     /// Names under which it may reach servers; `None` if it may reach others.
-    #[must_use]
     pub fn named(&self) -> Option<BTreeSet<&str>> {
         let called = self.calls.iter().filter_map(|site| match &site.target {
             Target::Path(names) => names.first(),
@@ -209,7 +206,6 @@ impl Outline {
     }
 
     /// Bytes of its texts.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
         let calls = self.calls.iter().map(|site| {
@@ -254,7 +250,6 @@ impl Outline {
     }
 
     /// Bytes that the texts of a script's outline may take: a literal may stand in several calls by its name.
-    #[must_use]
     pub const fn most_bytes(code: usize) -> usize {
         code * 4 + (16 << 10)
     }
@@ -262,7 +257,6 @@ impl Outline {
 
 impl Known {
     /// Bytes of its text.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         if let Self::Json(text) = self { text.len() } else { 0 }
     }
@@ -270,7 +264,6 @@ impl Known {
 
 impl Target {
     /// Bytes of its names.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
             Self::Path(names) => names.iter().map(String::len).sum(),
@@ -282,7 +275,6 @@ impl Target {
 
 impl Args {
     /// Bytes of their names.
-    #[must_use]
     pub fn names(&self) -> usize {
         match self {
             Self::Named(fields, _) => fields.iter().map(|(name, _)| name.len()).sum(),

@@ -31,7 +31,6 @@ pub struct Layer<N = LayerName> {
 
 impl<N> Layer<N> {
     /// The state of a layer: its effect, or the reason why it is not in force.
-    #[must_use]
     pub fn of(name: N, outcome: Result<String, String>) -> Self {
         let active = outcome.is_ok();
         Self { name, active, detail: outcome.unwrap_or_else(|reason| reason) }
@@ -71,7 +70,6 @@ impl LayerName {
     ];
 
     /// Name in the configuration, `doctor` and the audit record.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ParentDeath => "parent_death",
@@ -105,7 +103,6 @@ pub enum EngineName {
 
 impl EngineName {
     /// Name in `--engine`, `doctor`, metrics and the audit record.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V8 => "v8",

@@ -42,20 +42,6 @@ pub(crate) trait Host {
     fn calls_left(&self) -> u32;
 }
 
-/// A script error without a position.
-pub(crate) fn script_error(kind: ScriptErrorKind, message: impl Into<String>) -> ScriptError {
-    ScriptError {
-        kind,
-        message: message.into(),
-        line: 0,
-        column: 0,
-        trace: Vec::new(),
-        call: None,
-        error: None,
-        fix: None,
-    }
-}
-
 /// Error: the run's CPU time is used up.
 pub(crate) fn cpu_error(run: &Run) -> ScriptError {
     let message = format!(
@@ -63,7 +49,7 @@ pub(crate) fn cpu_error(run: &Run) -> ScriptError {
          check the loop's end condition",
         run.limits.cpu_ms
     );
-    script_error(ScriptErrorKind::Cpu, message)
+    ScriptError::new(ScriptErrorKind::Cpu, message)
 }
 
 /// Error: the run's heap is used up.
@@ -73,19 +59,19 @@ pub(crate) fn heap_error(run: &Run) -> ScriptError {
          them",
         run.limits.heap_bytes >> 20
     );
-    script_error(ScriptErrorKind::Heap, message)
+    ScriptError::new(ScriptErrorKind::Heap, message)
 }
 
 /// Error: the script's call stack is too deep.
 pub(crate) fn stack_error() -> ScriptError {
-    script_error(ScriptErrorKind::Stack, "the call stack is too deep: is a recursion missing its end?")
+    ScriptError::new(ScriptErrorKind::Stack, "the call stack is too deep: is a recursion missing its end?")
 }
 
 #[cfg(any(feature = "quickjs", feature = "v8"))]
 /// Error: the script waits for something that can never happen.
 pub(crate) fn stalled_error() -> ScriptError {
     let message = "the script waits for a promise that nothing can settle: no call is in flight and no timer is set";
-    script_error(ScriptErrorKind::Stalled, message)
+    ScriptError::new(ScriptErrorKind::Stalled, message)
 }
 
 /// Checks the size of a result and keeps it as text.
@@ -96,15 +82,15 @@ pub(crate) fn result_json(run: &Run, text: String) -> Result<Json, ScriptError> 
             text.len(),
             run.limits.result_bytes
         );
-        return Err(script_error(ScriptErrorKind::Result, message));
+        return Err(ScriptError::new(ScriptErrorKind::Result, message));
     }
-    RawValue::from_string(text).map_err(|error| script_error(ScriptErrorKind::Internal, format!("result: {error}")))
+    RawValue::from_string(text).map_err(|error| ScriptError::new(ScriptErrorKind::Internal, format!("result: {error}")))
 }
 
 /// Error: a value of the script has no JSON form.
 pub(crate) fn no_json_error(message: String) -> ScriptError {
     let fix = no_json_fix(&message);
-    ScriptError { fix: Some(fix.to_owned()), ..script_error(ScriptErrorKind::Script, message) }
+    ScriptError { fix: Some(fix.to_owned()), ..ScriptError::new(ScriptErrorKind::Script, message) }
 }
 
 /// Advice for a value without a JSON form.

@@ -17,17 +17,12 @@ static CPU: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Installs the handler for the abort of a failed allocation.
 pub(crate) fn arm(wire: &Wire) {
-    #[cfg(unix)]
-    {
-        use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-        FD.store(wire.raw_fd(), Ordering::Relaxed);
-        let action = SigAction::new(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND, SigSet::empty());
-        #[expect(unsafe_code, reason = "the handler only loads atomics, writes and exits, which is async-signal-safe")]
-        // If this fails, the default stays: the gateway sees a worker killed by a signal.
-        let _ = unsafe { sigaction(Signal::SIGABRT, &action) };
-    }
-    #[cfg(not(unix))]
-    let _ = wire;
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    FD.store(wire.raw_fd(), Ordering::Relaxed);
+    let action = SigAction::new(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND, SigSet::empty());
+    #[expect(unsafe_code, reason = "the handler only loads atomics, writes and exits, which is async-signal-safe")]
+    // If this fails, the default stays: the gateway sees a worker killed by a signal.
+    let _ = unsafe { sigaction(Signal::SIGABRT, &action) };
 }
 
 /// Encodes the final frames of a run.
@@ -53,7 +48,6 @@ pub(crate) fn say_cpu() {
     exit(EXIT_LIMIT)
 }
 
-#[cfg(unix)]
 extern "C" fn on_abort(_signal: std::ffi::c_int) {
     // Returning continues the abort, by the default action.
     say_heap();
@@ -64,7 +58,6 @@ fn say(words: &AtomicPtr<Vec<u8>>) {
     if frame.is_null() {
         return;
     }
-    #[cfg(unix)]
     #[expect(unsafe_code, reason = "frames are leaked while set, and write reads only the bytes it is given")]
     unsafe {
         nix::libc::write(FD.load(Ordering::Relaxed), (*frame).as_ptr().cast(), (*frame).len());

@@ -36,7 +36,6 @@ use std::process::ExitCode;
 
 /// Runs a worker until its stdin ends. `args` are those after `forgefs worker`: `--engine quickjs|v8` chooses
 /// between the JavaScript engines of this build, V8 being preferred. With `--check` at the end it is a checker.
-#[must_use]
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     let mut args: Vec<String> = args.collect();
     let is_checker = args.pop_if(|last| last == "--check").is_some();
@@ -67,7 +66,6 @@ pub fn confine() -> Vec<wire::Layer> {
 /// `seccomp_deny` or `seccomp_allow` for one of the two filters, `memory` for the limit of a run with a heap of 16 MiB.
 /// Returns whether it is in force.
 #[doc(hidden)]
-#[must_use]
 pub fn confine_by(part: &str) -> bool {
     match part {
         #[cfg(target_os = "linux")]

@@ -24,7 +24,7 @@ use wire::{
 use confine::worker::{self, DataLimit};
 
 use crate::JsEngine;
-use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
+use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error};
 use crate::host::FrameHost;
 use crate::inbox::{Inbox, take_stdin, wait_for_end};
 use crate::watchdog::{Interrupt, Watchdog};
@@ -162,7 +162,7 @@ impl Worker {
             (Language::Starlark, _) => &mut self.starlark,
             (Language::Javascript, Some(engine)) => engine,
             (Language::Javascript, None) => {
-                let error = script_error(ScriptErrorKind::Internal, "this build has no JavaScript engine");
+                let error = ScriptError::new(ScriptErrorKind::Internal, "this build has no JavaScript engine");
                 return self.wire.done(run, Err(error), Stats::default());
             }
         };
@@ -191,7 +191,7 @@ impl Worker {
             }
             Err(panic) => {
                 let text = format!("the worker failed: {}", panic_text(panic.as_ref()));
-                self.wire.done(run, Err(script_error(ScriptErrorKind::Internal, text)), stats);
+                self.wire.done(run, Err(ScriptError::new(ScriptErrorKind::Internal, text)), stats);
                 exit(EXIT_INTERNAL)
             }
         };
@@ -229,18 +229,9 @@ pub(crate) struct Wire(Arc<Mutex<BufWriter<File>>>);
 impl Wire {
     /// Takes stdout for frames and points the descriptor at stderr, so that nothing else can write there.
     fn take_stdout() -> io::Result<Self> {
-        #[cfg(unix)]
-        {
-            let own = nix::unistd::dup(io::stdout())?;
-            nix::unistd::dup2_stdout(io::stderr())?;
-            Ok(Self(Arc::new(Mutex::new(BufWriter::new(File::from(own))))))
-        }
-        #[cfg(windows)]
-        {
-            use std::os::windows::io::AsHandle;
-            let own = io::stdout().as_handle().try_clone_to_owned()?;
-            Ok(Self(Arc::new(Mutex::new(BufWriter::new(File::from(own))))))
-        }
+        let own = nix::unistd::dup(io::stdout())?;
+        nix::unistd::dup2_stdout(io::stderr())?;
+        Ok(Self(Arc::new(Mutex::new(BufWriter::new(File::from(own))))))
     }
 
     /// Sends a frame. Without a gateway to read it the process ends.
@@ -289,7 +280,6 @@ impl Wire {
     }
 
     /// The descriptor, for the one message that must be sent without a lock or an allocation.
-    #[cfg(unix)]
     pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
         use std::os::fd::AsRawFd;
         self.0.lock().get_ref().as_raw_fd()
@@ -311,12 +301,8 @@ pub(crate) fn exit(code: i32) -> ! {
     if cfg!(feature = "fuzzing") {
         std::process::abort(); // A fuzzer keeps the input that did this.
     }
-    #[cfg(unix)]
     #[expect(unsafe_code, reason = "_exit has no preconditions; std offers only exit, which runs exit handlers")]
     unsafe {
         nix::libc::_exit(code)
     }
-    #[cfg(not(unix))]
-    #[expect(clippy::exit, reason = "the process ends here by design")]
-    std::process::exit(code)
 }

@@ -93,7 +93,6 @@ impl LayerName {
         [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Children];
 
     /// Name in the configuration and in `doctor`.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoNewPrivs => "no_new_privs",
@@ -135,7 +134,6 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Runs `forgefs confined`. `args` are those after it: the program, and its arguments.
-#[must_use]
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     match become_program(args.collect()) {
         Ok(code) => ExitCode::from(code),
@@ -188,19 +186,12 @@ fn rules() -> io::Result<Rules> {
 }
 
 /// Reads from stdin, and not a byte more.
-#[cfg(unix)]
 fn read_exactly(bytes: &mut [u8]) -> io::Result<()> {
     let stdin = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
     std::fs::File::from(stdin).read_exact(bytes)
 }
 
-#[cfg(not(unix))]
-fn read_exactly(bytes: &mut [u8]) -> io::Result<()> {
-    io::stdin().read_exact(bytes)
-}
-
 /// Becomes the program, or says why not.
-#[cfg(unix)]
 fn execute(program: &OsString, args: impl Iterator<Item = OsString>) -> String {
     use std::os::unix::process::CommandExt as _;
 
@@ -210,11 +201,6 @@ fn execute(program: &OsString, args: impl Iterator<Item = OsString>) -> String {
         _ => "",
     };
     format!("`{}` does not start: {error}{hint}", program.to_string_lossy())
-}
-
-#[cfg(not(unix))]
-fn execute(_: &OsString, _: impl Iterator<Item = OsString>) -> String {
-    "servers cannot be confined here".to_owned()
 }
 
 /// Applies the rules to this process. Irreversible.
@@ -252,7 +238,6 @@ fn apply(_: &Rules) -> Result<Vec<Layer>, String> {
 }
 
 /// The layers where the platform has none.
-#[must_use]
 pub fn unavailable() -> Vec<Layer> {
     let why = || Err("this platform offers no sandbox for servers that ForgeFS uses".to_owned());
     LayerName::OWN.map(|name| Layer::of(name, why())).into()

@@ -21,7 +21,6 @@ static STATISTICS: OnceLock<Option<File>> = OnceLock::new();
 pub struct DataLimit;
 
 /// Bytes of private writable memory now, if known.
-#[must_use]
 pub fn data_bytes() -> Option<u64> {
     let mut text = [0; 128];
     let read = STATISTICS.get()?.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -39,7 +38,6 @@ impl Default for DataLimit {
 
 impl DataLimit {
     /// Opens the statistics of the process while files can be opened.
-    #[must_use]
     pub fn new() -> Self {
         STATISTICS.get_or_init(|| File::open("/proc/self/statm").ok());
         Self

@@ -59,7 +59,6 @@ pub struct DataLimit;
 #[cfg(not(target_os = "linux"))]
 impl DataLimit {
     /// A limit that is not set yet.
-    #[must_use]
     pub fn new() -> Self {
         Self
     }

@@ -20,7 +20,6 @@ impl Effect {
     /// By the HTTP status of an API or of MCP. Servers also send some after the work, which are therefore unknown: 402 (a charge
     /// was tried), 406 (the answer has no accepted form), 408, 409 (a proxy's first attempt was carried out), all from 500 on, and
     /// the redirects that browsers get after a POST.
-    #[must_use]
     #[rustfmt::skip]
     pub fn of_status(status: u16) -> Self {
         match status {
@@ -36,14 +35,12 @@ impl Effect {
 
     /// By the code of a JSON-RPC error: invalid parameters and an unknown method are found before the work, unless the words
     /// are of an SDK about the result.
-    #[must_use]
     pub fn of_rpc(code: i32, message: &str) -> Self {
         if matches!(code, -32_602 | -32_601) { Self::of_tool_error(message) } else { Self::Unknown }
     }
 
     /// By the text of an error that the tool reports (`isError`): it says that it failed. But SDKs report so, too, that the
     /// result of what it did does not fit its `outputSchema`.
-    #[must_use]
     pub fn of_tool_error(text: &str) -> Self {
         const RESULT: [&str; 4] = ["output validation error", "output schema", "outputschema", "structured content"];
         let text = text.to_lowercase();

@@ -131,7 +131,6 @@ impl Error {
     }
 
     /// The behaviour of this error's code.
-    #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         match Behaviour::of(self.code) {
             row if self.is_transient => Behaviour { retryable: true, fault: true, fix: "try again later", ..row },
@@ -140,7 +139,6 @@ impl Error {
     }
 
     /// The hint, else the table's fix for the code.
-    #[must_use]
     pub fn suggested_fix(&self) -> &str {
         self.hint.as_deref().unwrap_or_else(|| self.behaviour().fix)
     }
@@ -179,7 +177,6 @@ macro_rules! behaviours {
     ($($code:ident: $retryable:literal, $fault:literal, $exit:literal, $means:literal, $fix:literal;)*) => {
         impl Behaviour {
             /// The row of `code`.
-            #[must_use]
             pub fn of(code: ErrorCode) -> Self {
                 match code {
                     $(ErrorCode::$code => {
@@ -243,7 +240,6 @@ behaviours! {
 }
 
 /// The table as a page of the documentation.
-#[must_use]
 pub fn documentation() -> String {
     let mut page = include_str!("../templates/errors.md").to_owned();
     for code in CODES {
@@ -256,7 +252,6 @@ pub fn documentation() -> String {
 }
 
 /// The code as scripts and answers spell it, such as `TOOL_NOT_FOUND`.
-#[must_use]
 pub fn code_name(code: ErrorCode) -> String {
     match serde_json::to_value(code) {
         Ok(Value::String(name)) => name,
@@ -303,7 +298,6 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 }
 
 /// `did you mean a, b or c?` for a list of names, `None` for an empty one.
-#[must_use]
 pub fn did_you_mean(names: &[String]) -> Option<String> {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let (last, rest) = quoted.split_last()?;

@@ -3,6 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -105,9 +106,7 @@ pub fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<(File,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, private::flags());
-    let file = options.open(path)?;
+    let file = options.custom_flags(private::flags()).open(path)?;
     let metadata = file.metadata()?;
     check_regular(&metadata)?;
     Ok((file, metadata))
@@ -222,11 +221,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 /// # Errors
 /// When it cannot be created.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// Like [`make_private_folder`], for a folder that no other user may change.
@@ -241,8 +236,7 @@ pub fn make_own_folder(folder: &Path) -> io::Result<()> {
 /// Options for new private files.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.mode(0o600);
     options
 }
 

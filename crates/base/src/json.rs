@@ -1,8 +1,6 @@
 //! Parses JSON from outside: measured first, within a memory limit, and never interpreted where `serde_json` reserves
 //! private keys.
 
-use std::fmt;
-
 use serde::de::DeserializeOwned;
 
 use crate::limits;
@@ -12,11 +10,13 @@ pub use wire::json::{Measure, PrivateKey, measure};
 pub const MAX_DEPTH: usize = limits::JSON_LEVELS.max;
 
 /// Reason why a text is not parsed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Unfit {
     /// A key that `serde_json` would interpret.
+    #[error("{0}")]
     Private(PrivateKey),
     /// Too much memory.
+    #[error("its {} values take {} KiB in memory, over the limit of {} KiB", measure.values, measure.tree_bytes >> 10, limit >> 10)]
     TooMuch {
         /// Measure of its values.
         measure: Measure,
@@ -24,23 +24,9 @@ pub enum Unfit {
         limit: usize,
     },
     /// Invalid JSON, or another shape than the wanted one.
+    #[error("{0}")]
     Malformed(serde_json::Error),
 }
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Private(error) => error.fmt(f),
-            Self::TooMuch { measure: Measure { values, tree_bytes, .. }, limit } => {
-                let (takes, limit) = (tree_bytes >> 10, limit >> 10);
-                write!(f, "its {values} values take {takes} KiB in memory, over the limit of {limit} KiB")
-            }
-            Self::Malformed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Unfit {}
 
 /// Parses a text whose values take at most `limit` bytes of memory.
 ///
@@ -55,13 +41,11 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit>
 }
 
 /// True if a text looks like an object or an array.
-#[must_use]
 pub fn is_composed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
 /// Finds the text of an error in a value: the value itself, or the first text under a usual key.
-#[must_use]
 pub fn words(value: &serde_json::Value) -> Option<&str> {
     const KEYS: [&str; 9] =
         ["message", "error", "error_description", "detail", "details", "reason", "errors", "text", "title"];
@@ -74,7 +58,6 @@ pub fn words(value: &serde_json::Value) -> Option<&str> {
 }
 
 /// Bytes of a value as compact JSON.
-#[must_use]
 pub fn written<T: serde::Serialize>(value: &T) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -97,101 +80,57 @@ const GROWTH: usize = 2;
 
 /// Pretty-prints a valid text, one item per line as `serde_json` does, within twice its compact size: where indentation
 /// would take more, deeper levels are indented like the level above them.
-#[must_use]
 pub fn laid_out(text: &str) -> String {
-    let mut lines = Histogram::default();
-    walk(text.as_bytes(), &mut lines);
-    let room = lines.compact * (GROWTH - 1);
-    let deepest = (0..=MAX_DEPTH).rev().find(|deepest| lines.growth(*deepest) <= room).unwrap_or_default();
-    let mut writer = Writer { text: String::with_capacity(lines.compact + lines.growth(deepest)), deepest };
-    walk(text.as_bytes(), &mut writer);
-    writer.text
+    let (mut compact, mut spaces) = (0, 0);
+    // By level; the last entry has those of every deeper one.
+    let mut lines = [0; MAX_DEPTH + 1];
+    walk(text.as_bytes(), |part| match part {
+        Part::Text(text) => compact += text.len(),
+        Part::Line(level) => lines[level.min(MAX_DEPTH)] += 1,
+        Part::Space => spaces += 1,
+    });
+    // Bytes added when levels from `deepest` on are indented alike.
+    let growth = |deepest: usize| {
+        let lines = lines.iter().enumerate().map(|(level, lines)| lines * (1 + 2 * level.min(deepest)));
+        spaces + lines.sum::<usize>()
+    };
+    let room = compact * (GROWTH - 1);
+    let deepest = (0..=MAX_DEPTH).rev().find(|deepest| growth(*deepest) <= room).unwrap_or_default();
+    let mut laid = String::with_capacity(compact + growth(deepest));
+    walk(text.as_bytes(), |part| match part {
+        Part::Text(text) => laid.push_str(text),
+        Part::Line(level) => {
+            laid.push('\n');
+            (0..level.min(deepest)).for_each(|_| laid.push_str("  "));
+        }
+        Part::Space => laid.push(' '),
+    });
+    laid
 }
 
 /// A valid text without whitespace between its parts.
-#[must_use]
 pub fn compact(text: &str) -> String {
-    struct Compact(String);
-    impl Layout for Compact {
-        fn part(&mut self, part: &str) {
-            self.0.push_str(part);
+    let mut compact = String::with_capacity(text.len());
+    walk(text.as_bytes(), |part| {
+        if let Part::Text(text) = part {
+            compact.push_str(text);
         }
-        fn line(&mut self, _: usize) {}
-        fn space(&mut self) {}
-    }
-    let mut writer = Compact(String::with_capacity(text.len()));
-    walk(text.as_bytes(), &mut writer);
-    writer.0
+    });
+    compact
 }
 
-/// Receives the parts of a text.
-trait Layout {
+/// Part of a text.
+enum Part<'t> {
     /// A value, a key, or punctuation.
-    fn part(&mut self, part: &str);
+    Text(&'t str),
     /// A new line, at a level.
-    fn line(&mut self, level: usize);
+    Line(usize),
     /// The space after a key.
-    fn space(&mut self);
-}
-
-/// Counts the growth of a layout.
-struct Histogram {
-    compact: usize,
-    spaces: usize,
-    /// Lines by level; the last entry has those of every deeper one.
-    lines: [usize; MAX_DEPTH + 1],
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { compact: 0, spaces: 0, lines: [0; MAX_DEPTH + 1] }
-    }
-}
-
-impl Histogram {
-    /// Bytes added when levels from `deepest` on are indented alike.
-    fn growth(&self, deepest: usize) -> usize {
-        let lines = self.lines.iter().enumerate().map(|(level, lines)| lines * (1 + 2 * level.min(deepest)));
-        self.spaces + lines.sum::<usize>()
-    }
-}
-
-impl Layout for Histogram {
-    fn part(&mut self, part: &str) {
-        self.compact += part.len();
-    }
-
-    fn line(&mut self, level: usize) {
-        self.lines[level.min(MAX_DEPTH)] += 1;
-    }
-
-    fn space(&mut self) {
-        self.spaces += 1;
-    }
-}
-
-struct Writer {
-    text: String,
-    deepest: usize,
-}
-
-impl Layout for Writer {
-    fn part(&mut self, part: &str) {
-        self.text.push_str(part);
-    }
-
-    fn line(&mut self, level: usize) {
-        self.text.push('\n');
-        (0..level.min(self.deepest)).for_each(|_| self.text.push_str("  "));
-    }
-
-    fn space(&mut self) {
-        self.text.push(' ');
-    }
+    Space,
 }
 
 /// Walks through the parts of a valid text.
-fn walk(text: &[u8], layout: &mut impl Layout) {
+fn walk(text: &[u8], mut take: impl FnMut(Part<'_>)) {
     let (mut level, mut at, mut was_opened) = (0_usize, 0, false);
     while let Some(byte) = text.get(at).copied() {
         let rest = &text[at..];
@@ -210,12 +149,12 @@ fn walk(text: &[u8], layout: &mut impl Layout) {
         }
         // Empty brackets stay together.
         if was_opened != is_end {
-            layout.line(level);
+            take(Part::Line(level));
         }
-        layout.part(std::str::from_utf8(&rest[..len]).unwrap_or_default());
+        take(Part::Text(std::str::from_utf8(&rest[..len]).unwrap_or_default()));
         match byte {
-            b',' => layout.line(level),
-            b':' => layout.space(),
+            b',' => take(Part::Line(level)),
+            b':' => take(Part::Space),
             b'{' | b'[' => level += 1,
             _ => {}
         }

@@ -70,7 +70,6 @@ impl Limit {
     }
 
     /// The error for a field of this size, with another code than that of [`Limit::check`].
-    #[must_use]
     pub fn exceeded(&self, code: ErrorCode, size: usize) -> Error {
         let Self { field, max, .. } = self;
         let counted = |count: usize| self.unit.counted(count);
@@ -83,7 +82,6 @@ impl Limit {
 }
 
 /// The table as a page of the documentation.
-#[must_use]
 pub fn documentation() -> String {
     let mut page = include_str!("../templates/limits.md").to_owned();
     for Bound { work, counted, each, besides } in bounds::ALL {

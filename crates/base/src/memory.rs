@@ -173,18 +173,12 @@ impl Drop for Listed {
 }
 
 /// Error of a failed reservation.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{bytes} bytes more do not fit beside {taken} of {}: the limit is {} bytes", room.what, room.size())]
 pub struct Full {
     room: &'static Room,
     bytes: usize,
     taken: usize,
-}
-
-impl std::fmt::Display for Full {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { room, bytes, taken } = self;
-        write!(f, "{bytes} bytes more do not fit beside {taken} of {}: the limit is {} bytes", room.what, room.size())
-    }
 }
 
 impl Full {

@@ -59,7 +59,6 @@ impl Meter {
     }
 
     /// Steps left.
-    #[must_use]
     pub fn left(&self) -> u64 {
         self.left.get()
     }
@@ -106,7 +105,7 @@ where
         done => return done,
     }
     let given_up = Arc::new(AtomicBool::new(false));
-    let _dropped = GiveUp(Arc::clone(&given_up));
+    let _dropped = scopeguard::guard(Arc::clone(&given_up), |given_up| given_up.store(true, Ordering::Relaxed));
     let meter = Meter { given_up: Some(given_up), ..Meter::new(steps) };
     apart(move || work(&meter)).await?
 }
@@ -169,15 +168,6 @@ where
         Err(Halt::Stopped(stopped)) => Err(stopped),
     });
     done.await.unwrap_or_else(|stopped| Err(stopped.error(what)))
-}
-
-/// Cancels work when its future is dropped.
-struct GiveUp(Arc<AtomicBool>);
-
-impl Drop for GiveUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,6 @@ impl Outcome {
     }
 
     /// Its name: `running`, `ok`, `planned`, `unknown`, `unfinished` or an error code.
-    #[must_use]
     pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Running => "running".into(),
@@ -47,7 +46,6 @@ impl Outcome {
     }
 
     /// The outcome of this name; [`Outcome::Unknown`] for any other word.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         let of_word = [Self::Running, Self::Ok, Self::Planned, Self::Unfinished];
         if let Some(outcome) = of_word.into_iter().find(|outcome| outcome.name() == name) {

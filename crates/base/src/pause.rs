@@ -39,14 +39,11 @@ impl Pause {
     }
 
     /// Total time so far.
-    #[must_use]
     pub fn total(&self) -> Duration {
         let held = self.held.lock();
         held.before + held.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
-}
 
-impl Pause {
     /// Counts the time from now on, to extend a deadline.
     #[must_use]
     pub fn count(&self) -> Counted<'_> {

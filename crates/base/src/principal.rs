@@ -28,37 +28,31 @@ impl Principal {
     pub const PROBE: &str = "forgefs/probe";
 
     /// A new session of the client `local`.
-    #[must_use]
     pub fn local() -> Self {
         Self::of(LOCAL)
     }
 
     /// Name on record: of the person or the client; `None` for [`LOCAL`].
-    #[must_use]
     pub fn named(&self) -> Option<&str> {
         self.person.as_deref().or_else(|| Some(&*self.client).filter(|client| *client != LOCAL))
     }
 
     /// A new session of a person of the console. No client has such a name.
-    #[must_use]
     pub fn of_console(person: &str) -> Self {
         Self { person: Some(format!("{}{person}", Self::CONSOLE).into()), ..Self::local() }
     }
 
     /// Party that takes turns with others: the client, or the session of this machine's user.
-    #[must_use]
     pub fn party(&self) -> Arc<str> {
         self.named().map_or_else(|| Arc::clone(&self.session), Into::into)
     }
 
     /// A new session of the gateway itself.
-    #[must_use]
     pub fn of_probe() -> Self {
         Self { person: Some(Self::PROBE.into()), ..Self::local() }
     }
 
     /// A new session of a client.
-    #[must_use]
     pub fn of(client: &str) -> Self {
         Self { client: client.into(), profile: None, session: random::id().into(), person: None }
     }

@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 
 /// Keeps descriptors that the parent of this process left open out of the processes that it starts itself. What is
 /// opened from here on is kept out by how it is opened.
-#[cfg(unix)]
 pub fn close_on_exec() {
     use nix::fcntl::{FcntlArg, FdFlag, fcntl};
     use std::os::fd::BorrowedFd;

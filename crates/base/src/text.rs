@@ -4,19 +4,16 @@
 pub const BYTES_PER_TOKEN: usize = 4;
 
 /// The beginning of `text`, at most `bytes`, cut between characters.
-#[must_use]
 pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
 /// `1 call`, `2 calls`.
-#[must_use]
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A name, path or query from outside for an error: its beginning, and its length if it is cut.
-#[must_use]
 pub fn brief(text: &str) -> std::borrow::Cow<'_, str> {
     const SHOWN: usize = 200;
     match head(text, SHOWN) {

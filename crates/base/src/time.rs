@@ -6,31 +6,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const LAST: Duration = Duration::from_secs(253_402_300_799);
 
 /// A time in milliseconds since 1970; 0 for an earlier one.
-#[must_use]
 pub fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The time now, in milliseconds since 1970.
-#[must_use]
 pub fn now_ms() -> u64 {
     unix_ms(SystemTime::now())
 }
 
 /// The time now, in seconds since 1970.
-#[must_use]
 pub fn now_secs() -> u64 {
     now_ms() / 1000
 }
 
 /// A time in milliseconds since 1970 as RFC 3339 in UTC, to the second.
-#[must_use]
 pub fn rfc3339(ms: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ms).min(LAST)).to_string()
 }
 
 /// A time in milliseconds since 1970 as RFC 3339 in UTC, to the millisecond.
-#[must_use]
 pub fn rfc3339_millis(ms: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms).min(LAST)).to_string()
 }

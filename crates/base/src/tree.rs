@@ -112,17 +112,7 @@ impl Tree {
     /// # Errors
     /// When a parent is not a folder, or it cannot be written.
     pub fn write(&self, path: &str, content: &[u8]) -> io::Result<()> {
-        let (folders, name) = split(path)?;
-        let folder = self.folder(&folders, true)?;
-        let folder = folder.as_ref().unwrap_or(&self.0);
-        let new = format!(".new-{}", random::id());
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut file = File::from(openat(folder, new.as_str(), flags, FILE)?);
-        let written = file.write_all(content).and_then(|()| Ok(renameat(folder, new.as_str(), folder, name)?));
-        if written.is_err() {
-            let _ = unlinkat(folder, new.as_str(), UnlinkatFlags::NoRemoveDir);
-        }
-        written
+        self.create(path, true, |file| file.write_all(content))
     }
 
     /// Puts a file at `path`, and creates its folders: one that is not there yet, or in place of another regular one. It
@@ -131,13 +121,18 @@ impl Tree {
     /// # Errors
     /// `AlreadyExists` when something is there that it may not replace; as [`Tree::write`].
     pub fn put(&self, path: &str, content: &[u8], replaces: bool) -> io::Result<()> {
+        self.create(path, replaces, |file| file.write_all(content).and_then(|()| file.sync_all()))
+    }
+
+    /// Fills a new file, and gives it its place.
+    fn create(&self, path: &str, replaces: bool, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let (folders, name) = split(path)?;
         let folder = self.folder(&folders, true)?;
         let folder = folder.as_ref().unwrap_or(&self.0);
         let new = format!(".new-{}", random::id());
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut file = File::from(openat(folder, new.as_str(), flags, FILE)?);
-        let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| match replaces {
+        let written = fill(&mut file).and_then(|()| match replaces {
             true => Ok(renameat(folder, new.as_str(), folder, name)?),
             // A link to a new name takes no other's place.
             false => Ok(linkat(folder, new.as_str(), folder, name, AtFlags::empty())?),

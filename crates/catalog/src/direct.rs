@@ -103,7 +103,6 @@ impl Catalog {
     }
 
     /// The tool of a server that its pages call by its wire name.
-    #[must_use]
     pub fn tool_for_pages(&self, server: &str, tool: &str) -> Option<Named<'_>> {
         let is_callable = |named: &Named<'_>| named.tool.app.as_ref().is_none_or(|app| app.is_callable);
         self.named_tools().find(|named| named.tool.name == tool && named.server.name == server).filter(is_callable)
@@ -118,7 +117,6 @@ impl Catalog {
     }
 
     /// The tool with this own name.
-    #[must_use]
     pub fn named_tool(&self, name: &str) -> Option<Named<'_>> {
         let (name, place) = self.direct().by_name.get_key_value(name)?;
         let (server, tool) = self.at(*place);
@@ -126,7 +124,6 @@ impl Catalog {
     }
 
     /// Bytes of the definitions of all tools.
-    #[must_use]
     pub fn definition_bytes(&self) -> usize {
         self.direct().bytes
     }

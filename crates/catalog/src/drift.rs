@@ -37,7 +37,6 @@ const HINTS: &[(&str, bool, &str)] = &[
 
 impl Class {
     /// Name in output.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::LooksHarmless | Self::AnnotationRisk => "annotation-risk",
@@ -58,7 +57,6 @@ pub struct Difference {
 }
 
 /// Differences between two definitions of a tool, worst first; empty when they are the same.
-#[must_use]
 pub fn between(before: &Value, after: &Value) -> Vec<Difference> {
     let is_held = |key: &String| matches!(key.as_str(), "name" | "quarantined" | "reviewed");
     if after.get("quarantined").is_some() && after.as_object().is_some_and(|file| file.keys().all(is_held)) {
@@ -87,7 +85,6 @@ pub fn between(before: &Value, after: &Value) -> Vec<Difference> {
 }
 
 /// Differences between two definitions of an item, worst first.
-#[must_use]
 pub fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Difference> {
     let (class, what) = match item {
         Item::Tool(_) => return between(before, after),
@@ -98,7 +95,6 @@ pub fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Difference> {
 }
 
 /// Differences between the prompts, resources and instructions of a server.
-#[must_use]
 pub fn between_offers(before: &Value, after: &Value) -> Vec<Difference> {
     let mut findings = BTreeSet::new();
     let list = |file: &Value, key: &str, id: &str| -> BTreeMap<String, Value> {

@@ -79,13 +79,11 @@ pub struct ToolRef {
 
 impl Catalog {
     /// Builds the catalog of `servers`, given in order of identifier. The first search builds its index.
-    #[must_use]
     pub fn build(servers: Vec<Arc<ServerEntry>>) -> Self {
         Self::ranked(servers, Ranking::default())
     }
 
     /// Like [`Catalog::build`] with another ranking, for evaluations.
-    #[must_use]
     pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Self {
         let skills = skills::with_scripts(&Arc::default(), &servers);
         let index = index::Lazy::new(&servers, &skills, ranking);
@@ -156,13 +154,11 @@ impl Catalog {
     }
 
     /// Names of the tools that its servers list.
-    #[must_use]
     pub fn listed_names(&self) -> ListedNames {
         self.servers.iter().filter_map(|entry| Some((entry.name.clone(), entry.names.clone()?))).collect()
     }
 
     /// The servers, in order of identifier.
-    #[must_use]
     pub fn servers(&self) -> &[Arc<ServerEntry>] {
         &self.servers
     }
@@ -186,13 +182,11 @@ impl Catalog {
     }
 
     /// Full digest of everything but the servers' states.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
     /// Progress of the servers.
-    #[must_use]
     pub fn phase(&self) -> Phase {
         let connecting = || self.servers.iter().filter(|server| server.state == ServerState::Connecting);
         if self.servers.iter().all(|server| !server.is_listing()) {

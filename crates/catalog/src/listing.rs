@@ -291,7 +291,6 @@ impl Catalog {
     }
 
     /// One line per hit: path, state of a server that does not answer, signature, summary.
-    #[must_use]
     pub fn hit_line(&self, found: &Found<'_>) -> String {
         let hit = match found {
             Found::Tool(hit) => hit,
@@ -379,7 +378,6 @@ impl Catalog {
     }
 
     /// Path of a tool's stub.
-    #[must_use]
     pub fn stub_path(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
         format!("{}.pyi", stub_path(&server.ident, tool))
     }

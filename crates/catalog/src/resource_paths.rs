@@ -40,7 +40,6 @@ impl Catalog {
     /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`, or `ui://github/page` for
     /// the server's page `ui://page`. Any URI is possible: templates cover more than any list, and the server decides which
     /// exist.
-    #[must_use]
     pub fn resource_by_uri(&self, path: &str) -> Option<Remote> {
         let path = path.trim();
         if let Some((server, page)) = path.strip_prefix(APP_SCHEME).and_then(|rest| rest.split_once('/')) {
@@ -69,7 +68,6 @@ impl Catalog {
     }
 
     /// The resource behind a node.
-    #[must_use]
     pub fn remote(&self, node: Node) -> Option<Remote> {
         let Node::Resource(server, resource) = node else { return None };
         let entry = &self.servers[server];
@@ -78,14 +76,12 @@ impl Catalog {
     }
 
     /// Name of the server whose resource a node is.
-    #[must_use]
     pub fn resource_owner(&self, node: Node) -> Option<&str> {
         let Node::Resource(server, _) = node else { return None };
         Some(&self.servers[server].name)
     }
 
     /// Name of the server whose list of resources decides about `path`, also where nothing has that path.
-    #[must_use]
     pub fn resource_list_of(&self, path: &str) -> Option<&str> {
         let segments = super::vfs::segments(path);
         let (server, folder) = (segments.first()?, segments.get(1)?);
@@ -125,7 +121,6 @@ impl Catalog {
     }
 
     /// Servers that list a prompt of this name.
-    #[must_use]
     pub fn servers_with_prompt(&self, name: &str) -> Vec<&ServerEntry> {
         self.servers.iter().map(|entry| &**entry).filter(|entry| entry.offers.prompt(name).is_some()).collect()
     }

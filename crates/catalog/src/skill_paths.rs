@@ -18,7 +18,6 @@ const NAMED: usize = 5;
 
 impl Catalog {
     /// The skills, those of scripts included.
-    #[must_use]
     pub fn skills(&self) -> &Arc<Skills> {
         &self.skills
     }
@@ -30,7 +29,6 @@ impl Catalog {
     }
 
     /// The node of a skill's file by its URI.
-    #[must_use]
     pub fn skill_file_by_uri(&self, uri: &str) -> Option<Node> {
         let (name, path) = uri.strip_prefix(SCHEME)?.split_once('/')?;
         let skill = self.skills.skills.iter().position(|skill| skill.name == name)?;
@@ -39,7 +37,6 @@ impl Catalog {
     }
 
     /// Skill and file of a node; for the folder of a skill its `SKILL.md`.
-    #[must_use]
     pub fn skill_file(&self, node: Node) -> Option<(&Skill, &SkillFile)> {
         let (skill, file) = match node {
             Node::SkillFile(skill, file) => (skill, file),
@@ -51,7 +48,6 @@ impl Catalog {
     }
 
     /// Servers of a skill that are not there or do not answer.
-    #[must_use]
     pub fn skill_lacks(&self, skill: &Skill) -> Option<String> {
         let (mut missing, mut silent) = (Vec::new(), Vec::new());
         for name in &skill.servers {
@@ -150,7 +146,6 @@ impl Catalog {
 }
 
 /// URI of a skill's file.
-#[must_use]
 pub fn skill_uri(skill: &Skill, file: &SkillFile) -> String {
     format!("{SCHEME}{}/{}", skill.name, file.path)
 }

@@ -60,7 +60,6 @@ pub enum Node {
 
 impl Node {
     /// True for a folder.
-    #[must_use]
     pub fn is_folder(self) -> bool {
         match self {
             Self::Root | Self::Server(_) | Self::Category(..) | Self::Resources(_) | Self::Prompts(_) => true,
@@ -189,7 +188,6 @@ impl Catalog {
     }
 
     /// The canonical path of a node.
-    #[must_use]
     pub fn path(&self, node: Node) -> String {
         let ident = |server: usize| self.servers[server].ident.as_str();
         match node {
@@ -221,7 +219,6 @@ impl Catalog {
     }
 
     /// Text of a file; `None` for a folder, and for a resource, whose text the server has.
-    #[must_use]
     pub fn read(&self, node: Node) -> Option<Cow<'_, str>> {
         let text = self.read_with(node, |entry, tool| entry.observed.of(tool))?;
         let found = match node {
@@ -238,7 +235,6 @@ impl Catalog {
 
     /// Like [`Catalog::read`], with other observations of results than the gateway's own, and without findings: the same
     /// whether they were made yet or not.
-    #[must_use]
     pub fn read_with(
         &self,
         node: Node,
@@ -324,7 +320,6 @@ impl Catalog {
     }
 
     /// Full digest of a node's stub.
-    #[must_use]
     pub fn node_digest(&self, node: Node) -> Option<String> {
         match node {
             Node::Tool(server, tool, _) => Some(self.servers[server].stubs.tools[tool].full_digest()),
@@ -334,7 +329,6 @@ impl Catalog {
     }
 
     /// Name of the server whose stderr the node is.
-    #[must_use]
     pub fn stderr_of(&self, node: Node) -> Option<&str> {
         match node {
             Node::Stderr(server) => Some(&self.servers[server].name),

@@ -49,7 +49,6 @@ impl Catalogs {
     }
 
     /// Nothing yet.
-    #[must_use]
     pub fn empty() -> Self {
         let nothing = Catalog { view: Some(Arc::new(View::of(Profile::nothing()))), ..Catalog::build(Vec::new()) };
         let whole = Arc::new(Catalog::build(Vec::new()));
@@ -57,7 +56,6 @@ impl Catalogs {
     }
 
     /// The catalog of a profile that hides something; `None` if there is none yet.
-    #[must_use]
     pub fn of(&self, profile: &str) -> Option<Arc<Catalog>> {
         self.of.get(profile).cloned()
     }
@@ -121,13 +119,11 @@ impl Catalog {
     }
 
     /// True if it is a profile's, which does not have this server: data of it is not shown either.
-    #[must_use]
     pub fn hides(&self, server: &str) -> bool {
         self.view.as_ref().is_some_and(|view| !view.server(server))
     }
 
     /// True if it is a profile's, which hides something.
-    #[must_use]
     pub fn is_narrowed(&self) -> bool {
         self.view.is_some()
     }

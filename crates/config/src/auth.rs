@@ -85,7 +85,6 @@ pub struct OAuth {
 
 impl OAuth {
     /// True if the client has an id, and a secret or a private key.
-    #[must_use]
     pub fn proves_itself(&self) -> bool {
         self.client_id.is_some() && (self.client_secret.is_some() || self.private_key.is_some())
     }
@@ -103,13 +102,11 @@ impl OAuth {
 
 impl Auth {
     /// Owner of the login that a call uses.
-    #[must_use]
     pub fn login(&self) -> Login {
         self.oauth().map_or(Login::Gateway, |oauth| oauth.login)
     }
 
     /// Settings of its login, if it has one.
-    #[must_use]
     pub fn oauth(&self) -> Option<&OAuth> {
         match self {
             Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) | Self::Enterprise(oauth) => {

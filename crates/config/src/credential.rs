@@ -22,7 +22,6 @@ pub enum Credential {
 
 impl Credential {
     /// Where it is kept; `None` if the configuration has it.
-    #[must_use]
     pub fn source(&self) -> Option<&Source> {
         match self {
             Self::Given(_) => None,

@@ -196,13 +196,11 @@ impl KeyPath {
     }
 
     /// A key below this one.
-    #[must_use]
     pub(super) fn key(&self, name: &str) -> Self {
         self.then(Step::Name(name.to_owned()))
     }
 
     /// An element of this array.
-    #[must_use]
     pub(super) fn index(&self, index: usize) -> Self {
         self.then(Step::Index(index))
     }

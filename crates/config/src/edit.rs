@@ -78,7 +78,6 @@ impl<'t> Edit<'t> {
     }
 
     /// The text, without a byte order mark.
-    #[must_use]
     pub fn text(&self) -> &'t str {
         self.text
     }

@@ -75,7 +75,6 @@ pub(super) fn has_reference(text: &str) -> bool {
 }
 
 /// True if the text can be the name of a variable in a reference.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::{Config, Credential, DocumentPlace, Place, Source, Transport};
 
 /// Writable files that control this gateway; one line each, for the operator.
-#[must_use]
 pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
     let guarded = [
         ("the configuration", config.path.as_deref()),
@@ -67,7 +66,6 @@ fn secrets(config: &Config, found: &mut Vec<String>) {
 }
 
 /// A file that every user can read.
-#[cfg(unix)]
 fn readable(what: &str, file: &Path, found: &mut Vec<String>) {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(file) = fs::canonicalize(file) else { return };
@@ -76,9 +74,6 @@ fn readable(what: &str, file: &Path, found: &mut Vec<String>) {
         found.push(format!("{what} can be read by every user: chmod 600 {}", file.display()));
     }
 }
-
-#[cfg(not(unix))]
-fn readable(_: &str, _: &Path, _: &mut Vec<String>) {}
 
 /// Servers with a folder that contains `file`.
 fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>) {
@@ -107,7 +102,6 @@ fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>)
 }
 
 /// Other users who can write `file`, or replace it in a parent folder.
-#[cfg(unix)]
 fn by_others(what: &str, file: &Path, found: &mut Vec<String>) {
     use std::os::unix::fs::MetadataExt as _;
     const STICKY: u32 = 0o1000;
@@ -129,6 +123,3 @@ fn by_others(what: &str, file: &Path, found: &mut Vec<String>) {
         below = Some(metadata.uid());
     }
 }
-
-#[cfg(not(unix))]
-fn by_others(_: &str, _: &Path, _: &mut Vec<String>) {}

@@ -34,7 +34,6 @@ impl Config {
 
     /// Finds the file to write to: like [`Config::find`], but it need not exist. Without one it is that of the user,
     /// which is found from every folder.
-    #[must_use]
     pub fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
         let named = explicit.map(Path::to_owned).or_else(|| variable(env, "FORGEFS_CONFIG"));
         let found = || Self::find(None, env, cwd).ok().flatten();

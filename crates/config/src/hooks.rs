@@ -64,7 +64,6 @@ words!(Mode: "enforce" = Enforce, "log" = Log);
 
 impl HookEvent {
     /// The word for it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",

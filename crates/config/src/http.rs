@@ -103,38 +103,32 @@ pub struct Client {
 
 impl Client {
     /// True if `token` is the client's. Takes as long for each other one.
-    #[must_use]
     pub fn has(&self, token: &str) -> bool {
         self.token.is_some_and(|own| own.ct_eq(&digest(token)).into())
     }
 
     /// True if both have the same credentials.
-    #[must_use]
     pub fn is_known_as(&self, other: &Self) -> bool {
         self.token == other.token && self.claims == other.claims
     }
 
     /// Hex of its token's SHA-256; `None` for a client without a token of its own.
-    #[must_use]
     pub fn token_sha256(&self) -> Option<String> {
         self.token.map(|digest| random::hex(&digest))
     }
 
     /// Text that identifies its credentials.
-    #[must_use]
     pub fn identity(&self) -> String {
         let token = self.token_sha256().unwrap_or_default();
         format!("{token} {:?}", self.claims)
     }
 
     /// True if it has credentials: a request on HTTP can be its.
-    #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.token.is_some() || !self.claims.is_empty()
     }
 
     /// Claims of its access tokens; none for a client with a token of its own.
-    #[must_use]
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
@@ -266,7 +260,6 @@ const ISSUER: usize = 4;
 
 /// Name of the client with this subject. Subjects of other issuers have other names, and so have configured clients. It can
 /// be the name of a file everywhere: a subject with other characters, capitals included, stands as its digest.
-#[must_use]
 pub fn client_of_token(issuer: &str, subject: &str) -> String {
     let digest =
         |text: &str, bytes: usize| random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default());

@@ -194,19 +194,16 @@ pub struct Config {
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// State folder of all gateways; `None` for a user without a home.
-#[must_use]
 pub fn state_folder(env: Env<'_>) -> Option<PathBuf> {
     key::own_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
 /// Folder for what can be fetched again; `None` without a home folder.
-#[must_use]
 pub fn cache_folder(env: Env<'_>) -> Option<PathBuf> {
     key::own_folder(env, "XDG_CACHE_HOME", ".cache")
 }
 
 /// Environment of this process, for production. A value that is not Unicode counts as unset.
-#[must_use]
 pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -223,13 +220,11 @@ pub fn secret_variables() -> Vec<(String, String)> {
 
 impl Config {
     /// The variables of its `env_files`, as these are now.
-    #[must_use]
     pub fn file_variables(&self) -> BTreeMap<String, String> {
         self.env_files.iter().flat_map(|path| env_files::variables_in(path)).collect()
     }
 
     /// Absolute path of its file, for records; `None` for [`Config::empty`].
-    #[must_use]
     pub fn absolute_path(&self) -> Option<String> {
         let path = self.path.as_ref()?;
         Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string())
@@ -266,14 +261,12 @@ impl Config {
     }
 
     /// Defaults, without servers.
-    #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
     /// This configuration without the clients and people that `next` lacks or gives another token, and without the access
     /// tokens that it no longer takes; `None` if there are none. It may come into force before the rest of `next` is confirmed.
-    #[must_use]
     pub fn revoked(&self, next: &Self) -> Option<Self> {
         let stays = |(name, client): &(&String, &Client)| {
             next.clients.get(*name).map_or_else(|| *name == LOCAL, |next| next.is_known_as(client))
@@ -290,7 +283,6 @@ impl Config {
 
     /// This configuration without the clients whose token was taken back; `None` if there are none. `revoked` has the hex of
     /// the tokens' SHA-256.
-    #[must_use]
     pub fn without_tokens(&self, revoked: &HashSet<String>) -> Option<Self> {
         let stays = |client: &Client| client.token_sha256().is_none_or(|token| !revoked.contains(&token));
         let is_less = !revoked.is_empty() && !self.clients.values().all(stays);
@@ -307,7 +299,6 @@ impl Config {
     }
 
     /// Profile of a client: the one that it names, else that of its credentials, else that of all. `None` if it has none.
-    #[must_use]
     pub fn profile_of<'a>(&'a self, client: &str, by_credentials: Option<&'a str>) -> Option<&'a str> {
         let named = self.clients.get(client).and_then(|client| client.profile.as_deref());
         let default = || self.profiles.contains_key(DEFAULT_PROFILE).then_some(DEFAULT_PROFILE);
@@ -315,7 +306,6 @@ impl Config {
     }
 
     /// Form in which a client's tools may be shown.
-    #[must_use]
     pub fn exposed(&self, client: &str, by_credentials: Option<&str>) -> Expose {
         let own = self.clients.get(client).and_then(|client| client.expose);
         let profile = || self.profiles.get(self.profile_of(client, by_credentials)?);
@@ -323,14 +313,12 @@ impl Config {
     }
 
     /// True if several clients may use the endpoint: any number may, with access tokens that a row lets in.
-    #[must_use]
     pub fn has_several_clients(&self) -> bool {
         let has_rows = self.http.oauth.as_ref().is_some_and(|oauth| !oauth.map.is_empty());
         has_rows || self.remote_clients().count() > 1
     }
 
     /// True if `name` is the same client in both: known by the same credentials, which the same issuer confirms.
-    #[must_use]
     pub fn is_same_client(&self, next: &Self, name: &str) -> bool {
         let known = |config: &Self| config.clients.get(name).filter(|client| client.has_credentials()).cloned();
         let (client, successor) = (known(self), known(next));
@@ -343,7 +331,6 @@ impl Config {
     }
 
     /// Digest of a client's credentials: with others it is another client. `None` for one without an entry of its own.
-    #[must_use]
     pub fn credentials_of(&self, client: &str) -> Option<std::sync::Arc<str>> {
         let client = self.clients.get(client).filter(|client| client.has_credentials())?;
         Some(token_digest(&client.identity()).into())

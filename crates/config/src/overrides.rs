@@ -46,7 +46,6 @@ impl Override {
     }
 
     /// The keys that are set.
-    #[must_use]
     pub fn keys(&self) -> Vec<&'static str> {
         let Self { name, description, annotations, hide, fixed, default, result } = self;
         let keys = [
@@ -62,7 +61,6 @@ impl Override {
     }
 
     /// Keys whose change is more than hiding further arguments.
-    #[must_use]
     pub fn widened_by(&self, next: &Self) -> Vec<&'static str> {
         let taken: BTreeSet<&String> = next.taken().collect();
         let mut keys: Vec<&'static str> = Vec::new();

@@ -49,7 +49,6 @@ impl<T> PerTool<T> {
     }
 
     /// The setting for a tool: the one under its full name, else the highest of all that match.
-    #[must_use]
     pub fn one(&self, tool: &str) -> Option<&T>
     where
         T: Ord,
@@ -96,13 +95,11 @@ impl Patterns {
     }
 
     /// Entries as written.
-    #[must_use]
     pub fn entries(&self) -> &[String] {
         &self.0
     }
 
     /// A matcher for all of them.
-    #[must_use]
     pub fn matcher(&self) -> Matcher {
         // Checked when they were parsed.
         Matcher { names: self.0.clone(), globs: self.globs().unwrap_or_default() }
@@ -126,13 +123,11 @@ fn is_usable(entry: &str) -> bool {
 
 impl Matcher {
     /// True if an entry is this name, or a pattern that matches it.
-    #[must_use]
     pub fn is_match(&self, name: &str) -> bool {
         self.names.iter().any(|entry| entry == name) || self.globs.is_match(name)
     }
 
     /// Entries that match none of these names.
-    #[must_use]
     pub fn idle<'b>(&'b self, names: &[&str]) -> Vec<&'b str> {
         let mut used = vec![false; self.names.len()];
         for name in names {

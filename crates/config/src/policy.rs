@@ -58,7 +58,6 @@ pub struct Party {
 
 impl Party {
     /// True if a server is of this side.
-    #[must_use]
     pub fn covers(&self, server: &str) -> bool {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }

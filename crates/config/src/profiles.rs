@@ -66,13 +66,11 @@ words!(Expose: "code" = Code, "direct" = Direct, "hybrid" = Hybrid, "auto" = Aut
 
 impl Expose {
     /// The word for it.
-    #[must_use]
     pub fn word(self) -> &'static str {
         Self::words().into_iter().find(|(_, expose)| *expose == self).map_or("code", |(word, _)| word)
     }
 
     /// By its word.
-    #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::words().into_iter().find(|(known, _)| *known == word).map(|(_, expose)| expose)
     }
@@ -80,7 +78,6 @@ impl Expose {
 
 impl Profile {
     /// A profile that has nothing.
-    #[must_use]
     pub fn nothing() -> &'static Self {
         static NOTHING: LazyLock<Profile> = LazyLock::new(|| Profile {
             servers: Some(BTreeSet::new()),
@@ -91,7 +88,6 @@ impl Profile {
     }
 
     /// True if the other one hides the same.
-    #[must_use]
     pub fn has_same_view(&self, other: &Self) -> bool {
         let of = |profile: &Self| {
             let Self { servers, allow, deny, scripts, allow_unmatched, .. } = profile.clone();
@@ -101,7 +97,6 @@ impl Profile {
     }
 
     /// True if it hides nothing, whatever the servers list.
-    #[must_use]
     pub fn shows_all(&self) -> bool {
         self.servers.is_none() && self.allow.is_none() && self.deny.entries().is_empty() && self.scripts.is_none()
     }
@@ -120,7 +115,6 @@ pub struct View {
 
 impl View {
     /// Compiles a profile.
-    #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
         let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
@@ -134,13 +128,11 @@ impl View {
     }
 
     /// Servers whose tools are held for its clients, since an entry of its `deny` matches nothing.
-    #[must_use]
     pub fn held(&self, in_use: &[&str], listed: &ListedNames) -> BTreeSet<String> {
         of_profile("", &self.profile, in_use, listed).into_iter().flat_map(|rule| rule.held).collect()
     }
 
     /// True if it has something of a server, by configured name.
-    #[must_use]
     pub fn server(&self, server: &str) -> bool {
         if server == SCRIPTS_SERVER {
             return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
@@ -151,7 +143,6 @@ impl View {
 
     /// True if it has a tool, by configured name and wire name. Scripts are tools of the server `scripts`, which only
     /// `scripts` and `deny` are about.
-    #[must_use]
     pub fn tool(&self, server: &str, tool: &str) -> bool {
         let full = format!("{server}.{tool}");
         let is_allowed = match server == SCRIPTS_SERVER {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::schema::EXAMPLE;
 
 /// The page, made from `forge.toml.example`.
-#[must_use]
 pub fn reference() -> String {
     let mut page = Page::default();
     keys().for_each(|line| page.line(line));

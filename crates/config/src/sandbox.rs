@@ -91,7 +91,6 @@ bounds! {
 
 impl Limits {
     /// Limits of a run that are lower than the defaults, in words for a script's author; `None` if none is.
-    #[must_use]
     pub fn lowered(&self) -> Option<String> {
         let usual = Self::default();
         let time = |limit: Duration| humantime::format_duration(limit).to_string();

@@ -18,7 +18,6 @@ pub(super) const EXAMPLE: &str = include_str!("../forge.toml.example");
 const REFERENCE: &str = r"\$\{";
 
 /// The schema as JSON text, in draft 7: TOML language servers know no later one.
-#[must_use]
 pub fn schema() -> String {
     let mut settings = SchemaSettings::draft07();
     settings.inline_subschemas = true;

@@ -32,7 +32,6 @@ pub struct Scripts {
 
 impl Scripts {
     /// Folder of the scripts that agents propose, beside that of the scripts; `None` where there is no place for it.
-    #[must_use]
     pub fn proposed(&self) -> Option<PathBuf> {
         self.path.as_deref().and_then(beside)
     }

@@ -84,7 +84,6 @@ impl Server {
     }
 
     /// True if some of its credentials are kept outside of the configuration.
-    #[must_use]
     pub fn has_kept_secrets(&self) -> bool {
         self.credentials().any(|credential| credential.source().is_some())
     }
@@ -145,7 +144,6 @@ const MAX_CALL: Duration = Duration::from_secs(600);
 
 impl Server {
     /// An enabled server with this transport, and defaults for everything else.
-    #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self {
             transport,

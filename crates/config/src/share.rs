@@ -57,7 +57,6 @@ impl Share {
     }
 
     /// Scope of the instance that serves a principal.
-    #[must_use]
     pub fn scope(self, principal: &Principal) -> Scope {
         match self {
             Self::All => Scope::All,

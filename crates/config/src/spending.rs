@@ -27,25 +27,21 @@ impl Amount {
     const MOST: Self = Self(1_000_000_000 * MICROS);
 
     /// From millionths.
-    #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
     /// In millionths.
-    #[must_use]
     pub fn micros(self) -> u64 {
         self.0
     }
 
     /// True for zero.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
     /// As a float, for display.
-    #[must_use]
     pub fn number(self) -> f64 {
         self.0 as f64 / MICROS as f64
     }

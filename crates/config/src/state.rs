@@ -98,7 +98,6 @@ pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, Confi
 
 impl Config {
     /// True if rules depend on what a run or a session holds: flows or strict groups.
-    #[must_use]
     pub fn has_labels(&self) -> bool {
         self.policy.groups.values().any(|group| group.isolation == Isolation::Strict)
             || self.profiles.values().any(|profile| !profile.flows.is_empty())

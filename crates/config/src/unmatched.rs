@@ -33,7 +33,6 @@ pub struct Unmatched {
 
 impl Unmatched {
     /// The rule without names that its server lists: what agents read.
-    #[must_use]
     pub fn brief(&self) -> String {
         format!("the rule {} matches no tool: `{}`", self.key, self.entry)
     }
@@ -78,7 +77,6 @@ fn told<N: AsRef<str>>(
 
 impl Config {
     /// Every rule that matches nothing.
-    #[must_use]
     pub fn unmatched(&self, listed: &ListedNames) -> Vec<Unmatched> {
         let of_server =
             |(name, server): (&String, &Server)| of_server(name, server, listed.get(name).map(|list| &**list));
@@ -105,7 +103,6 @@ impl Config {
 }
 
 /// Rules of one server's entry that match none of the tools that it lists, whether they are shown or not.
-#[must_use]
 pub fn of_server(name: &str, server: &Server, listed: Option<&[String]>) -> Vec<Unmatched> {
     let key = KeyPath::root("servers").key(name);
     let tools = key.key("tools");

@@ -132,7 +132,6 @@ impl Surface {
 }
 
 /// Redacts a text; borrowed if it is unchanged.
-#[must_use]
 pub fn text<'t, 'w>(redaction: impl Into<Redaction<'w>>, text: &'t str) -> Cow<'t, str> {
     let Redaction { surface, writer, arriving } = redaction.into();
     let classes = surface.classes();
@@ -175,7 +174,6 @@ pub fn credentials(text: &str) -> Vec<scan::Found> {
 }
 
 /// Like [`text`], for every text of an error.
-#[must_use]
 pub fn error<'w>(redaction: impl Into<Redaction<'w>>, error: Error) -> Error {
     let redaction = redaction.into();
     let mut error = error.map_texts(|text| owned(redaction, text));

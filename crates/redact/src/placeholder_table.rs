@@ -60,20 +60,17 @@ impl PlaceholderTable {
     }
 
     /// A writer for data of these servers.
-    #[must_use]
     pub fn writer(&self, origins: Labels) -> PlaceholderWriter<'_> {
         PlaceholderWriter { placeholders: self, origins: Arc::new(origins) }
     }
 
     /// True if the session has placeholders and the agent has not been told yet; then counts as told.
-    #[must_use]
     pub fn is_news(&self) -> bool {
         let mut table = self.lock();
         !table.entries.is_empty() && !std::mem::replace(&mut table.told, true)
     }
 
     /// The first placeholder of this session in `text`.
-    #[must_use]
     pub fn first_in<'t>(&self, text: &'t str) -> Option<&'t str> {
         let table = self.lock();
         token::places(text).find(|place| table.entry(place).is_some()).map(|place| &text[place.from..place.to])

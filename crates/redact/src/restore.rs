@@ -31,7 +31,6 @@ pub struct Written(Token);
 
 impl Mentions {
     /// Placeholders of a script.
-    #[must_use]
     pub fn of(code: &str) -> Self {
         Self::Only(token::places(code).map(|place| Written(place.token)).collect())
     }
@@ -44,7 +43,6 @@ impl Mentions {
     }
 
     /// True if there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Only(all) if all.is_empty())
     }
@@ -182,7 +180,6 @@ fn unmentioned(name: &str) -> Error {
 
 impl Restored {
     /// Replaces the values in an error by their placeholders again.
-    #[must_use]
     pub fn hide(&self, error: Error) -> Error {
         let (values, names): (Vec<&str>, Vec<&str>) =
             self.values.iter().map(|(value, name)| (&**value, &**name)).unzip();

@@ -35,7 +35,6 @@ pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Wraps a value and lists it for [`redact`].
-    #[must_use]
     pub fn new(value: impl Into<String>) -> Self {
         let value = value.into();
         list(&value);
@@ -44,13 +43,11 @@ impl Secret {
 
     /// Wraps a value that is masked when printed but may appear in results, such as `LOG_LEVEL = "warning"`: searching
     /// for that word would corrupt honest text.
-    #[must_use]
     pub fn unlisted(value: impl Into<String>) -> Self {
         Self(value.into().into())
     }
 
     /// Returns the value, for the one place that sends it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -103,15 +100,9 @@ pub fn list_token(value: &str) {
 /// # Errors
 /// `LIMIT_EXCEEDED` when the leased values are over the bounds.
 pub fn leased<T>(work: impl FnOnce() -> T) -> Result<(T, Lease)> {
-    /// Ends it on a panic too.
-    struct Leasing;
-    impl Drop for Leasing {
-        fn drop(&mut self) {
-            LEASING.set(None);
-        }
-    }
     LEASING.set(Some(BTreeSet::new()));
-    let leasing = Leasing;
+    // On a panic too.
+    let leasing = scopeguard::guard((), |()| LEASING.set(None));
     let done = work();
     let forms = LEASING.take().unwrap_or_default();
     drop(leasing);
@@ -195,7 +186,6 @@ fn forms(value: &str) -> BTreeSet<String> {
 }
 
 /// Replaces every listed value by [`MASK`]; borrowed if there is none.
-#[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     // The lock is released while the text is searched.
     let listed = Arc::clone(&LISTED.read());

@@ -28,7 +28,6 @@ const SHORTEST_NUMBER: usize = 6;
 const SHORT: usize = 512;
 
 /// Like [`text`], for every string in a value, keys included, and for fields with secret names.
-#[must_use]
 pub fn json<'w>(redaction: impl Into<Redaction<'w>>, value: Value) -> Value {
     let walk = Walk::new(redaction.into(), LEVELS);
     match walk.finds_nothing(&value) {
@@ -38,7 +37,6 @@ pub fn json<'w>(redaction: impl Into<Redaction<'w>>, value: Value) -> Value {
 }
 
 /// Like [`json`], for JSON text; other text is redacted as text.
-#[must_use]
 pub fn json_text<'t, 'w>(redaction: impl Into<Redaction<'w>>, plain: &'t str) -> Cow<'t, str> {
     let redaction = redaction.into();
     let classes = redaction.surface.classes();

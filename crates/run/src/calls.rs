@@ -18,7 +18,6 @@ const PREVIEW: usize = 200;
 const MAX_LOOKED_AT: usize = 64 << 10;
 
 /// Title of a run by its journal, as [`state::title`]. Redacted before it is cut: half a secret would not be recognised.
-#[must_use]
 pub fn title_of(run: &Head, call: Option<(&str, &str)>) -> String {
     let file = run.file.as_deref().map(|file| redact::text(Surface::Log, file));
     title(file.as_deref(), &redact::text(Surface::Log, head(&run.code, MAX_LOOKED_AT)), call)
@@ -38,7 +37,6 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
 }
 
 /// The record as it may go there.
-#[must_use]
 pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
     CallRecord {
         args: record.args.redacted(redaction),

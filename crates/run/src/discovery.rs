@@ -405,7 +405,6 @@ pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
 
 /// Joins several files, given as path and text, with a line of the path before each that does not name its tool; returns
 /// how many fit.
-#[must_use]
 pub fn concatenate(files: &[(String, String)]) -> (String, usize) {
     let many = files.len() > 1;
     let mut text = String::new();

@@ -50,7 +50,6 @@ impl Default for Answers {
 
 impl Answers {
     /// As configured.
-    #[must_use]
     pub fn of(config: &Config) -> Self {
         let &Config { redaction, placeholders, answer_findings, .. } = config;
         Self { redaction, placeholders, findings: answer_findings, result_tokens: config.sandbox.limits.result_tokens }

@@ -73,7 +73,6 @@ pub enum Extension {
 
 impl Extension {
     /// The extension without a dot.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Js => "js",
@@ -83,7 +82,6 @@ impl Extension {
     }
 
     /// The extension that is written so.
-    #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         [Self::Js, Self::Ts, Self::Star].into_iter().find(|extension| extension.as_str() == text)
     }
@@ -116,7 +114,6 @@ pub struct Proposals {
 
 impl Proposals {
     /// Proposals in this folder, which need not be there.
-    #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
@@ -211,7 +208,6 @@ impl Proposals {
     }
 
     /// A file of the folder as people know it.
-    #[must_use]
     pub fn shown(&self, file: &str) -> String {
         Path::new(self.folder.file_name().unwrap_or_default()).join(file).display().to_string()
     }
@@ -301,7 +297,6 @@ impl Proposal {
     }
 
     /// A proposal of now.
-    #[must_use]
     pub fn new(
         name: &str,
         client: &str,

@@ -46,7 +46,6 @@ pub struct Blueprint {
 
 impl Router {
     /// A router over `upstreams`, whose servers refer to variables as `references` has them.
-    #[must_use]
     pub fn new(upstreams: HashMap<String, Route>, references: References) -> Self {
         Self { upstreams, references: Arc::new(references) }
     }
@@ -74,11 +73,10 @@ impl Router {
 
     /// Sharing scope of the instance that serves a session's operation, in one word; `None` for the one that gave the
     /// catalog its lists.
-    #[must_use]
     pub fn scope(&self, server: &ServerEntry, tenant: Option<&Tenant>, operation: &Operation) -> Option<&'static str> {
         let route = self.route(server).ok()?;
         let (tenant, blueprint) = (choosing(tenant, operation)?, route.blueprint.as_ref()?);
-        let scope = blueprint.server.share.scope(tenant.principal());
+        let scope = blueprint.server.share.scope(&tenant.principal);
         let has_own = tenant.own(&server.name, self).is_ok_and(|own| own.is_some());
         match scope {
             Scope::Session(_) => Some("session"),
@@ -88,7 +86,6 @@ impl Router {
     }
 
     /// Origin of the instance that serves a session: that of the server, unless the client has values of its own.
-    #[must_use]
     pub fn origin(&self, server: &ServerEntry, tenant: Option<&Tenant>) -> Arc<str> {
         let own = tenant.and_then(|tenant| tenant.own(&server.name, self).ok().flatten());
         own.map_or_else(|| Arc::clone(&server.origin), |own| origin_of(&own.server).into())
@@ -114,11 +111,11 @@ impl Router {
     fn instance(&self, name: &str, route: &Route, tenant: Option<&Tenant>) -> Result<Option<Arc<Instance>>> {
         let (Some(tenant), Some(blueprint)) = (tenant, &route.blueprint) else { return Ok(None) };
         let own = tenant.own(name, self)?;
-        let scope = blueprint.server.share.scope(tenant.principal());
+        let scope = blueprint.server.share.scope(&tenant.principal);
         if scope == Scope::All && own.is_none() {
             return Ok(None);
         }
-        tenant.instances().find_or_start(name, route.instance, blueprint, scope, own, tenant).map(Some)
+        tenant.instances.find_or_start(name, route.instance, blueprint, scope, own, tenant).map(Some)
     }
 }
 

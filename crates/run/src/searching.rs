@@ -114,7 +114,6 @@ impl Searching {
     }
 
     /// Calls of servers, once they were looked up.
-    #[must_use]
     pub fn uses(&self) -> Option<Arc<Uses>> {
         let (learning, profile) = self.learning.as_ref()?;
         learning.profiles.lock().get(profile)?.uses.clone()
@@ -139,7 +138,6 @@ impl Searching {
 
 impl Learning {
     /// What was learned under a configuration; `None` where nothing is.
-    #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let folder = kept_folder(config.search.learned.as_ref()?, "learned", config);
         let (profiles, saving) = Default::default();

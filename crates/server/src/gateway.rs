@@ -184,7 +184,7 @@ impl Gateway {
             traces,
             config: Arc::new(config),
         };
-        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::new());
+        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::default());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
             in_force,
@@ -265,7 +265,7 @@ impl Gateway {
         // With another token it is another client: its runs end.
         let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
-        self.fleet.instances().keep_clients(is_client);
+        self.fleet.instances.keep_clients(is_client);
         self.browsers().pages.set_public(config.http.public_url.clone());
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
@@ -344,31 +344,26 @@ impl Gateway {
     }
 
     /// State that outlives a request.
-    #[must_use]
     pub fn state(&self) -> &Arc<dyn State> {
         &self.state
     }
 
     /// Start of the gateway.
-    #[must_use]
     pub fn began(&self) -> SystemTime {
         self.began
     }
 
     /// Journals in force.
-    #[must_use]
     pub fn journals(&self) -> Option<Arc<Journals>> {
         self.in_force.load().journals.clone()
     }
 
     /// Approvals in force that wait.
-    #[must_use]
     pub fn waiting_approvals(&self) -> Option<Arc<Approvals>> {
         self.in_force.load().waiting_approvals.clone()
     }
 
     /// Costs of today and the budget, of all gateways that share the counter; `None` without a budget.
-    #[must_use]
     pub fn today(&self) -> Option<(Amount, Amount)> {
         self.in_force.load().spending.today()
     }
@@ -379,31 +374,26 @@ impl Gateway {
     }
 
     /// Configuration in force.
-    #[must_use]
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.in_force.load().config)
     }
 
     /// True if a client with this catalog has skills, or there is a folder for them.
-    #[must_use]
     pub fn serves_skills(&self, catalog: &Catalog) -> bool {
         !catalog.skills().skills.is_empty() || (self.config().skills.is_some() && !catalog.is_narrowed())
     }
 
     /// Hooks in force.
-    #[must_use]
     pub fn hooks(&self) -> Hooks {
         self.in_force.load().rules.hooks().clone()
     }
 
     /// Current catalog of everything, for the operator. Clients get that of their profile.
-    #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.fleet.catalog().load().whole)
     }
 
     /// Current catalog of a client: what its profile has.
-    #[must_use]
     pub fn catalog_of(&self, principal: &Principal) -> Arc<Catalog> {
         let in_force = self.in_force.load();
         let catalogs = self.fleet.catalog().load_full();
@@ -417,7 +407,6 @@ impl Gateway {
     }
 
     /// Form in which a client's tools may be shown, and the tokens of definitions up to which `auto` is `direct`.
-    #[must_use]
     pub fn exposed(&self, principal: &Principal) -> (Expose, Option<usize>) {
         let in_force = self.in_force.load();
         let profile = in_force.profile(principal).map(|(_, profile)| profile);
@@ -426,7 +415,6 @@ impl Gateway {
     }
 
     /// Tools that a client's profile shows beside the four, as `SERVER.TOOL`.
-    #[must_use]
     pub fn directly(&self, principal: &Principal) -> Matcher {
         let in_force = self.in_force.load();
         in_force
@@ -436,37 +424,31 @@ impl Gateway {
     }
 
     /// True if only scripts may call a tool.
-    #[must_use]
     pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
         self.in_force.load().rules.is_left_to_scripts(server, tool)
     }
 
     /// Name of a client's profile in force; `None` if it has none.
-    #[must_use]
     pub fn profile_of(&self, principal: &Principal) -> Option<String> {
         self.in_force.load().profile(principal).map(|(name, _)| name.to_owned())
     }
 
     /// Notifies of each change of the catalog.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<Phase> {
         self.fleet.phase()
     }
 
     /// Scripts that are tools, as they are now.
-    #[must_use]
     pub fn scripts(&self) -> Arc<Callables> {
         self.shelf.now.load_full()
     }
 
     /// The sandbox.
-    #[must_use]
     pub fn pool(&self) -> Arc<Pool> {
         Arc::clone(&self.in_force.load().pool)
     }
 
     /// Tells of each configuration that came into force.
-    #[must_use]
     pub fn reloads(&self) -> watch::Receiver<()> {
         self.reloads.subscribe()
     }
@@ -477,13 +459,11 @@ impl Gateway {
     }
 
     /// Metrics settings, now and later.
-    #[must_use]
     pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
         self.metrics_wanted.subscribe()
     }
 
     /// Metrics as text.
-    #[must_use]
     pub fn metrics_text(&self) -> String {
         let instances = self.instances();
         let server = |entry: &Arc<ServerEntry>| ServerState {
@@ -498,7 +478,7 @@ impl Gateway {
             servers: self.catalog().servers().iter().map(server).collect(),
             day: self.in_force.load().spending.today(),
             redactions: redact::replaced(),
-            sessions: self.fleet.instances().sessions(),
+            sessions: self.fleet.instances.sessions(),
             panics: panics::count(),
             kept: kept::held(),
             results: memory::RESULTS.taken(),
@@ -508,26 +488,22 @@ impl Gateway {
     }
 
     /// Number of open sessions.
-    #[must_use]
     pub fn sessions(&self) -> usize {
-        self.fleet.instances().sessions()
+        self.fleet.instances.sessions()
     }
 
     /// Executions under way.
-    #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
     }
 
     /// Number of instances beside the first one, by server name.
-    #[must_use]
     pub fn instances(&self) -> BTreeMap<String, usize> {
-        self.fleet.instances().count()
+        self.fleet.instances.count()
     }
 
     /// Parts of the endpoint that logins of its clients to servers need.
-    #[must_use]
     pub fn browsers(&self) -> &Browsers {
-        self.fleet.instances().browsers()
+        self.fleet.instances.browsers()
     }
 }

@@ -10,7 +10,6 @@
 //! | `reload`, `running` | the configuration file is watched; running gateways, for the command line |
 
 pub mod console;
-#[cfg(unix)]
 pub mod daemon;
 pub mod gateway;
 pub mod mcp;

@@ -118,7 +118,6 @@ fn is_gone(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
 }
 
 /// Answer to a line over the limit of a client's messages, of which both ends are left; `None` if it was no request.
-#[must_use]
 pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
     message::too_long(head, tail, bytes)
 }
@@ -248,9 +247,7 @@ impl ForgeServer {
         let kept = Arc::clone(self.handler.gateway.state());
         RoundRequest { context, principal, level, subject, waiting, unread, responses, state, answers: None, kept }
     }
-}
 
-impl ForgeServer {
     /// Answer to a request without rounds, made in turn with those of other clients, also after a panic.
     async fn answered<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
         let answer = panics::caught(Box::pin(self.handler.taking_turns(work))).await;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::gateway::{Gateway, Pins, Reloaded};
 use crate::running;
@@ -43,7 +44,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
     let mut in_force = Version::of(&path);
     let mut seen = in_force;
     let known = read(&path, &env).map(|(_, variables)| variables).unwrap_or_default();
-    let mut hangups = Hangups::new();
+    let mut hangups = signal(SignalKind::hangup()).ok();
     // Only now: without the handler, SIGHUP ends a process.
     let entry = state_folder(&env).and_then(|folder| {
         let entered = running::enter(&folder, &path);
@@ -55,7 +56,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
     loop {
         let revoked = take_back(&follower.gateway).await;
         let asked = tokio::select! {
-            () = hangups.next() => true,
+            () = next(&mut hangups) => true,
             () = tokio::time::sleep(LOOK) => false,
         };
         let now = Version::of(&follower.path);
@@ -363,30 +364,11 @@ impl Complaints {
     }
 }
 
-/// SIGHUP, where it exists.
-struct Hangups {
-    #[cfg(unix)]
-    signal: Option<tokio::signal::unix::Signal>,
-}
-
-impl Hangups {
-    fn new() -> Self {
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            Self { signal: signal(SignalKind::hangup()).ok() }
-        }
-        #[cfg(not(unix))]
-        Self {}
-    }
-
-    async fn next(&mut self) {
-        #[cfg(unix)]
-        if let Some(signal) = &mut self.signal {
-            signal.recv().await;
-            return;
-        }
-        std::future::pending().await
+/// Waits for the next SIGHUP, if there is a handler.
+async fn next(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => drop(hangups.recv().await),
+        None => std::future::pending().await,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use base::files;
@@ -74,18 +75,12 @@ fn prefix(config: &Path) -> String {
 
 /// True if a process holds the lock of an entry that only this user can have created.
 fn is_held(path: &Path) -> io::Result<bool> {
-    let mut options = files::private();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
-    let file = options.read(true).open(path)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let found = file.metadata()?;
-        let is_own = found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0;
-        if !is_own || !found.is_file() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let file = files::private().custom_flags(flags).read(true).open(path)?;
+    let found = file.metadata()?;
+    let is_own = found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0;
+    if !is_own || !found.is_file() {
+        return Err(io::ErrorKind::PermissionDenied.into());
     }
     files::try_lock(&file).map(|is_free| !is_free)
 }
@@ -109,13 +104,7 @@ pub fn is_gateway(_: u32) -> bool {
     true
 }
 
-#[cfg(unix)]
 fn signal(pid: u32) -> bool {
     use nix::sys::signal::{Signal, kill};
     i32::try_from(pid).is_ok_and(|pid| pid > 1 && kill(nix::unistd::Pid::from_raw(pid), Signal::SIGHUP).is_ok())
-}
-
-#[cfg(not(unix))]
-fn signal(_: u32) -> bool {
-    false
 }

@@ -123,7 +123,6 @@ pub(super) fn identity(config: &Config) -> String {
 
 /// Identity of a configuration file: its resolved path; for one with several hard links, its device and inode.
 fn identity_of(config: &Path) -> String {
-    #[cfg(unix)]
     if let Ok(metadata) = fs::metadata(config) {
         use std::os::unix::fs::MetadataExt as _;
         if metadata.nlink() > 1 {
@@ -226,7 +225,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn one_configuration_has_one_budget_by_whatever_path() {
         let folder = tempfile::tempdir().expect("a folder");

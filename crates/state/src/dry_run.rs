@@ -22,7 +22,6 @@ pub struct DryRun {
 
 impl DryRun {
     /// Overlays `inner`.
-    #[must_use]
     pub fn new(inner: Arc<dyn Collections>) -> Self {
         Self { inner, removed: Mutex::default(), added: Embedded::default() }
     }

@@ -129,7 +129,7 @@ impl State for Embedded {
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
         let mut buckets = self.buckets.lock();
         let before = buckets.get(bucket);
-        if before.is_none_or(|before| before.rate() != rate) {
+        if before.is_none_or(|before| before.rate != rate) {
             let following = Bucket::following(rate, before);
             buckets.insert(bucket.to_owned(), following);
         }

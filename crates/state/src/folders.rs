@@ -17,7 +17,6 @@ pub fn kept_folder(state: &Path, kind: &str, config: &Config) -> PathBuf {
 }
 
 /// Id of the record that is kept of a name.
-#[must_use]
 pub fn id_of(name: &str) -> String {
     stubgen::digest(name)[..ID].to_owned()
 }

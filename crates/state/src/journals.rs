@@ -129,16 +129,9 @@ pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
 }
 
 /// Syncs the names of new files in a client's folder, and the name of that folder, to disk.
-#[cfg(unix)]
 fn sync_folders(folder: &Path) -> io::Result<()> {
     let mut new = folder.ancestors().take(NEW_FOLDERS).filter(|folder| !folder.as_os_str().is_empty());
     new.try_for_each(|folder| File::open(folder)?.sync_all())
-}
-
-/// Folders cannot be synced here.
-#[cfg(not(unix))]
-fn sync_folders(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Marks `after` as continued by this run, unless another one continues it.
@@ -196,16 +189,9 @@ pub(super) fn subfolders(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// Bytes that a file takes on disk.
-#[cfg(unix)]
 fn on_disk(metadata: &fs::Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     metadata.len().max(metadata.blocks() * 512)
-}
-
-/// Not known here: its length.
-#[cfg(not(unix))]
-fn on_disk(metadata: &fs::Metadata) -> u64 {
-    metadata.len()
 }
 
 /// Journals in a folder, oldest first: time of the last change, id, bytes on disk.

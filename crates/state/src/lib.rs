@@ -349,7 +349,6 @@ impl Room {
     };
 
     /// Of the stash of a session.
-    #[must_use]
     pub fn stash(limits: &Limits) -> Self {
         Self {
             entries: limits.stash_entries,

@@ -14,7 +14,7 @@ use config::Rate;
 
 /// A token bucket.
 pub(super) struct Bucket {
-    rate: Rate,
+    pub(super) rate: Rate,
     limiter: RateLimiter<NotKeyed, InMemoryState, Since, NoOpMiddleware<Duration>>,
 }
 
@@ -26,11 +26,6 @@ impl Bucket {
             bucket.take_up_to(before.rate.burst - before.take_up_to(before.rate.burst));
         }
         bucket
-    }
-
-    /// Rate.
-    pub(super) fn rate(&self) -> Rate {
-        self.rate
     }
 
     /// Takes up to `wanted` tokens; returns how many.

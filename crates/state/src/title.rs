@@ -9,7 +9,6 @@ const LINES: usize = 3;
 
 /// A title for a run: the name of its script's file, else the comment that the script begins with, else its first call,
 /// else its first line. It is text of the script: nothing in it is redacted.
-#[must_use]
 pub fn title(file: Option<&str>, code: &str, call: Option<(&str, &str)>) -> String {
     let first = || code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
     let called = || call.map(|(server, tool)| format!("{server}.{tool}"));

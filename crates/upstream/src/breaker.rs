@@ -79,7 +79,6 @@ enum CircuitState {
 
 impl CallHealth {
     /// The problem in one line; `None` while there is none.
-    #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let circuit = self.0.lock();
         let (last, _) = circuit.last.as_ref()?;
@@ -96,7 +95,6 @@ impl CallHealth {
     }
 
     /// The state of the breaker in one word.
-    #[must_use]
     pub fn state(&self) -> &'static str {
         match self.0.lock().state {
             CircuitState::Closed => "closed",

@@ -119,7 +119,6 @@ pub enum Ask {
 
 impl Ask {
     /// MCP method.
-    #[must_use]
     pub fn method(self) -> &'static str {
         match self {
             Self::Elicitation => "elicitation/create",
@@ -129,7 +128,6 @@ impl Ask {
     }
 
     /// Client capability that it needs.
-    #[must_use]
     pub fn ability(self) -> &'static str {
         match self {
             Self::Elicitation => "elicitation",

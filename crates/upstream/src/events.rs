@@ -46,7 +46,6 @@ pub(super) struct Changes {
 pub type EventReceiver = mpsc::Receiver<Event>;
 
 /// A connected pair.
-#[must_use]
 pub fn events() -> (EventSender, EventReceiver) {
     let (tell, listen) = mpsc::channel(WAITING);
     (EventSender { sender: tell, told: Arc::default() }, listen)

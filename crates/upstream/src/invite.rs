@@ -12,15 +12,11 @@ use base::error::{Effect, Error, ErrorCode, Result};
 /// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
 /// capability gets the address in the error.
 pub(super) struct Invite<U> {
-    inner: U,
-    logins: Invitations,
+    pub(super) inner: U,
+    pub(super) logins: Invitations,
 }
 
 impl<U> Invite<U> {
-    pub(super) fn new(inner: U, logins: Invitations) -> Self {
-        Self { inner, logins }
-    }
-
     /// The login that `refused` asks for. It is valid as long as the gateway lives at most, so only calls of a client that
     /// stays get one.
     async fn invitation(&self, refused: &Error) -> Option<Arc<Invitation>> {

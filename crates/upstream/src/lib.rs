@@ -119,7 +119,6 @@ pub enum Subject {
 
 impl Operation {
     /// MCP method.
-    #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
             Self::List | Self::Connect => "tools/list",
@@ -131,7 +130,6 @@ impl Operation {
     }
 
     /// Name of the tool or prompt, or the URI.
-    #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::List => "list".into(),
@@ -144,19 +142,16 @@ impl Operation {
     }
 
     /// Parameters beside the name, as canonical JSON.
-    #[must_use]
     pub fn arguments(&self) -> String {
         stubgen::canonical_json(&self.parameters())
     }
 
     /// The error of this operation, with a warning of repeating it where it may write and may be done.
-    #[must_use]
     pub fn warned(&self, error: Error) -> Error {
         if self.is_repeatable() { error } else { error.of_write() }
     }
 
     /// Parameters beside the name.
-    #[must_use]
     pub fn parameters(&self) -> Value {
         match self {
             Self::List | Self::Connect => Value::Null,
@@ -167,7 +162,6 @@ impl Operation {
     }
 
     /// True if a retry is safe when the outcome is unknown.
-    #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
             Self::List | Self::Connect | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
@@ -189,7 +183,6 @@ pub enum Answer {
 
 impl Answer {
     /// Bytes of its texts; the structured content mostly repeats them.
-    #[must_use]
     pub fn text_bytes(&self) -> usize {
         match self {
             Self::Tool(answer) => {
@@ -297,7 +290,6 @@ pub struct Health {
 /// tools. Reconnection replaces a dead connection before the next call, and sends a call only if the connection lists the
 /// definition that the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without
 /// sessions.
-#[must_use]
 pub fn build(
     name: &str,
     server: &config::Server,
@@ -336,7 +328,7 @@ fn composed<C: reconnect::Connect>(
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health.health));
     match account.and_then(Invitations::new) {
-        Some(logins) => (Arc::new(invite::Invite::new(breaker, logins)), rotation),
+        Some(logins) => (Arc::new(invite::Invite { inner: breaker, logins }), rotation),
         None => (Arc::new(breaker), rotation),
     }
 }

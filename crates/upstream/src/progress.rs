@@ -98,7 +98,6 @@ impl fmt::Display for Report {
 impl Progress {
     /// Progress of a call to `server` on behalf of `caller`. `pause` stops the clock while the caller is asked
     /// something.
-    #[must_use]
     pub fn made_for(caller: Arc<dyn Caller>, server: &str, pause: Arc<Pause>) -> Self {
         let made_for = Some(MadeFor { caller, server: server.to_owned() });
         Self { made_for, pause, ..Self::default() }
@@ -123,13 +122,11 @@ impl Progress {
     }
 
     /// Number of the call in its run.
-    #[must_use]
     pub fn call(&self) -> Option<u64> {
         self.call.as_ref().map(|(number, _)| *number)
     }
 
     /// Digest of the call.
-    #[must_use]
     pub fn about(&self) -> String {
         self.call.as_ref().map_or_else(String::new, |(_, digest)| digest())
     }
@@ -142,7 +139,6 @@ impl Progress {
     }
 
     /// Id of the task that the server has made for the call.
-    #[must_use]
     pub fn task(&self) -> Option<String> {
         self.task.lock().clone()
     }
@@ -167,13 +163,11 @@ impl Progress {
     }
 
     /// Reservation for the answer's memory.
-    #[must_use]
     pub fn room(&self) -> &ReservedMemory {
         &self.room
     }
 
     /// Trace context for the server.
-    #[must_use]
     pub fn trace(&self) -> Option<&TraceContext> {
         self.trace.as_deref()
     }
@@ -189,13 +183,11 @@ impl Progress {
     }
 
     /// Watches further reports; one that is replaced before it is read is lost.
-    #[must_use]
     pub fn watch(&self) -> watch::Receiver<Report> {
         self.reports.subscribe()
     }
 
     /// Client capabilities that the server may be told of.
-    #[must_use]
     pub fn abilities(&self) -> Option<Value> {
         let mut abilities = self.caller()?.abilities();
         if let Value::Object(offered) = &mut abilities {
@@ -209,13 +201,11 @@ impl Progress {
     }
 
     /// The client behind the call, if any.
-    #[must_use]
     pub fn caller(&self) -> Option<&Arc<dyn Caller>> {
         self.made_for.as_ref().map(|made_for| &made_for.caller)
     }
 
     /// Time that does not count for the call.
-    #[must_use]
     pub fn pause(&self) -> &Arc<Pause> {
         &self.pause
     }
@@ -260,7 +250,6 @@ impl Progress {
     }
 
     /// Reason why a question of the server stayed unanswered.
-    #[must_use]
     pub fn refusal(&self) -> Option<String> {
         self.refused.lock().clone()
     }

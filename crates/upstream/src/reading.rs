@@ -124,13 +124,11 @@ pub(super) fn validity(refresh: Option<Duration>, ttl_ms: Option<u64>) -> Durati
 
 /// Full digest of the definition of a resource, template or prompt, without the fields that describe its current
 /// content.
-#[must_use]
 pub fn offer_digest(definition: &Value) -> String {
     stubgen::digest(&stubgen::canonical_json(&offer_bare(definition)))
 }
 
 /// The definition of a resource, template or prompt, without the fields that describe its current content.
-#[must_use]
 pub fn offer_bare(definition: &Value) -> Value {
     let mut definition = definition.clone();
     if let Value::Object(fields) = &mut definition {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -434,20 +435,6 @@ impl<C: Connect> Drop for Reconnect<C> {
     }
 }
 
-/// Puts the connection in doubt when the call is dropped before its answer.
-struct Unanswered<'a> {
-    doubt: &'a AtomicBool,
-    answered: bool,
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.doubt.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
 #[async_trait]
 impl<C: Connect> Upstream for Reconnect<C> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
@@ -475,9 +462,10 @@ impl<C: Connect> Upstream for Reconnect<C> {
             }
             reading.check(operation).map_err(|why| changed("not called", &why).without_effect())?;
             let asked = is_list.then(|| shared.ask(&link));
-            let mut call = Unanswered { doubt: &shared.doubt, answered: false };
+            // Where the call is dropped before its answer.
+            let unanswered = scopeguard::guard((), |()| shared.doubt.store(true, Ordering::Relaxed));
             let answer = link.call(operation, progress, &Same { upstream: shared, link: &link, operation }).await;
-            call.answered = true;
+            ScopeGuard::into_inner(unanswered);
             let error = match (answer, asked) {
                 (Ok(Answer::Listing(listing)), Some(asked)) => {
                     return shared.renew(asked, &link, listing).await.map(Answer::Listing);

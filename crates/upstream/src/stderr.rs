@@ -43,7 +43,6 @@ enum Line {
 
 impl Stderr {
     /// All kept lines.
-    #[must_use]
     pub fn text(&self) -> String {
         let lines = self.0.lock();
         let mut text = String::new();
@@ -58,7 +57,6 @@ impl Stderr {
     }
 
     /// True if the process has written nothing since it was started, on stdout neither.
-    #[must_use]
     pub fn is_silent(&self) -> bool {
         !self.0.lock().has_spoken
     }
@@ -102,7 +100,7 @@ impl Stderr {
         let (kept, name) = (self.clone(), name.to_owned());
         self.0.lock().open.send_modify(|open| *open += 1);
         tokio::spawn(async move {
-            let _open = Open(&kept);
+            let _open = scopeguard::guard((), |()| kept.0.lock().open.send_modify(|open| *open -= 1));
             let mut reader = BufReader::new(stderr);
             let mut line = Vec::new();
             loop {
@@ -164,15 +162,6 @@ fn is_start(note: &str) -> bool {
 impl Line {
     fn said(&self) -> Option<&str> {
         if let Self::Said(words) = self { Some(words) } else { None }
-    }
-}
-
-/// Counts a reader until dropped.
-struct Open<'a>(&'a Stderr);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.0.lock().open.send_modify(|open| *open -= 1);
     }
 }
 

@@ -13,7 +13,7 @@ use base::files::{Edited, Layout};
 pub(super) struct Plan {
     file: Edited,
     after: After,
-    difference: String,
+    pub(super) difference: String,
 }
 
 /// State of the file after the edit.
@@ -108,11 +108,6 @@ impl Plan {
     /// The file itself: links are resolved.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
-    }
-
-    /// A unified diff for people.
-    pub(super) fn difference(&self) -> &str {
-        &self.difference
     }
 
     /// The way to undo that this is.

@@ -122,7 +122,7 @@ fn there_and_back(client: &Client, bytes: &[u8]) -> Result<String, String> {
     fs::write(&path, bytes).map_err(|error| error.to_string())?;
     let entry = document::entry(client, "/opt/forge fs", &["serve".to_owned(), "--config".to_owned(), "/é".to_owned()]);
     let plan = Plan::connect(client, &located, &entry, &[])?.ok_or("connected already")?;
-    let shown = plan.difference().to_owned();
+    let shown = plan.difference.clone();
     plan.apply().map_err(|error| error.to_string())?;
     let connected = fs::read_to_string(&path).map_err(|error| error.to_string())?;
     assert!(Plan::connect(client, &located, &entry, &[])?.is_none(), "connected twice:\n{connected}");

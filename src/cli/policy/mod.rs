@@ -23,14 +23,8 @@ use state::audit::PastCalls;
 const DAY: u64 = 24 * 60 * 60;
 
 /// Arguments of `forgefs policy`.
-#[derive(Args)]
-pub(super) struct PolicyArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Suggest the narrowest profile for what clients called
     Suggest(Past),
     /// Try a changed forge.toml on the calls of the log; exits with 1 if it decides any otherwise
@@ -46,7 +40,7 @@ enum Command {
 
 /// Part of the log.
 #[derive(Args)]
-struct Past {
+pub(super) struct Past {
     /// Calls of the last days
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
@@ -57,9 +51,9 @@ struct Past {
     format: Format,
 }
 
-pub(super) fn policy(global: &Global, args: PolicyArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn policy(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    match args.command {
+    match command {
         Command::Suggest(past) => suggest::suggest(&config, &past, ui),
         Command::Try { file, past, times } => {
             let next = Config::load(&file, &process_env)?;

@@ -18,7 +18,7 @@ use catalog::registry::{Choice, Entry, Kind, LATEST, Start, Status, is_name};
 const TEXT: usize = 300;
 
 #[derive(Args)]
-pub(super) struct AddArgs {
+pub(in crate::cli) struct AddArgs {
     /// Name in the registry, such as io.github.acme/weather
     name: String,
     /// Version [default: the newest]

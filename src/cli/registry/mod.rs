@@ -16,15 +16,9 @@ use catalog::people;
 use catalog::registry::{OFFICIAL, Registry};
 use config::{Config, cache_folder, process_env};
 
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct RegistryArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+#[command(after_help = EXAMPLES)]
+pub(super) enum Command {
     /// Find servers by a part of their names
     Search(search::SearchArgs),
     /// Write a server into the configuration, pinned to its version
@@ -59,8 +53,8 @@ impl Place {
     }
 }
 
-pub(super) async fn registry(global: &Global, args: RegistryArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    match args.command {
+pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
         Command::Search(args) => search::search(global, &args, ui).await,
         Command::Add(args) => add::add(global, args, ui).await,
     }

@@ -19,7 +19,7 @@ use catalog::registry::{Entry, Status};
 const DESCRIPTION: usize = 100;
 
 #[derive(Args)]
-pub(super) struct SearchArgs {
+pub(in crate::cli) struct SearchArgs {
     /// A part of the name
     query: String,
     /// Most servers

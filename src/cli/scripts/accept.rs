@@ -21,7 +21,7 @@ use run::proposals::{Kept, Proposal};
 use run::scripts::{CASSETTE, further_tests};
 
 #[derive(Args)]
-pub(super) struct AcceptArgs {
+pub(in crate::cli) struct AcceptArgs {
     /// Name of the proposed script
     name: String,
     /// Accept only what `forgefs scripts proposals NAME` showed with this digest
@@ -35,7 +35,7 @@ pub(super) struct AcceptArgs {
 }
 
 #[derive(Args)]
-pub(super) struct RejectArgs {
+pub(in crate::cli) struct RejectArgs {
     /// Name of the proposed script, or of a damaged file
     name: String,
     #[command(flatten)]

@@ -11,7 +11,7 @@ mod told;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::reports::{self, Report, ReportArgs};
@@ -24,14 +24,8 @@ use config::Config;
 use examine::Examined;
 use run::scripts::{self, FILE, Folder, Listed, Lock, differences};
 
-#[derive(Args)]
-pub(super) struct ScriptsArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// List the scripts, and which are what their lock says
     List {
         #[command(flatten)]
@@ -92,8 +86,8 @@ fn folder(path: &Path, config: &Config) -> Result<Folder, Failure> {
     Folder::read(path, config.sandbox.limits.code_bytes).and_then(Folder::whole).map_err(Failure::of_usage)
 }
 
-pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    match args.command {
+pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
         Command::Save(args) => save::save(global, args, ui).await,
         Command::Suggest(args) => suggest::suggest(global, &args, ui).await,
         Command::Proposals(args) => proposals::proposals(global, args, ui).await,

@@ -30,7 +30,7 @@ const AROUND: usize = 3;
 const INDENT: usize = 40;
 
 #[derive(Args)]
-pub(super) struct ProposalsArgs {
+pub(in crate::cli) struct ProposalsArgs {
     /// Show this proposal, such as refund_failed or billing/refund_failed
     name: Option<String>,
     #[command(flatten)]

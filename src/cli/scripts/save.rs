@@ -21,7 +21,7 @@ use run::runs::Runs;
 use run::scripts::{self, Saved, Wanted, is_script_name};
 
 #[derive(Args)]
-pub(super) struct SaveArgs {
+pub(in crate::cli) struct SaveArgs {
     /// Id of the run, or the beginning of it; `last` is the newest
     run: String,
     /// Name of the script, such as refund_failed or billing/refund_failed

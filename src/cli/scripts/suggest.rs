@@ -24,7 +24,7 @@ use state::journal::{Journals, Listed, Recorded};
 const TESTS: usize = 5;
 
 #[derive(Args)]
-pub(super) struct SuggestArgs {
+pub(in crate::cli) struct SuggestArgs {
     /// Fewest runs that suggest a script
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..))]
     least: u16,

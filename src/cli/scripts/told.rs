@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::Place;
 use super::examine::{Examined, Refusal};
-use crate::cli::reports::{self, Level, Problem};
+use crate::cli::reports::{self, Problem};
 use crate::cli::test::Below;
 use crate::cli::ui::Ui;
 use base::error::code_name;
+use catalog::findings::Severity;
 use catalog::people;
 use run::scripts::{FILE, Source};
 
@@ -56,17 +57,17 @@ pub(super) fn problems(
     let mut problems = Vec::new();
     if !is_locked {
         let message = format!("there is no {FILE}: `forgefs scripts lock` writes it");
-        problems.push(Problem::new(Level::Error, "no-lock", None, message));
+        problems.push(Problem::new(Severity::Error, "no-lock", None, message));
     }
     for examined in examined {
         let file = || Some(reports::place(&examined.source.path));
         let refused = examined.refused.iter().map(|Refusal { at, rule, message, fix, .. }| {
             let message = message.strip_prefix(&format!("{rule}: ")).unwrap_or(message);
-            Problem::new(Level::Error, rule, file(), format!("{message}; {fix}")).at(*at)
+            Problem::new(Severity::Error, rule, file(), format!("{message}; {fix}")).at(*at)
         });
         problems.extend(refused);
         let warnings = examined.warnings.iter();
-        problems.extend(warnings.map(|warning| reports::mistake(Level::Warning, file(), warning)));
+        problems.extend(warnings.map(|warning| reports::mistake(Severity::Warning, file(), warning)));
     }
     let path_of = |script: &String| {
         let found = examined.iter().find(|examined| examined.source.name == *script);
@@ -74,7 +75,7 @@ pub(super) fn problems(
     };
     for (script, differences) in changed.iter().filter(|_| is_locked) {
         let message = format!("{script} is not as {FILE} says: {}", differences.join("; "));
-        problems.push(Problem::new(Level::Error, "lock", Some(reports::place(path_of(script))), message));
+        problems.push(Problem::new(Severity::Error, "lock", Some(reports::place(path_of(script))), message));
     }
     problems.extend(tests.into_iter().flat_map(Below::problems));
     problems

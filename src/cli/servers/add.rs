@@ -64,8 +64,8 @@ pub(in crate::cli) struct How {
     #[arg(long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     group: Option<String>,
     /// Calls that ask the user for approval: never, plan, writes or always
-    #[arg(long, value_enum)]
-    approval: Option<When>,
+    #[arg(long, value_parser = ["never", "plan", "writes", "always"])]
+    approval: Option<String>,
     /// What its process may do, by a preset (docs/sandbox.md); it is tried so
     #[arg(long, value_enum)]
     sandbox: Option<Preset>,
@@ -103,25 +103,6 @@ impl Preset {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum When {
-    Never,
-    Plan,
-    Writes,
-    Always,
-}
-
-impl When {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Plan => "plan",
-            Self::Writes => "writes",
-            Self::Always => "always",
-        }
-    }
-}
-
 const USAGE: &str = "forgefs add [OPTIONS] <NAME> -- <COMMAND> [ARGS]...\n       forgefs add [OPTIONS] <NAME> <URL>";
 
 const EXAMPLES: &str = "\
@@ -139,7 +120,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     // Words of an entry name variables that no person allowed it: it has none of them until it is enabled.
     let is_missing = typed.lacks(&args.origin.refers, &|_| None);
     let mut pairs = typed.pairs();
-    pairs.extend(args.how.approval.map(|when| format!("approval = \"{}\"", when.word())));
+    pairs.extend(args.how.approval.iter().map(|when| format!("approval = \"{when}\"")));
     let sandbox = args.how.sandbox.map(Preset::pair);
     pairs.extend(sandbox.clone());
     let comments: Vec<String> = args.origin.comment.clone().into_iter().chain(typed.comments()).collect();

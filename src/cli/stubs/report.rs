@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::tree::Change;
 use super::{Failure, Ui};
 use crate::cli::findings::{self, ACCEPTED, Found};
-use crate::cli::reports::{Format, Level, Problem, Report, ReportArgs, place};
+use crate::cli::reports::{Format, Problem, Report, ReportArgs, place};
 use crate::cli::style::Role;
 use base::text::{counted, push_visible};
 use catalog::Catalog;
 use catalog::drift::{self, Class, Difference};
-use catalog::findings::Item;
+use catalog::findings::{Item, Severity};
 use catalog::manifest::OFFERS;
 
 /// A tool that differs from its review.
@@ -65,7 +65,7 @@ pub(super) fn print(
     let mut problems: Vec<Problem> = tools.iter().map(|tool| problem(dir, tool)).collect();
     if tools.is_empty() && !changes.is_empty() {
         let message = format!("{} files differ; regenerate the tree", changes.len());
-        problems.push(Problem::new(Level::Warning, "stubs", None, message));
+        problems.push(Problem::new(Severity::Warning, "stubs", None, message));
     }
     problems.extend(findings::problems(findings.found, |found| artifact(dir, found)));
     let report = Report { command: "stubs check", problems, passed: changes.is_empty() && !findings.fails };
@@ -157,7 +157,7 @@ fn stem(path: &str) -> &str {
 
 /// The problem that a tool differs, at the first line of its stub that does.
 fn problem(dir: &Path, tool: &Drifted) -> Problem {
-    let level = if tool.class <= Class::AnnotationRisk { Level::Error } else { Level::Warning };
+    let level = if tool.class <= Class::AnnotationRisk { Severity::Error } else { Severity::Warning };
     let what: Vec<String> = tool.changes.iter().map(in_words).collect();
     let file = place(&dir.join(&tool.path));
     Problem::new(level, tool.class.as_str(), Some(file), what.join("\n")).at(tool.line.map(|line| (line, 1)))

@@ -37,13 +37,11 @@ pub enum KeywordForm {
 
 impl KeywordForm {
     /// Form in the latest draft.
-    #[must_use]
     pub fn latest(keyword: &str) -> Option<Self> {
         Self::of(keyword, 2020)
     }
 
     /// Form in a draft; `None` for any value, as of a keyword that the draft does not have.
-    #[must_use]
     pub fn of(keyword: &str, draft: u16) -> Option<Self> {
         let (since, form) = match keyword {
             "items" if draft < 2020 => (4, Self::SchemaOrList),
@@ -82,7 +80,6 @@ impl KeywordForm {
     }
 
     /// True if there are schemas in it.
-    #[must_use]
     pub fn has_schemas(self) -> bool {
         matches!(self, Self::Schema | Self::SchemaOrList | Self::Schemas | Self::Named | Self::Dependencies)
     }

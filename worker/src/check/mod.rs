@@ -31,7 +31,6 @@ use wire::{
 
 use self::function::FunctionScript;
 use self::uncalled::{exported_name, uncalled};
-use crate::engine::script_error;
 use crate::explain::of_syntax;
 use crate::starlark;
 
@@ -61,7 +60,7 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
 /// The facts of the script with its integers beyond 2^53 as BigInt, if it has any.
 fn widened(check: &Check, facts: Facts) -> Result<Facts, ScriptError> {
     let numbers = facts.numbers.clone();
-    let internal = |why| script_error(ScriptErrorKind::Internal, why);
+    let internal = |why| ScriptError::new(ScriptErrorKind::Internal, why);
     let Cow::Owned(code) = wire::numbers::widened(&check.code, &numbers).map_err(internal)?.0 else { return Ok(facts) };
     match javascript(&Check { code, ..check.clone() }) {
         Ok(facts) => Ok(Facts { numbers, ..facts }),
@@ -164,7 +163,7 @@ fn facts(check: &Check, code: &str, stripped: Option<&Stripped>, program: &Progr
 }
 
 fn module(script: &str, facts: Facts) -> Result<Module, ScriptError> {
-    Module::new(script, facts).map_err(|why| script_error(ScriptErrorKind::Internal, why))
+    Module::new(script, facts).map_err(|why| ScriptError::new(ScriptErrorKind::Internal, why))
 }
 
 /// The error with its place in the script, from one in code that begins `lines` below the module's first line.
@@ -192,7 +191,7 @@ fn check_module(module: &Module) -> Result<Outline, ScriptError> {
     let program = parse_with(&allocator, &module.code, SourceType::mjs(), options).map_err(original)?;
     if !is_one_function(&program) {
         let message = "unbalanced `}` closes the script's wrapper";
-        return Err(ScriptError { line: 1, column: 1, ..script_error(ScriptErrorKind::Syntax, message) });
+        return Err(ScriptError { line: 1, column: 1, ..ScriptError::new(ScriptErrorKind::Syntax, message) });
     }
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_build_nodes(true).build(&program);
     banned::check(&program, semantic.semantic.scoping())
@@ -236,5 +235,5 @@ fn diagnostic(code: &str, error: &OxcDiagnostic) -> ScriptError {
 /// An error at a byte offset of `code`.
 fn syntax_at(code: &str, offset: usize, message: impl Into<String>) -> ScriptError {
     let (line, column) = position(code, offset);
-    ScriptError { line, column, ..script_error(ScriptErrorKind::Syntax, message) }
+    ScriptError { line, column, ..ScriptError::new(ScriptErrorKind::Syntax, message) }
 }

@@ -3,12 +3,11 @@
 use std::convert::Infallible;
 
 use wire::{
-    Check, Checked, FrameError, FromWorker, Layer, PARSING_MEMORY, PROTOCOL, Ready, SIGNATURE_MEMORY, ScriptErrorKind,
-    ToWorker,
+    Check, Checked, FrameError, FromWorker, Layer, PARSING_MEMORY, PROTOCOL, Ready, SIGNATURE_MEMORY, ScriptError,
+    ScriptErrorKind, ToWorker,
 };
 
 use super::check;
-use crate::engine::script_error;
 use crate::inbox::Inbox;
 use crate::serve::{Wire, protocol_error};
 use confine::worker::DataLimit;
@@ -45,6 +44,6 @@ fn answer(wire: &Wire, asked: &Check) {
     let sent = wire.try_send(&checked(check(asked)));
     if let Err(FrameError::TooLarge(bytes)) = sent {
         let message = format!("what is known of the script takes {bytes} bytes: make it shorter");
-        wire.send(&checked(Err(script_error(ScriptErrorKind::Syntax, message))));
+        wire.send(&checked(Err(ScriptError::new(ScriptErrorKind::Syntax, message))));
     }
 }

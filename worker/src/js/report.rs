@@ -4,7 +4,7 @@ use serde::Deserialize;
 use wire::{CallError, ErrorCode, Run, ScriptError, ScriptErrorKind};
 
 use super::{PRELUDE_NAME, SCRIPT_NAME};
-use crate::engine::{heap_error, no_json_fix, script_error as plain, stack_error};
+use crate::engine::{heap_error, no_json_fix, stack_error};
 use crate::explain::{FailedScript, explain};
 
 /// Frames kept of a stack.
@@ -45,7 +45,9 @@ enum Kind {
 pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
     let report: Report = match serde_json::from_str(report) {
         Ok(report) => report,
-        Err(error) => return plain(ScriptErrorKind::Internal, format!("the error report is not readable: {error}")),
+        Err(error) => {
+            return ScriptError::new(ScriptErrorKind::Internal, format!("the error report is not readable: {error}"));
+        }
     };
     let kind = match (report.kind, &report.error) {
         (Kind::Result, _) => ScriptErrorKind::Script,

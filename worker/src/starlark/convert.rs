@@ -178,16 +178,9 @@ struct Writer {
 }
 
 /// A value over the limit in bytes.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the value is over the limit of {0} bytes of JSON")]
 pub(super) struct TooLarge(usize);
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the value is over the limit of {} bytes of JSON", self.0)
-    }
-}
-
-impl std::error::Error for TooLarge {}
 
 impl Writer {
     fn value<'v>(&mut self, value: Value<'v>, heap: Heap<'v>, depth: usize) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::python::Places;
 use super::session::{CallFailed, Session};
-use crate::engine::{cpu_error, heap_error, script_error as plain, stack_error};
+use crate::engine::{cpu_error, heap_error, stack_error};
 
 /// The script's name in spans.
 pub(super) const SCRIPT_NAME: &str = "script.star";
@@ -50,7 +50,7 @@ pub(super) fn script_error(error: &Error, places: &Places) -> ScriptError {
         (ErrorKind::Internal(_), None) => ScriptErrorKind::Internal,
         _ => ScriptErrorKind::Script,
     };
-    let base = if kind == ScriptErrorKind::Stack { stack_error() } else { plain(kind, message) };
+    let base = if kind == ScriptErrorKind::Stack { stack_error() } else { ScriptError::new(kind, message) };
     ScriptError {
         line,
         column,

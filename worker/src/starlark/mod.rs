@@ -29,7 +29,7 @@ use self::namespace::Namespace;
 pub(crate) use self::python::{FORMAT, Places};
 use self::python::{Part, rewrite};
 use self::session::Session;
-use crate::engine::{Engine, SharedHost, no_json_error, result_json, script_error};
+use crate::engine::{Engine, SharedHost, no_json_error, result_json};
 use crate::explain::{FailedScript, explain};
 use crate::watchdog::Interrupt;
 
@@ -146,7 +146,7 @@ pub(crate) fn parse(code: &str) -> Result<Script, ScriptError> {
 fn parse_text(code: &str, text: &str, parts: Vec<Part>) -> Result<Script, ScriptError> {
     if let Some(line) = nesting::too_deep(text) {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
-        return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
+        return Err(ScriptError { line, ..ScriptError::new(ScriptErrorKind::Syntax, "the code is nested too deeply") });
     }
     let script = FailedScript { code, is_javascript: false, servers: &[], answers: &[] };
     let places = Places::new(code, parts);
@@ -195,7 +195,7 @@ fn evaluate<'v>(
     let json = convert::to_json(value, module.heap(), max_bytes).map_err(|error| {
         let message = format!("the result cannot be returned: {error}");
         match error.is::<convert::TooLarge>() {
-            true => script_error(ScriptErrorKind::Result, message),
+            true => ScriptError::new(ScriptErrorKind::Result, message),
             false => no_json_error(message),
         }
     })?;

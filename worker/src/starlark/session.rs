@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -48,20 +47,13 @@ pub(super) struct Session {
 }
 
 /// Error of a call, on its way out of the script.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", error.message)]
 pub(super) struct CallFailed {
     /// The call; `None` if a limit prevented it.
     pub(super) call: Option<u64>,
     pub(super) error: CallError,
 }
-
-impl fmt::Display for CallFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.error.message)
-    }
-}
-
-impl std::error::Error for CallFailed {}
 
 impl CallFailed {
     pub(super) fn of(error: &starlark::Error) -> Option<&Self> {
@@ -75,7 +67,8 @@ impl CallFailed {
 }
 
 /// Not an error of the script: a call that was sent, and is awaited elsewhere.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("call {0} is in flight")]
 pub(super) struct Captured(u64);
 
 impl Captured {
@@ -83,14 +76,6 @@ impl Captured {
         native(error).map(|Self(call)| *call)
     }
 }
-
-impl fmt::Display for Captured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call {} is in flight", self.0)
-    }
-}
-
-impl std::error::Error for Captured {}
 
 fn native<E: std::error::Error + Send + Sync + 'static>(error: &starlark::Error) -> Option<&E> {
     match error.kind() {

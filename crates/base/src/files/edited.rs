@@ -84,7 +84,6 @@ impl Edited {
         let _lock = self.lock()?;
         let old = self.check()?;
         let new = self.temporary(content, old.as_ref(), kind == Kind::Import)?;
-        #[cfg(unix)]
         if let (None, Some((uid, gid))) = (&old, heir) {
             std::os::unix::fs::fchown(new.as_file(), Some(uid), Some(gid))?;
         }
@@ -289,10 +288,7 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
 
 /// Has the names of a folder written to disk.
 fn sync(folder: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    let _ = folder;
-    Ok(())
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -2,13 +2,9 @@
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::SystemTime;
-#[cfg(unix)]
-use std::{
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
-    time::{Duration, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Reads a file of the gateway's own, of at most `max` bytes.
 ///
@@ -59,9 +55,7 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, 
     if let Ok(metadata) = fs::metadata(path) {
         super::check_regular(&metadata)?;
     }
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags() | nix::libc::O_NOFOLLOW);
-    let file = options.open(path)?;
+    let file = options.custom_flags(flags() | nix::libc::O_NOFOLLOW).open(path)?;
     let metadata = file.metadata()?;
     super::check_regular(&metadata)?;
     Ok((file, metadata))
@@ -75,22 +69,19 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, 
 pub fn check_folder(folder: &Path) -> io::Result<()> {
     let metadata = fs::metadata(folder)?;
     let shown = folder.display();
-    #[cfg(unix)]
-    {
-        let link = fs::symlink_metadata(folder)?;
-        let trusted = |uid: u32| uid == user() || uid == 0;
-        if !trusted(metadata.uid()) || !trusted(link.uid()) {
-            let owner = if trusted(metadata.uid()) { link.uid() } else { metadata.uid() };
-            return Err(denied(format!(
-                "the folder {shown} belongs to another user (uid {owner}, this is uid {}); use a folder of your own",
-                user()
-            )));
-        }
-        let sticky = metadata.mode() & 0o1000 != 0;
-        if metadata.mode() & 0o022 != 0 && !sticky {
-            let mode = metadata.mode() & 0o7777;
-            return Err(denied(format!("others may change the folder {shown} (mode {mode:04o}); `chmod go-w` it")));
-        }
+    let link = fs::symlink_metadata(folder)?;
+    let trusted = |uid: u32| uid == user() || uid == 0;
+    if !trusted(metadata.uid()) || !trusted(link.uid()) {
+        let owner = if trusted(metadata.uid()) { link.uid() } else { metadata.uid() };
+        return Err(denied(format!(
+            "the folder {shown} belongs to another user (uid {owner}, this is uid {}); use a folder of your own",
+            user()
+        )));
+    }
+    let sticky = metadata.mode() & 0o1000 != 0;
+    if metadata.mode() & 0o022 != 0 && !sticky {
+        let mode = metadata.mode() & 0o7777;
+        return Err(denied(format!("others may change the folder {shown} (mode {mode:04o}); `chmod go-w` it")));
     }
     match metadata.is_dir() {
         true => Ok(()),
@@ -98,7 +89,6 @@ pub fn check_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(unix)]
 fn check_owner(metadata: &Metadata, owners: &[u32]) -> io::Result<()> {
     if !owners.contains(&metadata.uid()) {
         return Err(denied(format!(
@@ -116,46 +106,28 @@ fn check_owner(metadata: &Metadata, owners: &[u32]) -> io::Result<()> {
     }
 }
 
-#[cfg(not(unix))]
-fn check_owner(_: &Metadata, _: &[u32]) -> io::Result<()> {
-    Ok(())
-}
-
 fn denied(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, what)
 }
 
 /// Effective user id.
 fn user() -> u32 {
-    #[cfg(unix)]
-    let user = nix::unistd::geteuid().as_raw();
-    #[cfg(not(unix))]
-    let user = 0;
-    user
+    nix::unistd::geteuid().as_raw()
 }
 
 /// Neither blocks on a FIFO nor takes over a terminal.
-#[cfg(unix)]
 pub(super) fn flags() -> i32 {
     nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
 }
 
 /// Kind of a file, in words.
 pub(super) fn kind(kind: FileType) -> &'static str {
-    #[cfg(unix)]
-    {
-        if kind.is_fifo() {
-            return "a FIFO";
-        }
-        if kind.is_socket() {
-            return "a socket";
-        }
-        if kind.is_char_device() || kind.is_block_device() {
-            return "a device";
-        }
+    match kind {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "something else",
     }
-    let _ = kind;
-    "something else"
 }
 
 /// Device, inode and change time of a file.
@@ -168,26 +140,15 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    #[cfg(unix)]
     pub(super) fn of(metadata: &Metadata) -> Self {
         let changed = (metadata.ctime(), metadata.ctime_nsec());
         Self { device: metadata.dev(), number: metadata.ino(), changed }
     }
 
-    #[cfg(not(unix))]
-    pub(super) fn of(_: &Metadata) -> Self {
-        Self { device: 0, number: 0, changed: (0, 0) }
-    }
-
     /// Change time, if known.
     pub(super) fn changed(self) -> Option<SystemTime> {
-        #[cfg(unix)]
-        {
-            let (seconds, nanoseconds) = self.changed;
-            let (seconds, nanoseconds) = (u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
-            UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-        }
-        #[cfg(not(unix))]
-        None
+        let (seconds, nanoseconds) = self.changed;
+        let (seconds, nanoseconds) = (u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
     }
 }

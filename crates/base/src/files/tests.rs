@@ -3,12 +3,10 @@ use super::*;
 /// Long enough for the timestamps of file systems.
 const REST: Duration = Duration::from_millis(400);
 
-#[cfg(unix)]
 fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a mode");
 }
 
-#[cfg(unix)]
 #[test]
 fn only_regular_files_of_bounded_length_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -41,7 +39,6 @@ fn only_regular_files_of_bounded_length_are_read() {
     assert!(read_regular(Path::new("/proc/self/environ"), 1).is_err());
 }
 
-#[cfg(unix)]
 #[test]
 fn what_others_may_change_is_not_taken_for_ones_own() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -122,7 +119,6 @@ fn a_file_is_read_once_it_rests() {
     assert!(restless.expect_err("it changes").to_string().contains("not at rest for 5000 ms within 10 s"));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_version_tells_changes_of_the_same_length_and_time_apart() {
     let folder = tempfile::tempdir().expect("a folder");

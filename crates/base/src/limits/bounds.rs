@@ -41,7 +41,6 @@ impl Bound {
     }
 
     /// Bound for an input of `bytes`.
-    #[must_use]
     pub const fn of(&self, bytes: usize) -> usize {
         self.each.saturating_mul(bytes).saturating_add(self.besides)
     }

@@ -123,9 +123,13 @@ impl Drop for Share {
 }
 
 /// Error of a failed reservation.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// Nothing more fits at all.
+    #[error(
+        "{bytes} bytes more do not fit beside {taken} of stored results and the stash of all sessions: the limit is \
+         {size} bytes"
+    )]
     All {
         /// Bytes asked for.
         bytes: usize,
@@ -135,6 +139,10 @@ pub enum Refused {
         size: usize,
     },
     /// The client used up its own part, and the common one is in use.
+    #[error(
+        "{bytes} bytes more do not fit beside {held} of stored results and the stash of this client: {own} bytes are \
+         its own, and too few of the {common} that all clients share are free"
+    )]
     Client {
         /// Bytes asked for.
         bytes: usize,
@@ -145,23 +153,6 @@ pub enum Refused {
         /// Bytes of the common part.
         common: usize,
     },
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::All { bytes, taken, size } => write!(
-                f,
-                "{bytes} bytes more do not fit beside {taken} of stored results and the stash of all sessions: the \
-                 limit is {size} bytes"
-            ),
-            Self::Client { bytes, held, own, common } => write!(
-                f,
-                "{bytes} bytes more do not fit beside {held} of stored results and the stash of this client: {own} \
-                 bytes are its own, and too few of the {common} that all clients share are free"
-            ),
-        }
-    }
 }
 
 impl std::fmt::Debug for SharedRoom {

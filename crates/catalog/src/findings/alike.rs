@@ -160,7 +160,6 @@ fn hash(text: &str) -> u64 {
 }
 
 /// Compares the tools of servers, given by name.
-#[must_use]
 pub fn across<'a>(servers: impl Iterator<Item = (&'a str, &'a super::Findings)> + Clone) -> Across {
     let mut found = Across::new();
     let named: Vec<(&str, &Traits)> = servers.map(|(name, findings)| (name, &findings.traits)).collect();

@@ -20,7 +20,6 @@ enum Of {
 
 impl Later {
     /// Findings that `make` makes.
-    #[must_use]
     pub fn new(make: impl Fn() -> Findings + Send + Sync + 'static) -> Self {
         Self { found: OnceLock::new(), of: Of::Definitions(Box::new(make)) }
     }
@@ -40,7 +39,6 @@ impl Later {
     }
 
     /// The findings, if they were made.
-    #[must_use]
     pub fn known(&self) -> Option<&Findings> {
         match &self.of {
             Of::Part(whole, _) => whole.known().map(|_| self.get()),

@@ -63,7 +63,6 @@ pub struct Listed<'a> {
 
 impl Findings {
     /// Examines the definitions of a server.
-    #[must_use]
     pub fn of(listed: Listed<'_>) -> Self {
         let mut walk = Walk::new(limits::EXAMINED_LIST.max);
         walk.list(listed.tools, "name", Item::Tool);
@@ -79,7 +78,6 @@ impl Findings {
     }
 
     /// Examines one definition alone.
-    #[must_use]
     pub fn of_definition(item: &Item, definition: &Value) -> Self {
         let mut walk = Walk::new(limits::EXAMINED_LIST.max);
         walk.definition(item, definition);
@@ -87,7 +85,6 @@ impl Findings {
     }
 
     /// Examines text that is no definition: instructions, or an answer.
-    #[must_use]
     pub fn of_text(item: &Item, text: &str) -> Self {
         let mut walk = Walk::new(limits::EXAMINED_LIST.max);
         walk.prose(item, text);
@@ -107,7 +104,6 @@ impl Findings {
     }
 
     /// The part about tools that `has` keeps, by wire name, and about everything that is no tool.
-    #[must_use]
     pub fn keeping(&self, has: impl Fn(&str) -> bool) -> Self {
         let is_kept = |finding: &&Finding| match &finding.place.item {
             Item::Tool(name) => has(name),
@@ -118,7 +114,6 @@ impl Findings {
 }
 
 /// Findings by severity.
-#[must_use]
 pub fn counts<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTreeMap<Severity, usize> {
     let mut counts = BTreeMap::new();
     for finding in findings {
@@ -128,7 +123,6 @@ pub fn counts<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTreeMap<S
 }
 
 /// The findings of a server on one line, by rule, worst first: `2 findings: secrecy, hidden-text`. Notes do not count.
-#[must_use]
 pub fn summary<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<String> {
     let mut worst: Vec<&Finding> = findings.into_iter().filter(|found| found.severity > Severity::Note).collect();
     worst.sort();

@@ -121,7 +121,6 @@ impl Finding {
     }
 
     /// The finding on one line, without its server.
-    #[must_use]
     pub fn line(&self) -> String {
         let Place { item, pointer } = &self.place;
         let at = if pointer.is_empty() { String::new() } else { format!(" {pointer}") };
@@ -129,7 +128,6 @@ impl Finding {
     }
 
     /// The finding as JSON.
-    #[must_use]
     pub fn json(&self, server: &str) -> Value {
         let (kind, name) = self.place.item.parts();
         json!({

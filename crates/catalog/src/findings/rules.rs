@@ -16,7 +16,6 @@ pub enum Severity {
 
 impl Severity {
     /// Name in output.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Note => "note",

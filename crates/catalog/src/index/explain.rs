@@ -85,7 +85,7 @@ impl Index {
                     }
                 }
             }
-            let highest = scratch.of_server.highest().max(f32::MIN_POSITIVE);
+            let highest = scratch.of_server.highest.max(f32::MIN_POSITIVE);
             for ((document, explained), of_words) in documents.iter().zip(&mut all).zip(of_words) {
                 explained.name = explained.name.max(scratch.all.get(super::number(*document)) - of_words);
                 let server = self.servers.get(*document).copied().unwrap_or(u32::MAX);

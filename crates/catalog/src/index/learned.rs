@@ -69,7 +69,6 @@ impl Default for Signals {
 
 impl Learned {
     /// From its text; nothing if that is damaged or of another format.
-    #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let counts = |learned: &Self| learned.words.values().flat_map(BTreeMap::values).all(|count| count.is_finite());
         let learned = json::parse::<Self>(text, MAX_TREE).ok();
@@ -77,7 +76,6 @@ impl Learned {
     }
 
     /// Calls of each server that count, by its identifier.
-    #[must_use]
     pub fn uses(&self) -> Uses {
         let mut uses = Uses::new();
         for (path, count) in self.words.values().flatten() {
@@ -87,7 +85,6 @@ impl Learned {
     }
 
     /// Its text, as it is kept: stems, paths of tools and counts.
-    #[must_use]
     pub fn text(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

@@ -159,14 +159,14 @@ impl Index {
         for (part, weight) in &parts {
             let terms = query::terms(part, &self.ranking);
             let perfect = self.score(&terms, &mut scratch, meter)?;
-            fit = fit.max(scratch.all.highest() / perfect.all);
+            fit = fit.max(scratch.all.highest / perfect.all);
             self.beside_words(part, &terms, &perfect, among, meter, |_, document, score| {
                 scratch.all.add(document, score)
             })?;
             self.favour_matched_servers(&mut scratch);
             self.favour_named_servers(&terms, &mut scratch.all, meter)?;
             let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
-            let even = scratch.all.highest().max(f32::MIN_POSITIVE).powf(self.ranking.even);
+            let even = scratch.all.highest.max(f32::MIN_POSITIVE).powf(self.ranking.even);
             scratch.all.drain(|document, score| total.add(document, weight * raised(score / even, fusion)));
         }
         meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
@@ -211,7 +211,7 @@ impl Index {
     /// Boosts the tools of servers by the share of the query's words that each has, in whichever of its tools.
     fn favour_matched_servers(&self, scratch: &mut Scratch) {
         let Scratch { all, of_server, .. } = scratch;
-        let highest = of_server.highest().max(f32::MIN_POSITIVE);
+        let highest = of_server.highest.max(f32::MIN_POSITIVE);
         if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
             all.scale(|document| {
                 let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX);

@@ -94,36 +94,6 @@ impl Default for Ranking {
     }
 }
 
-impl Ranking {
-    /// Textbook BM25 over all text of a tool, as a baseline.
-    #[must_use]
-    pub fn plain() -> Self {
-        Self {
-            fields: Fields { category: 0, ..Fields::EQUAL },
-            k1: 1.2,
-            b: 0.75,
-            rarity: 1.0,
-            repeats: 1.0,
-            stems: false,
-            stop_words: false,
-            synonyms: 0.0,
-            typos: 0.0,
-            coverage: 0.0,
-            server_named: 0.0,
-            fusion: 0,
-            clauses: 0.0,
-            even: 0.0,
-            server_matched: 0.0,
-            meaning: 0.0,
-            near: 0.0,
-            learned: 0.0,
-            fillers: 0.0,
-            weak: 0.0,
-            names_first: false,
-        }
-    }
-}
-
 impl Fields {
     const EQUAL: Self = Self {
         name: 1,

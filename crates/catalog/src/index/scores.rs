@@ -4,7 +4,7 @@
 pub(super) struct Scores {
     by_document: Vec<f32>,
     used: Vec<u32>,
-    highest: f32,
+    pub(super) highest: f32,
 }
 
 impl Scores {
@@ -48,11 +48,6 @@ impl Scores {
                 self.highest = self.highest.max(*slot);
             }
         }
-    }
-
-    /// The highest score.
-    pub(super) fn highest(&self) -> f32 {
-        self.highest
     }
 
     /// Number of documents with a score.

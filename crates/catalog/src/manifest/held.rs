@@ -21,13 +21,11 @@ pub struct Held {
 
 impl Held {
     /// True if nothing is held back.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Number of each, in words: nothing of the server's is in them.
-    #[must_use]
     pub fn note(&self) -> Option<String> {
         let held = [
             (self.prompts.len(), "prompt"),

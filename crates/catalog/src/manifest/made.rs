@@ -19,13 +19,11 @@ const SMALL_SERVER: usize = 800;
 
 impl ServerEntry {
     /// An entry without tools.
-    #[must_use]
     pub fn empty(name: &str, ident: &str, server: Option<&config::Server>, state: ServerState) -> Self {
         Self::listed(name, ident, server, Listing::default(), state)
     }
 
     /// An entry with the tools of `listing`.
-    #[must_use]
     pub fn listed(
         name: &str,
         ident: &str,
@@ -132,14 +130,7 @@ impl ServerEntry {
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
     }
 
-    /// The server's own list, where a part of it is held back.
-    #[must_use]
-    pub fn listed_otherwise(&self) -> Option<&Listed> {
-        self.listed.as_deref()
-    }
-
     /// The entry as the server listed it.
-    #[must_use]
     pub fn as_listed(&self) -> Self {
         match &self.listed {
             Some(listed) => {

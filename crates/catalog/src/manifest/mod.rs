@@ -83,7 +83,7 @@ pub struct ServerEntry {
     /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
     pub held: Option<Arc<Held>>,
     /// The server's own list, where a part of it is held back.
-    listed: Option<Arc<Listed>>,
+    pub listed: Option<Arc<Listed>>,
     /// Findings in the definitions as the server listed them.
     pub findings: Arc<Later>,
     /// Scripts that alone may call a tool, by the tool's identifier; wire names.
@@ -146,7 +146,6 @@ pub enum ServerState {
 
 impl ServerState {
     /// The state in one word, for metrics.
-    #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
@@ -160,16 +159,12 @@ impl ServerState {
     }
 
     /// The state in one word or line, for `ls /`.
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Self::Connecting => "connecting".to_owned(),
             Self::Resting => "resting, starts at the next call".to_owned(),
-            Self::Ready { .. } => "ready".to_owned(),
-            Self::Offline => "offline".to_owned(),
             Self::Failed { reason } => format!("failed: {reason}"),
             Self::NeedsLogin { command } => format!("needs login: {command}"),
-            Self::Disabled => "disabled".to_owned(),
+            state => state.word().to_owned(),
         }
     }
 }
@@ -204,55 +199,46 @@ impl ServerEntry {
     }
 
     /// Its stderr, or what it sent over HTTP that is no message; `None` if there is nothing.
-    #[must_use]
     pub fn stderr(&self) -> Option<String> {
         self.health.stderr.as_ref().map(Stderr::text).filter(|text| !text.is_empty())
     }
 
     /// True if its process has written nothing since it was started.
-    #[must_use]
     pub fn is_silent(&self) -> bool {
         self.health.stderr.as_ref().is_some_and(Stderr::is_silent)
     }
 
     /// State of its circuit breaker in one word.
-    #[must_use]
     pub fn breaker(&self) -> &'static str {
         self.health.health.state()
     }
 
     /// Whether this is its name or identifier, in any case.
-    #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
     }
 
     /// True if something of it differs from its review.
-    #[must_use]
     pub fn holds_back(&self) -> bool {
         !self.quarantine.is_empty() || self.held.as_ref().is_some_and(|held| !held.is_empty())
     }
 
     /// True for the scripts that are tools: no server is behind them.
-    #[must_use]
     pub fn is_scripts(&self) -> bool {
         self.name == config::SCRIPTS_SERVER
     }
 
     /// Whether it is being started.
-    #[must_use]
     pub fn is_starting(&self) -> bool {
         self.state == ServerState::Connecting
     }
 
     /// True while it starts, or while one of its lists is late.
-    #[must_use]
     pub fn is_listing(&self) -> bool {
         self.is_starting() || self.is_partial
     }
 
     /// Whether nothing is known of it because it could not be started, or wants a login: a call tries again.
-    #[must_use]
     pub fn is_startable(&self) -> bool {
         match self.state {
             ServerState::NeedsLogin { .. } => true,
@@ -262,7 +248,6 @@ impl ServerEntry {
     }
 
     /// Its state in one word or line, for `ls /`.
-    #[must_use]
     pub fn describe(&self) -> String {
         let complaint = self.health.health.complaint();
         match (&self.state, complaint) {
@@ -284,7 +269,6 @@ impl ServerEntry {
     }
 
     /// The first words of [`ServerEntry::describe`], unless its tools can be called.
-    #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let state = self.describe();
         let words = state.split([',', ':']).next().unwrap_or_default();
@@ -292,13 +276,11 @@ impl ServerEntry {
     }
 
     /// True if its tools come after those of servers that answer.
-    #[must_use]
     pub fn comes_last(&self) -> bool {
         self.state != ServerState::Connecting && self.trouble().is_some()
     }
 
     /// The same tools in another state.
-    #[must_use]
     pub fn with_state(&self, state: ServerState) -> Self {
         Self { state, ..self.clone() }
     }

@@ -42,7 +42,6 @@ struct Tools {
 
 impl Observed {
     /// Shapes that `state` keeps in `file`.
-    #[must_use]
     pub fn new(state: Arc<dyn State>, file: Option<Arc<Path>>) -> Self {
         let (tools, news, saving) = Default::default();
         Self(Some(Arc::new(Server { state, file, tools, news, saving })))
@@ -63,7 +62,6 @@ impl Observed {
     }
 
     /// Learned shape of a tool's result; `None` if shapes are not learned.
-    #[must_use]
     pub fn of(&self, tool: &ToolStub) -> Option<stubgen::Observed> {
         let server = self.0.as_ref()?;
         let tools = server.tools.lock();
@@ -72,7 +70,6 @@ impl Observed {
     }
 
     /// A copy of all shapes.
-    #[must_use]
     pub fn shapes(&self) -> Shapes {
         self.0.as_ref().map(|server| server.tools.lock().all.clone()).unwrap_or_default()
     }

@@ -48,7 +48,6 @@ pub struct Offer {
 
 impl Offers {
     /// Takes the offers out of a listing.
-    #[must_use]
     pub fn take(listing: &mut Listing) -> Self {
         let mut notes: Vec<String> = listing.notes.iter().map(|note| one_line(note)).collect();
         let mut take = |list: &mut Vec<Value>, what: &str, key: &str, suffix: &str| {
@@ -81,19 +80,16 @@ impl Offers {
     }
 
     /// The resource with this URI.
-    #[must_use]
     pub fn resource(&self, uri: &str) -> Option<&Offer> {
         find(&self.resources, uri)
     }
 
     /// The template with this URI template.
-    #[must_use]
     pub fn template(&self, uri: &str) -> Option<&Offer> {
         find(&self.templates, uri)
     }
 
     /// The prompt with this name.
-    #[must_use]
     pub fn prompt(&self, name: &str) -> Option<&Offer> {
         find(&self.prompts, name)
     }
@@ -105,13 +101,11 @@ fn find<'a>(offers: &'a [Offer], id: &str) -> Option<&'a Offer> {
 
 impl Offer {
     /// Digest for comparison with connections.
-    #[must_use]
     pub fn digest(&self) -> String {
         offer_digest(&self.definition)
     }
 
     /// A text field of the definition.
-    #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.definition.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
     }

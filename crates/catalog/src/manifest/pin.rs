@@ -96,7 +96,6 @@ impl Quarantined {
     }
 
     /// The reason, and what the operator does about it.
-    #[must_use]
     pub fn told(&self) -> String {
         [self.reason.as_str(), &self.review].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
@@ -156,7 +155,6 @@ impl Pin {
     }
 
     /// Tool lists of its servers, `{server: {"tools": […]}}`, as [`super::load_file`] reads them.
-    #[must_use]
     pub fn lists(&self) -> Value {
         let mut servers: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for ((server, _), reviewed) in &self.tools {
@@ -379,7 +377,6 @@ impl ReviewedOffers {
 }
 
 /// Text of the file [`OFFERS`] of a server, and the digest for the lock.
-#[must_use]
 pub fn offers_file(server: &ServerStubs, offers: &Offers) -> (String, String) {
     let list = |offers: &[Offer]| offers.iter().map(|offer| offer_bare(&offer.definition)).collect::<Vec<Value>>();
     let file = json!({

@@ -9,13 +9,11 @@ const WORDS: &[&str] = &["title", "description"];
 const VALUES: &[&str] = &["default", "const", "enum", "examples", "example", "_meta", "icons", "required"];
 
 /// True if two definitions differ in titles and descriptions alone.
-#[must_use]
 pub fn is_same_but_words(one: &Value, other: &Value) -> bool {
     bare(one) == bare(other)
 }
 
 /// Digest of a definition without titles and descriptions.
-#[must_use]
 pub fn bare_digest(definition: &Value) -> String {
     stubgen::digest(&bare(definition))
 }

@@ -26,14 +26,9 @@ const MAX_RUN: usize = 4;
 
 /// The user of this process, for records of what a person decided.
 pub fn user() -> String {
-    #[cfg(unix)]
-    {
-        let uid = nix::unistd::getuid();
-        let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
-        name.map_or_else(|| format!("uid {uid}"), |name| format!("{} (uid {uid})", line(&name)))
-    }
-    #[cfg(not(unix))]
-    config::process_env("USERNAME").unwrap_or_else(|| "an unknown user".to_owned())
+    let uid = nix::unistd::getuid();
+    let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
+    name.map_or_else(|| format!("uid {uid}"), |name| format!("{} (uid {uid})", line(&name)))
 }
 
 /// Text of any number of lines, for a terminal: only `\n` and `\t` have an effect.

@@ -22,7 +22,6 @@ pub struct Trace(Vec<(String, u64, Option<SystemTime>)>);
 
 impl Trace {
     /// Looks at a folder, without reading files.
-    #[must_use]
     pub fn of(path: &Path) -> Self {
         let mut trace = Vec::new();
         let mut folders = vec![(path.to_owned(), 0)];
@@ -47,7 +46,6 @@ impl Trace {
 }
 
 /// Reads the skills of a folder. What cannot be read is left out, and noted.
-#[must_use]
 pub fn read(path: &Path) -> Skills {
     let mut reading = Reading { skills: Vec::new(), left_out: Vec::new(), bytes: 0, unnamed: 0 };
     match Tree::open(path) {

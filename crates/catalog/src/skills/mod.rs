@@ -66,7 +66,6 @@ impl Content {
     }
 
     /// Its bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),
@@ -111,26 +110,22 @@ impl Skills {
     }
 
     /// Skills of one kind; the number left out stays.
-    #[must_use]
     pub fn keeping(&self, is_kept: impl Fn(&Skill) -> bool) -> Self {
         let skills = self.skills.iter().filter(|skill| is_kept(skill)).cloned().collect();
         Self::new(skills, self.left_out.clone()).with_calls(self.calls.clone())
     }
 
     /// True if there is nothing to show.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty() && self.left_out.is_empty()
     }
 
     /// Digest of all files.
-    #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
     /// Position of the skill with this name, in any case.
-    #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.skills.iter().position(|skill| skill.name.eq_ignore_ascii_case(name))
     }
@@ -179,7 +174,6 @@ impl Skill {
     }
 
     /// Position of the file at a path below the skill, in any case.
-    #[must_use]
     pub fn position(&self, path: &str) -> Option<usize> {
         let exact = self.files.iter().position(|file| file.path == path);
         exact.or_else(|| self.files.iter().position(|file| file.path.eq_ignore_ascii_case(path)))

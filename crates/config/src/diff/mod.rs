@@ -30,7 +30,6 @@ pub struct Widened(Vec<String>);
 
 impl Widened {
     /// Compares the configuration in force with its successor.
-    #[must_use]
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
@@ -94,7 +93,6 @@ impl Widened {
     }
 
     /// True if nothing is widened.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +103,6 @@ impl Widened {
     }
 
     /// The keys in one line, the first ones by name: their text comes from the edit.
-    #[must_use]
     pub fn summary(&self) -> String {
         let mut line = String::new();
         for (number, key) in self.0.iter().take(NAMED).enumerate() {

@@ -88,7 +88,6 @@ impl Default for Transport {
 
 impl Entry {
     /// The entry's keys under its table header, without comments.
-    #[must_use]
     pub fn table(&self) -> String {
         format!("[servers.{}]\n{}\n", key(&self.name), self.pairs().join("\n"))
     }
@@ -158,7 +157,6 @@ impl Entry {
     }
 
     /// True if another entry is on and off, allows tools and waits in the same way.
-    #[must_use]
     pub fn has_rules_of(&self, other: &Self) -> bool {
         let rules =
             |entry: &Self| (entry.disabled, entry.tools.clone(), entry.timeout.clone(), entry.connect_timeout.clone());
@@ -166,7 +164,6 @@ impl Entry {
     }
 
     /// True if a configuration table is of the same server.
-    #[must_use]
     pub fn is_at(&self, table: &toml::Value) -> bool {
         let text = |key| table.get(key).and_then(toml::Value::as_str);
         match &self.transport {
@@ -180,7 +177,6 @@ impl Entry {
     }
 
     /// True if a configuration table starts or reaches the server in the same way, as the same user, and allows no more.
-    #[must_use]
     pub fn is_same(&self, table: &toml::Value) -> bool {
         let text = self.pairs().join("\n");
         // There the credential may be in place of the variable.
@@ -201,7 +197,6 @@ impl Entry {
     }
 
     /// Renders the entry with its comments. If it is `refused`, all of it is a comment.
-    #[must_use]
     pub fn render(&self, refused: Option<&str>) -> String {
         let mut out = String::new();
         let mut comment = |text: String| {
@@ -248,7 +243,6 @@ fn is_same(pairs: &str, table: &toml::Value) -> bool {
 }
 
 /// A text without line ends and direction marks.
-#[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
@@ -259,7 +253,6 @@ fn turns(c: char) -> bool {
 }
 
 /// A TOML key.
-#[must_use]
 pub fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     if bare { name.to_owned() } else { string(name) }

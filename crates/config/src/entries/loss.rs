@@ -63,7 +63,6 @@ impl Loss {
     }
 
     /// Says why a server is not moved, and what to write in the host's file instead.
-    #[must_use]
     pub fn stays(&self) -> String {
         match self {
             Self::EnvFile => {

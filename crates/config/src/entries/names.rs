@@ -12,7 +12,6 @@ pub struct Names {
 
 impl Names {
     /// Names after the server `new` is added to a file.
-    #[must_use]
     pub fn of(edit: &Edit<'_>, new: &str) -> Self {
         let old: Vec<&str> = edit.servers().map(|(name, _)| name.as_str()).collect();
         let before = stubgen::assign_idents(&old);

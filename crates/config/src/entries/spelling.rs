@@ -38,7 +38,6 @@ pub struct Known(Option<AhoCorasick>);
 
 impl Known {
     /// Keeps those that do not occur by chance.
-    #[must_use]
     pub fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
         let secrets: BTreeSet<&String> = secrets.filter(|secret| secret.chars().count() >= SHORTEST).collect();
         let spellings: Vec<String> = secrets.into_iter().flat_map(|secret| spellings(secret)).collect();

@@ -92,7 +92,6 @@ pub async fn value(credential: &Credential) -> Result<Secret> {
 
 /// Keeps the memory of this process, and of those that it starts, out of core dumps. Of the soft limit 1 is enough: it also
 /// stops a program to which the kernel pipes dumps (core(5)), which 0 does not. To debug a server, raise its limit.
-#[cfg(unix)]
 pub fn dump_no_core() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let set =

@@ -165,7 +165,6 @@ pub enum Standing {
 
 impl Standing {
     /// The state in one word.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Waits => "waits",
@@ -179,7 +178,6 @@ impl Standing {
 
 impl Approval {
     /// State at a time in Unix milliseconds.
-    #[must_use]
     pub fn standing(&self, now_ms: u64) -> Standing {
         match (&self.used, &self.decision) {
             (Some(_), _) => Standing::Used,
@@ -191,7 +189,6 @@ impl Approval {
     }
 
     /// Time at which it expires: undecided, or allowed and not used.
-    #[must_use]
     pub fn ends_ms(&self) -> u64 {
         match &self.decision {
             Some(decision) if decision.is_allowed => decision.at_ms.saturating_add(self.holds_ms),
@@ -200,7 +197,6 @@ impl Approval {
     }
 
     /// Object for other programs: hooks and `--json`.
-    #[must_use]
     pub fn shape(&self, now_ms: u64) -> Value {
         let Self { id, asker, call, label, reasons, labels, arguments, question, told, decision, used, .. } = self;
         json!({

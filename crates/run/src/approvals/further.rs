@@ -23,7 +23,6 @@ pub struct Further {
 
 impl Approval {
     /// True for one that covers every call of its tool in the run.
-    #[must_use]
     pub fn is_for_all(&self) -> bool {
         self.call.args_hash.is_empty() && self.decision.as_ref().is_some_and(|decision| decision.scope == Scope::Run)
     }
@@ -36,7 +35,6 @@ impl Approval {
 
 impl Call {
     /// The same call with any arguments.
-    #[must_use]
     pub fn with_any_arguments(&self) -> Self {
         Self { args_hash: String::new(), ..self.clone() }
     }
@@ -44,7 +42,6 @@ impl Call {
 
 impl Further {
     /// The further calls like that of an approval.
-    #[must_use]
     pub fn like(approval: &Approval) -> Self {
         Self {
             call: approval.call.with_any_arguments(),

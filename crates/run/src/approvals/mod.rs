@@ -67,7 +67,6 @@ pub enum Known {
 
 impl Approvals {
     /// Approvals of a configuration; `None` for a user without a home.
-    #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let config::Approvals { folder, wait, notify } = &config.approvals;
         Some(Arc::new(Self {
@@ -80,7 +79,6 @@ impl Approvals {
     }
 
     /// Time that a call waits; `None` if none does.
-    #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.wait
     }

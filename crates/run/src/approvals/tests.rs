@@ -126,14 +126,11 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
         assert!(error.message.contains(&approval.id) && error.code == ErrorCode::Internal, "{error}");
         assert!(here.decide(&approval.id, choice(true)).await.is_err());
     }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(&file, &whole).expect("written");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).expect("a mode");
-        let error = here.get(&approval.id).await.expect_err("others may change it");
-        assert!(error.message.contains("others may change it"), "{error}");
-    }
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(&file, &whole).expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).expect("a mode");
+    let error = here.get(&approval.id).await.expect_err("others may change it");
+    assert!(error.message.contains("others may change it"), "{error}");
 }
 
 /// The script that asks.

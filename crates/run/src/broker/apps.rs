@@ -54,7 +54,6 @@ pub struct Shown {
 
 impl Shown {
     /// A content block that links to the page.
-    #[must_use]
     pub fn link(&self) -> Value {
         json!({"type": "resource_link", "uri": self.page, "name": self.page, "mimeType": PAGE_TYPE,
                "annotations": {"audience": ["user"]}})
@@ -134,7 +133,7 @@ impl Broker {
 impl Attachments {
     fn keep_whole(&self, server: &str, page: Option<String>, value: Value, whole: Value) {
         let bytes = json::written(&whole) + json::written(&value);
-        let mut kept = self.wholes().lock();
+        let mut kept = self.wholes.lock();
         kept.push(Kept { server: server.to_owned(), page, value, whole, bytes });
         while kept.len() > MOST || kept.iter().map(|kept| kept.bytes).sum::<usize>() > limits::CONTENT.max {
             kept.remove(0);
@@ -143,13 +142,12 @@ impl Attachments {
 
     /// The last answer as it came.
     fn take_whole(&self) -> Option<Value> {
-        self.wholes().lock().pop().map(|kept| kept.whole)
+        self.wholes.lock().pop().map(|kept| kept.whole)
     }
 
     /// The page for a script's value, if that is the answer of a tool that has one.
-    #[must_use]
     pub fn shown(&self, value: &str) -> Option<Shown> {
-        let mut kept = self.wholes().lock();
+        let mut kept = self.wholes.lock();
         if kept.is_empty() {
             return None;
         }

@@ -28,7 +28,7 @@ const LEAST: usize = 1 << 10;
 #[derive(Default)]
 pub struct Attachments {
     kept: Mutex<Kept>,
-    wholes: Mutex<Vec<apps::Kept>>,
+    pub(super) wholes: Mutex<Vec<apps::Kept>>,
 }
 
 #[derive(Default)]
@@ -62,11 +62,6 @@ pub struct Settled {
 }
 
 impl Attachments {
-    /// Answers as they came.
-    pub(super) fn wholes(&self) -> &Mutex<Vec<apps::Kept>> {
-        &self.wholes
-    }
-
     /// Keeps a content block of `server` and returns its handle.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
         let mut kept = self.kept.lock();
@@ -315,7 +310,6 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
 
 /// The client's URI for a resource of a server: `ui://SERVER/…` for a page, since clients show no other. Clients may
 /// resolve `..` in it and drop characters that are invalid in a URI: neither turns it into another server's URI.
-#[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
     let page = uri.strip_prefix(stubgen::APP_SCHEME);
     let uri = page.unwrap_or(uri);

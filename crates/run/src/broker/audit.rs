@@ -60,7 +60,6 @@ pub(super) enum Subject {
 
 impl Subject {
     /// A script, with its digest.
-    #[must_use]
     pub(super) fn script(language: Language, code: &str, dry_run: bool) -> Self {
         // Redacted before the cut: half a secret would not be recognised.
         let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
@@ -95,7 +94,6 @@ impl Subject {
 
 impl Audit {
     /// Begins the audit of an execution.
-    #[must_use]
     pub fn begin(broker: Arc<Broker>) -> Self {
         let place = broker.context.records.board.enter(&broker);
         Self { broker, started: Instant::now(), ran_in: None, finished: false, _place: place }
@@ -163,9 +161,7 @@ impl Audit {
         let entry = Entry { lines: audit::line(&record), objects };
         Some((record, entry))
     }
-}
 
-impl Audit {
     /// Reports the execution to metrics and traces.
     fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
         let (what, language) = match &self.broker.run.recorder.subject {

@@ -120,13 +120,11 @@ impl Board {
     }
 
     /// Tally of each server that was called, by identifier.
-    #[must_use]
     pub fn tallies(&self) -> BTreeMap<String, Tally> {
         self.tallies.lock().clone()
     }
 
     /// Scripts under way, and requests with calls, oldest first; of each its `newest` calls.
-    #[must_use]
     pub fn look(&self, newest: usize) -> Vec<RunSnapshot> {
         let running: Vec<Arc<Broker>> = self.running.lock().values().filter_map(Weak::upgrade).collect();
         let mut seen: Vec<RunSnapshot> = running.iter().map(|broker| broker.glance(newest)).collect();

@@ -71,7 +71,6 @@ pub(super) struct EarlierTask {
 
 impl Evidence {
     /// The journal of a run whose clock begins at `now_ms`, with the past that it continues.
-    #[must_use]
     pub fn new(writer: Option<Arc<Writer>>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
         let (waiting, effects) = (Mutex::default(), Mutex::default());
@@ -97,7 +96,6 @@ impl Evidence {
     }
 
     /// Note for the run: it has no journal, or how many recorded calls it used of the run that it continues.
-    #[must_use]
     pub fn note(&self) -> Option<String> {
         if self.is_lost() {
             return Some("this run has no journal, since none can be written: it cannot be resumed".to_owned());
@@ -184,13 +182,11 @@ impl Evidence {
     }
 
     /// Calls that wait for approval, with their labels.
-    #[must_use]
     pub fn waiting(&self) -> Vec<(Waits, String)> {
         self.waiting.lock().clone()
     }
 
     /// First run of the chain; `None` for a run that continues none.
-    #[must_use]
     pub fn root(&self) -> Option<&str> {
         self.past.as_ref()?.chain.first().map(String::as_str)
     }
@@ -204,13 +200,11 @@ impl Evidence {
     }
 
     /// True if the run can be resumed.
-    #[must_use]
     pub fn is_written(&self) -> bool {
         self.writer.is_some()
     }
 
     /// Calls that an earlier run may answer.
-    #[must_use]
     pub fn expected(&self) -> usize {
         self.expected.0
     }
@@ -232,13 +226,11 @@ impl Broker {
     }
 
     /// Identifier of the run, in its records and its journal.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.run.recorder.id
     }
 
     /// Its journal, if it has one.
-    #[must_use]
     pub fn evidence(&self) -> Option<&Evidence> {
         self.run.evidence.get()
     }

@@ -61,7 +61,6 @@ impl Ledger {
     }
 
     /// Records so far.
-    #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
     }
@@ -104,7 +103,6 @@ impl Ledger {
     }
 
     /// Calls that have ended.
-    #[must_use]
     pub fn closed(&self) -> usize {
         self.closed.load(Ordering::Relaxed)
     }

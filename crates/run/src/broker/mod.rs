@@ -158,7 +158,6 @@ impl Broker {
     /// A broker for a script, which may use the placeholders that it mentions. Dry run: nothing is written. Calls of
     /// tools that may write, and calls that need approval, get a sample of the tool's output schema; writes to the
     /// stash are dropped.
-    #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.runs.answers.placeholders, || Mentions::of(code));
         let subject = Subject::script(language, code, is_dry);
@@ -168,7 +167,6 @@ impl Broker {
 
     /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
     /// arguments.
-    #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         // A page is a server's: it has no placeholder restored.
         let restores = context.runs.answers.placeholders && request != apps::OF_PAGE;
@@ -184,25 +182,21 @@ impl Broker {
     }
 
     /// Context of the execution.
-    #[must_use]
     pub fn context(&self) -> &ExecutionContext {
         &self.context
     }
 
     /// Servers whose data it holds now.
-    #[must_use]
     pub fn labels(&self) -> Labels {
         self.taint.now().labels
     }
 
     /// Calls so far.
-    #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.run.ledger
     }
 
     /// Binary content so far.
-    #[must_use]
     pub fn attachments(&self) -> &Attachments {
         &self.attachments
     }

@@ -290,7 +290,6 @@ impl Broker {
 }
 
 /// The error as scripts see it.
-#[must_use]
 fn call_error(error: &Error) -> CallError {
     CallError {
         code: error.code,

@@ -34,7 +34,6 @@ impl Placeholders {
 
 impl Broker {
     /// Writer of placeholders for this execution's answers, if they are on.
-    #[must_use]
     pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
         self.run.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }

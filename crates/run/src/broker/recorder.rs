@@ -38,7 +38,6 @@ pub(super) fn new_reads(session: &Session) -> (Reads, Vec<(String, Arc<str>)>) {
 
 impl Recorder {
     /// Begins the record of a script or a request.
-    #[must_use]
     pub(super) fn new(log: Arc<audit::Log>, subject: Subject) -> Self {
         let (has_begun, read) = (AtomicBool::new(false), Mutex::default());
         Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read }

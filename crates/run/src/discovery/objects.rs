@@ -61,7 +61,6 @@ fn skill(catalog: &Catalog, node: Node) -> Option<Value> {
 }
 
 /// A server with its state.
-#[must_use]
 pub fn server(catalog: &Catalog, entry: &ServerEntry) -> Value {
     let protocol = match &entry.state {
         ServerState::Ready { protocol } => Some(protocol),
@@ -91,7 +90,6 @@ fn counts<'a>(found: impl Iterator<Item = &'a Finding>) -> Value {
 }
 
 /// A tool as lists show it.
-#[must_use]
 pub fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {
     let held = entry.quarantine.get(&stub.ident).map(ToString::to_string);
     json!({
@@ -129,7 +127,6 @@ fn offer(catalog: &Catalog, node: Node) -> Option<Value> {
 }
 
 /// Hits of a search, best first, each with the numbers of the queries that found it, from 1.
-#[must_use]
 pub fn hits(catalog: &Catalog, queries: &[String], found: &[(Found<'_>, Vec<usize>)]) -> Value {
     let hit = |(found, by): &(Found<'_>, Vec<usize>)| {
         let mut hit = match found {

@@ -15,7 +15,6 @@ use state::journal::{Head, Journals, Operation, Recorded};
 const STALL: Duration = Duration::from_secs(10);
 
 /// Silence after which a script with these limits has parted.
-#[must_use]
 pub fn stall(limits: &Limits) -> Duration {
     STALL + Duration::from_millis(limits.cpu_ms)
 }
@@ -30,7 +29,6 @@ const MOST: Limits = Limits {
 };
 
 /// Limits of a replay: those of the record, if it has any, and no more than `most`.
-#[must_use]
 pub fn bounded(limits: Option<Limits>, most: Limits) -> Limits {
     let limits = limits.unwrap_or(most);
     Limits {
@@ -44,7 +42,6 @@ pub fn bounded(limits: Option<Limits>, most: Limits) -> Limits {
 
 impl Script {
     /// A script on the record that begins so.
-    #[must_use]
     pub fn again(head: &Head, language: Language, code: String) -> Self {
         Self {
             language,

@@ -228,7 +228,6 @@ impl Failed {
     }
 
     /// The exit code of the command line. A run that met its own wall clock is a script that failed: no server is to blame.
-    #[must_use]
     pub fn exit(&self) -> u8 {
         match self.code {
             ErrorCode::Timeout if self.call.is_none() => Behaviour::of(ErrorCode::LimitExceeded).exit,
@@ -237,7 +236,6 @@ impl Failed {
     }
 
     /// The failure as text: code and message first, then where, what was called, and what to do.
-    #[must_use]
     pub fn describe(&self) -> String {
         let mut text = format!("{}: {}", code_name(self.code), self.message);
         if self.line > 0 {

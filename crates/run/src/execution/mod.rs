@@ -515,16 +515,7 @@ async fn held(
     let Ok(value) = result else { return (result, None) };
     let measured = task::work_on(value.get().len(), || json::measure(value.get().as_bytes()));
     let refused = |message: String| {
-        let error = wire::ScriptError {
-            kind: wire::ScriptErrorKind::Result,
-            message,
-            line: 0,
-            column: 0,
-            trace: Vec::new(),
-            call: None,
-            error: None,
-            fix: None,
-        };
+        let error = wire::ScriptError::new(wire::ScriptErrorKind::Result, message);
         (Err(Failed::script(error, code, None, broker)), None)
     };
     match measured {

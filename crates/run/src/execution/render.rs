@@ -47,7 +47,6 @@ impl Execution {
     }
 
     /// Rights of the script by its text, and calls of a dry run in order, with their outcome.
-    #[must_use]
     pub fn dry_calls(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();
         let counted = match (self.calls.len(), not_made) {

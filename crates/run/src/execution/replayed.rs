@@ -45,7 +45,6 @@ pub struct Played {
 
 impl Played {
     /// The result as a cassette has it.
-    #[must_use]
     pub fn expected(&self) -> Expected {
         let (outcome, value, error) = match &self.result {
             Some(Ok(value)) => (Outcome::Ok.name().into_owned(), serde_json::from_str(value.get()).ok(), None),
@@ -58,7 +57,6 @@ impl Played {
     }
 
     /// The failure in one line.
-    #[must_use]
     pub fn error(&self) -> Option<String> {
         self.result.as_ref()?.as_ref().err().map(Failed::summary)
     }

@@ -43,13 +43,11 @@ pub struct Suggested {
 
 impl Outlined {
     /// Values of its literals, as JSON.
-    #[must_use]
     pub fn values(&self) -> Vec<&str> {
         self.literals.iter().map(|literal| literal.value.get()).collect()
     }
 
     /// Name for its function, by its tools.
-    #[must_use]
     pub fn name(&self) -> String {
         let mut seen = BTreeSet::new();
         let tools: Vec<&str> = self.calls.iter().filter_map(tool).filter(|tool| seen.insert(*tool)).collect();

@@ -18,7 +18,6 @@ pub struct Verdict {
 
 impl Played {
     /// Compares a replay of the same code with the journal that it was played from: where it parted, and the recorded end.
-    #[must_use]
     pub fn verdict(&self, parting: Option<Parting>, end: Option<&End>, is_cut: bool, operations: usize) -> Verdict {
         let counted = counted(operations, "operation");
         let stopped = match end {

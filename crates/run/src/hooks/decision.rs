@@ -74,9 +74,7 @@ impl Decision {
             _ => Err("its decision is none of allow, deny and ask".to_owned()),
         }
     }
-}
 
-impl Decision {
     /// With other words.
     pub(crate) fn map_words(self, words: impl FnOnce(String) -> String) -> Self {
         match self {

@@ -45,7 +45,6 @@ impl fmt::Debug for Hooks {
 
 impl Hooks {
     /// Those of a configuration. One that is the same as `before` goes on.
-    #[must_use]
     pub fn new(config: &Config, before: &Self) -> Self {
         let hook = |(name, config): (&String, &config::Hook)| {
             let known = before.0.iter().find(|hook| (&hook.name, &hook.config) == (name, config));
@@ -59,7 +58,6 @@ impl Hooks {
     }
 
     /// These, and those of `others` that are not among them.
-    #[must_use]
     pub(crate) fn and(&self, others: &Self) -> Vec<Arc<Hook>> {
         let is_new = |other: &&Arc<Hook>| !self.0.iter().any(|hook| Arc::ptr_eq(hook, other));
         self.0.iter().chain(others.0.iter().filter(is_new)).cloned().collect()

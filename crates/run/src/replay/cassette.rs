@@ -57,7 +57,6 @@ pub enum Redacted {
 
 impl Redacted {
     /// Redaction of a cassette where answers are redacted like this: credentials are never in one.
-    #[must_use]
     pub fn of(results: Results) -> Self {
         match results {
             Results::Off | Results::Secrets => Self::Secrets,
@@ -73,7 +72,6 @@ impl Redacted {
     }
 
     /// Surface of requests, answers and values.
-    #[must_use]
     pub fn surface(self) -> Surface {
         Surface::Answer(self.results())
     }
@@ -170,7 +168,6 @@ impl Cassette {
     }
 
     /// The file: one item a line, the same bytes for the same run.
-    #[must_use]
     pub fn text(&self) -> String {
         let compact = serde_json::to_string(self).unwrap_or_default();
         format!("{}\n", json::laid_out(&compact))
@@ -235,7 +232,6 @@ impl Cassette {
 }
 
 /// A cassette without operations, of a run that began so.
-#[must_use]
 pub fn blank(language: Language, seed: String, now_ms: u64, results: Results) -> Cassette {
     let clock = rfc3339_millis(now_ms);
     let expected = Expected { outcome: String::new(), value: None, error: None, engine: None, output: Vec::new() };

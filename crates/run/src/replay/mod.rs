@@ -57,13 +57,11 @@ impl Asked {
     }
 
     /// A request that was too large for the journal.
-    #[must_use]
     pub fn left_out() -> Self {
         Self { kind: "left_out".to_owned(), fields: Map::new().into() }
     }
 
     /// The same text for the same request.
-    #[must_use]
     pub fn key(&self) -> String {
         format!("{} {}", self.kind, stubgen::identity_json(&self.fields))
     }
@@ -80,7 +78,6 @@ impl Asked {
     }
 
     /// Server and tool of a call, as the script names them.
-    #[must_use]
     pub fn tool(&self) -> Option<(&str, &str)> {
         match self.kind.as_str() {
             "tool" => Some((self.fields.get("server")?.as_str()?, self.fields.get("tool")?.as_str()?)),
@@ -105,7 +102,6 @@ impl fmt::Display for Asked {
 }
 
 /// A text for people: redacted, on one line, cut.
-#[must_use]
 pub fn shown(text: &str) -> String {
     people::line(&cut(&redact::json_text(Surface::Log, text))).into_owned()
 }

@@ -79,7 +79,6 @@ enum Way {
 
 impl Player {
     /// A player of a tape; without a step for `stall`, a script that waits is taken for one that has parted.
-    #[must_use]
     pub fn new(tape: Tape, matching: Matching, stall: Duration) -> Self {
         let (all, is_cut) = (tape.answers(), tape.is_cut);
         let mut state = State { now_ms: tape.now_ms, ..State::default() };
@@ -121,14 +120,12 @@ impl Player {
     }
 
     /// Where the run parted, also by ending before it had made all recorded requests.
-    #[must_use]
     pub fn parting(&self) -> Option<Parting> {
         let state = self.state.lock();
         state.parting.clone().or_else(|| self.first_missing(&state))
     }
 
     /// Requests that the script made, in order, each with the number of the recorded one.
-    #[must_use]
     pub fn asked(&self) -> Vec<(Asked, Option<u64>)> {
         let state = self.state.lock();
         let recorded = |index: &usize| self.tape.get(*index).map(|(number, _)| *number);
@@ -138,7 +135,6 @@ impl Player {
     }
 
     /// Recorded requests that the script did not make.
-    #[must_use]
     pub fn missing(&self) -> Vec<Asked> {
         let state = self.state.lock();
         let missing = self.tape.iter().zip(&state.was_asked).filter(|(_, was_asked)| !**was_asked);

@@ -75,9 +75,7 @@ impl Tape {
     pub(super) fn answers(&self) -> usize {
         self.operations.iter().filter(|operation| operation.answer.is_some()).count()
     }
-}
 
-impl Tape {
     /// The same, with answers as they are shown on a surface.
     #[must_use]
     pub fn redacted(mut self, surface: Surface) -> Self {
@@ -90,7 +88,6 @@ impl Tape {
     }
 
     /// A copy of it.
-    #[must_use]
     pub fn copy(&self) -> Self {
         let copied = |answer: &TapedAnswer| TapedAnswer {
             order: answer.order,

@@ -31,7 +31,6 @@ pub struct Difference {
 
 impl Tested {
     /// Differences from what a cassette expects.
-    #[must_use]
     pub fn differences(&self, expected: &Expected) -> Vec<Difference> {
         let mut found = Vec::new();
         match &self.parting {

@@ -117,13 +117,11 @@ impl Instance {
 
 impl Instances {
     /// No instances yet. `state` has the logins.
-    #[must_use]
     pub fn new(state: Arc<dyn State>) -> Arc<Self> {
         Arc::new(Self { held: Mutex::default(), state, browsers: Browsers::default() })
     }
 
     /// Parts of the endpoint that logins of its clients need.
-    #[must_use]
     pub fn browsers(&self) -> &Browsers {
         &self.browsers
     }
@@ -151,13 +149,11 @@ impl Instances {
     }
 
     /// Number of open sessions.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.held.lock().sessions.len()
     }
 
     /// Number of instances by server name.
-    #[must_use]
     pub fn count(&self) -> BTreeMap<String, usize> {
         let mut count = BTreeMap::new();
         for instance in &self.held.lock().instances {
@@ -246,7 +242,7 @@ impl Instances {
         own: Option<Arc<Own>>,
         tenant: &Tenant,
     ) -> Result<Arc<Instance>> {
-        let (principal, credentials) = (tenant.principal(), tenant.credentials());
+        let (principal, credentials) = (&tenant.principal, tenant.credentials.as_ref());
         // Dropped after the lock: a process that ends may take a while.
         let _gone;
         let mut held = self.held.lock();
@@ -275,18 +271,18 @@ impl Instances {
 
     fn start(self: &Arc<Self>, started: Started<'_>) -> Instance {
         let Started { number, name, of, blueprint, scope, own, tenant } = started;
-        let client = &tenant.principal().client;
+        let client = &tenant.principal.client;
         let server = own.as_ref().map_or(&blueprint.server, |own| &own.server);
         // With values of its own its address, and with it the login, may be another.
         let common = blueprint.account.clone().filter(|common| own.is_none() && common.is_of(client));
         let account = common.or_else(|| {
-            let person = Person { client, credentials: tenant.credentials() };
+            let person = Person { client, credentials: tenant.credentials.as_ref() };
             Account::for_client(name, server, &self.state, person, Some(&self.browsers))
         });
         let server = config::Server { idle_stop: server.idle_stop.or(Some(IDLE)), ..server.clone() };
         let Connection { upstream, events, rotation, .. } = upstream::build(name, &server, account, blueprint.refresh);
         let watch = Task::spawn(watch(events, Arc::downgrade(&upstream), Arc::downgrade(self), number));
-        let (client, credentials) = (Arc::clone(client), tenant.credentials().cloned());
+        let (client, credentials) = (Arc::clone(client), tenant.credentials.clone());
         let (server, users) = (name.to_owned(), Mutex::default());
         let linger = if is_personal(blueprint) { LOGIN_LINGER } else { LINGER };
         Instance {
@@ -417,9 +413,9 @@ mod tests {
 
     /// Uses the server with this number.
     fn uses(tenant: &Tenant, of: u64, share: Share) -> Result<u64> {
-        let (blueprint, principal) = (blueprint(share), tenant.principal());
+        let (blueprint, principal) = (blueprint(share), &tenant.principal);
         let scope = share.scope(principal);
-        let instances = tenant.instances();
+        let instances = &tenant.instances;
         let found = instances.find_or_start(&format!("s{of}"), of, &blueprint, scope, None, tenant);
         found.map(|instance| instance.number)
     }

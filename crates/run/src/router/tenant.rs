@@ -15,12 +15,12 @@ use redact::secret::{self, Lease};
 /// A session as the router sees it: who uses instances of servers, with which values of variables. Dropping it ends the
 /// instances that only this session uses.
 pub struct Tenant {
-    principal: Principal,
+    pub(super) principal: Principal,
     /// Digest of the client's credentials: with others it is another client, with other logins.
-    credentials: Option<Arc<str>>,
+    pub(super) credentials: Option<Arc<str>>,
     /// Values of the client; `None` for the gateway's own.
     environment: Option<Environment>,
-    instances: Arc<Instances>,
+    pub(super) instances: Arc<Instances>,
     resolved: Mutex<Resolved>,
 }
 
@@ -41,7 +41,6 @@ pub(super) struct Own {
 
 impl Tenant {
     /// A session that uses `instances`. Without an environment it has the gateway's values of variables.
-    #[must_use]
     pub fn new(
         principal: Principal,
         credentials: Option<Arc<str>>,
@@ -50,18 +49,6 @@ impl Tenant {
     ) -> Self {
         instances.enter(&principal);
         Self { principal, credentials, environment, instances: Arc::clone(instances), resolved: Mutex::default() }
-    }
-
-    pub(super) fn principal(&self) -> &Principal {
-        &self.principal
-    }
-
-    pub(super) fn credentials(&self) -> Option<&Arc<str>> {
-        self.credentials.as_ref()
-    }
-
-    pub(super) fn instances(&self) -> &Arc<Instances> {
-        &self.instances
     }
 
     /// The server `name` with the client's values; `None` if they are the gateway's.

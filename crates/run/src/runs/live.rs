@@ -53,7 +53,6 @@ impl std::fmt::Debug for Live {
 
 impl Live {
     /// A run of a client that begins now.
-    #[must_use]
     pub fn new(client: Arc<str>, language: Language) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -99,14 +98,12 @@ impl Live {
     }
 
     /// Its last report, else its last step.
-    #[must_use]
     pub fn progress(&self) -> Option<String> {
         let told = self.told.lock();
         told.progress.as_ref().or(told.step.as_ref()).cloned()
     }
 
     /// Captured output so far.
-    #[must_use]
     pub fn output(&self) -> String {
         self.told.lock().output.clone()
     }

@@ -69,7 +69,6 @@ impl Background {
     }
 
     /// Number of runs.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.lock().len()
     }
@@ -237,7 +236,6 @@ impl Runs {
     }
 
     /// The run for the agent of the session with these placeholders.
-    #[must_use]
     pub fn redacted(&self, run: Run, placeholders: &PlaceholderTable) -> Run {
         let Answers { redaction: results, placeholders: has_placeholders, .. } = self.answers;
         let writer = has_placeholders.then(|| placeholders.writer(run.labels.clone()));
@@ -294,7 +292,6 @@ pub fn unknown(id: &str) -> Error {
 }
 
 /// Folder or file of runs: `Some(None)` for `/runs`, `Some(Some(id))` for one of it.
-#[must_use]
 pub fn path(path: &str) -> Option<Option<&str>> {
     let rest = path.trim_matches('/').strip_prefix("runs")?;
     match rest.strip_prefix('/') {

@@ -222,7 +222,6 @@ impl Run {
     }
 
     /// The run as scripts see it.
-    #[must_use]
     pub fn to_json(&self) -> Json {
         let shown = Shown {
             id: &self.id,

@@ -28,7 +28,7 @@ pub(super) struct Conversation {
     lines_left: u64,
     reports_left: u64,
     last_call: u64,
-    is_untouched: bool,
+    pub(super) is_untouched: bool,
     output: Captured,
     stats: Stats,
     /// Calls in flight with their bytes, timers aside: those are few and small.
@@ -150,11 +150,6 @@ impl Conversation {
                 Ok(Step::Done(done.result))
             }
         }
-    }
-
-    /// True if no frame of this run has arrived.
-    pub(super) fn is_untouched(&self) -> bool {
-        self.is_untouched
     }
 
     /// Captured output from a byte on, which is the end of an earlier line.

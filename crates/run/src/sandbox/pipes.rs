@@ -92,7 +92,7 @@ pub(super) struct Outgoing {
     /// Bytes of the first one that are written.
     written: usize,
     /// Bytes that are not.
-    waiting: usize,
+    pub(super) waiting: usize,
 }
 
 impl Outgoing {
@@ -103,11 +103,6 @@ impl Outgoing {
     pub(super) fn push(&mut self, frame: Vec<u8>) {
         self.waiting += frame.len();
         self.frames.push_back(frame);
-    }
-
-    /// Bytes that wait to be written.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
     }
 
     /// Writes some of what waits, of several frames at once. Without an error it may be called again; dropping the future

@@ -65,7 +65,6 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without workers; they start on demand, or ahead of it by [`Pool::keep_warm`].
-    #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
         let PoolOptions { exe, args, warm, wear, runs, queue, require } = options;
         let checks = args.iter().cloned().chain([CHECK.into()]).collect();
@@ -105,7 +104,6 @@ impl Pool {
     }
 
     /// Counters and current state.
-    #[must_use]
     pub fn metrics(&self) -> Metrics {
         let count = |number: usize| number as u64;
         Metrics {

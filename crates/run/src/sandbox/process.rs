@@ -142,7 +142,7 @@ impl Worker {
         };
         // Answers to calls that the script did not wait for.
         self.to.forget();
-        let begun = !conversation.is_untouched();
+        let begun = !conversation.is_untouched;
         let (output, stats) = conversation.conclude();
         let confinement = Arc::clone(&self.confinement);
         Report { result, output, stats, engine, begun, confinement, warm: self.is_warm }
@@ -208,12 +208,12 @@ impl Worker {
                     Some(Err(error)) => return Err(Failure::Protocol(error)),
                     None => return Err(Failure::Crashed(self.post_mortem().await)),
                 },
-                Some(reply) = calls.next(), if self.to.waiting() < MAX_ANSWERS => {
+                Some(reply) = calls.next(), if self.to.waiting < MAX_ANSWERS => {
                     conversation.answered(reply.call);
                     self.to.push(encode(reply)?);
                 }
                 // A closed pipe means that the worker has ended, which the other one tells.
-                written = self.to.write(), if is_heard && self.to.waiting() > 0 => is_heard = written.is_ok(),
+                written = self.to.write(), if is_heard && self.to.waiting > 0 => is_heard = written.is_ok(),
                 () = &mut deadline => match pauses.more() {
                     Duration::ZERO => return Err(Failure::Timeout(wall)),
                     more => {

@@ -52,7 +52,6 @@ impl Script {
     }
 
     /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.
-    #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
         self.module.as_ref().map_or((line, column), |module| module.original(line, column))
     }
@@ -112,5 +111,5 @@ pub(super) fn deepest_line(code: &str) -> u32 {
 /// A syntax error.
 pub(super) fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {
     let kind = ScriptErrorKind::Syntax;
-    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None, fix: None })
+    Box::new(ScriptError { line, column, ..ScriptError::new(kind, message) })
 }

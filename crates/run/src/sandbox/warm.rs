@@ -1,6 +1,7 @@
 //! Processes of one kind, kept warm.
 
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,9 +135,12 @@ impl Warm {
         work: impl AsyncFnOnce(&mut Worker) -> T,
         unfit: impl FnOnce(&T) -> Option<Counter>,
     ) -> T {
-        let mut unfinished = Unfinished { warm: self, is_done: false };
+        let unfinished = scopeguard::guard((), |()| {
+            self.counters.add(|all| &mut all.cancelled);
+            self.replace();
+        });
         let done = work(&mut worker).await;
-        unfinished.is_done = true;
+        ScopeGuard::into_inner(unfinished);
         let is_worn = self.is_old(&worker) || (worker.uses.is_multiple_of(WEIGHED) && self.is_fat(&worker));
         match unfit(&done).or_else(|| is_worn.then_some::<Counter>(|all| &mut all.recycled)) {
             None => self.put_back(worker),
@@ -184,20 +188,5 @@ impl Warm {
                 tracing::warn!(%error, "no new sandbox worker");
             }
         });
-    }
-}
-
-/// Notes that a process was killed in the middle of its work, when it is dropped before that is done.
-struct Unfinished<'a> {
-    warm: &'a Arc<Warm>,
-    is_done: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.warm.counters.add(|all| &mut all.cancelled);
-            self.warm.replace();
-        }
     }
 }

@@ -46,7 +46,6 @@ pub struct Callables {
 
 impl Callables {
     /// The script with a wire name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Callable>> {
         self.callable.get(name)
     }
@@ -62,13 +61,11 @@ impl Callables {
     }
 
     /// Reason for which the script with a wire name cannot be called.
-    #[must_use]
     pub fn why_held(&self, name: &str) -> Option<&str> {
         self.held.get(name).map(String::as_str)
     }
 
     /// The same, without those for which `reason` has one.
-    #[must_use]
     pub fn without(&self, reason: impl Fn(&Source) -> Option<String>) -> Self {
         let mut judged = Self { callable: BTreeMap::new(), held: self.held.clone() };
         for (name, script) in &self.callable {

@@ -17,7 +17,6 @@ pub enum Listed {
 
 /// The reason why a script is not what its lock says; `None` if it is. `listed` gives tools by the wire names of server
 /// and tool.
-#[must_use]
 pub fn reason(
     source: &Source,
     folder: &Folder,
@@ -49,7 +48,6 @@ fn another(call: &LockedCall) -> String {
 }
 
 /// The differences between a lock and what is there now, by script. `None` names what is in one only.
-#[must_use]
 pub fn differences(was: &Lock, now: &Lock) -> BTreeMap<String, Vec<String>> {
     let names: BTreeSet<&String> = was.scripts.keys().chain(now.scripts.keys()).collect();
     let found = names.into_iter().filter_map(|name| {

@@ -14,7 +14,6 @@ pub struct Hints {
 
 /// The entry of `tools/list` that a script has, for the stub generator. Its `outputSchema` may be of any
 /// type, where MCP wants an object.
-#[must_use]
 pub fn definition(name: &str, signature: &Signature, hints: Hints) -> Value {
     let schema = |text: &wire::Json| serde_json::from_str(text.get()).unwrap_or_else(|_| json!({}));
     let mut tool = Map::new();

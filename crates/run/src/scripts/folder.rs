@@ -101,14 +101,12 @@ impl Folder {
     }
 
     /// The script with a wire name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Source> {
         let at = self.scripts.binary_search_by(|script| script.name.as_str().cmp(name)).ok()?;
         self.scripts.get(at)
     }
 
     /// The script that a call names: by wire name, or as code spells it, with `.` or `_` in place of `/`.
-    #[must_use]
     pub fn called(&self, name: &str) -> Option<&Source> {
         let ident = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
         let spelt =

@@ -26,7 +26,6 @@ impl Scripts {
     }
 
     /// The reason why a script is not what was reviewed. `listed` gives tools by the wire names of server and tool.
-    #[must_use]
     pub fn why_held(
         &self,
         config: &config::Scripts,

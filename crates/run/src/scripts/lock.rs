@@ -55,7 +55,6 @@ pub struct LockedCall {
 }
 
 /// A use as the file has it.
-#[must_use]
 pub fn in_file(used: &Use) -> String {
     match used {
         Use::Stash => "stash".to_owned(),
@@ -91,7 +90,6 @@ impl fmt::Display for LockedCall {
 
 impl Lock {
     /// The text of the file: the same bytes for the same lock.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}version = {VERSION}\n");
         for (name, locked) in &self.scripts {
@@ -99,9 +97,7 @@ impl Lock {
         }
         text
     }
-}
 
-impl Lock {
     /// Writes the file, as a whole or not at all.
     ///
     /// # Errors
@@ -111,7 +107,6 @@ impl Lock {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".scripts.lock-");
         // A file for everyone who reads the configuration, as the umask has it.
-        #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.tempfile_in(folder)?;
         file.write_all(self.text().as_bytes())?;

@@ -13,7 +13,6 @@ use base::{json, limits};
 const MAX_VALUE: usize = 1 << 20;
 
 /// True for a name that a script can have: folders and file, each an identifier of all languages.
-#[must_use]
 pub fn is_script_name(name: &str) -> bool {
     let folders = name.matches('/').count();
     folders < limits::SCRIPT_FOLDERS.max && name.split('/').all(stubgen::is_tool_ident)

@@ -14,7 +14,6 @@ pub struct Trace(Vec<(PathBuf, Option<Version>)>);
 
 impl Trace {
     /// Looks at a folder and its lock.
-    #[must_use]
     pub fn of(folder: &Path, lock: &Path) -> Self {
         let mut files = vec![(lock.to_path_buf(), Version::of(lock))];
         let mut folders = vec![folder.to_path_buf()];

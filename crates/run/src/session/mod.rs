@@ -90,7 +90,6 @@ impl Drop for Session {
 
 impl Session {
     /// A new session, kept in `state`.
-    #[must_use]
     pub fn new(principal: Principal, state: &Arc<dyn State>) -> Self {
         let state = || Arc::clone(state);
         let (client, session) = (&principal.client, &principal.session);
@@ -120,19 +119,16 @@ impl Session {
     }
 
     /// The session as the router sees it.
-    #[must_use]
     pub fn tenant(&self) -> Option<&Tenant> {
         self.tenant.as_ref()
     }
 
     /// Owner of the session.
-    #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
     /// Identifier in records.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.principal.session
     }
@@ -143,13 +139,11 @@ impl Session {
     }
 
     /// Labels of all its requests; `None` where each is apart.
-    #[must_use]
     pub fn held(&self) -> Option<Arc<Mutex<Held>>> {
         self.held.get().cloned()
     }
 
     /// Labels of the calls that pages make: those of all its requests, or of the runs that handed pages on and of such calls.
-    #[must_use]
     pub fn held_by_pages(&self) -> Arc<Mutex<Held>> {
         self.held().unwrap_or_else(|| Arc::clone(&self.pages))
     }
@@ -160,13 +154,11 @@ impl Session {
     }
 
     /// The client's name, as it gives it.
-    #[must_use]
     pub fn client(&self) -> Option<String> {
         self.client.lock().clone()
     }
 
     /// Its placeholders.
-    #[must_use]
     pub fn placeholders(&self) -> &PlaceholderTable {
         &self.placeholders
     }
@@ -195,7 +187,6 @@ impl Session {
     }
 
     /// True if the tool had another digest when the stub at `path` was read.
-    #[must_use]
     pub fn is_stale(&self, path: &str, digest: &str) -> bool {
         self.reads.lock().known.get(&path.to_owned()).is_some_and(|(read, _)| read != digest)
     }
@@ -222,7 +213,6 @@ impl Session {
     }
 
     /// True if enough reads wait for a record of their own.
-    #[must_use]
     pub fn is_record_due(&self) -> bool {
         self.reads.lock().unrecorded.is_half_full()
     }

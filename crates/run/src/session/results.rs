@@ -17,7 +17,6 @@ pub struct Results {
 }
 
 /// True if a stored result is JSON.
-#[must_use]
 pub fn is_json(result: &Entry) -> bool {
     result.name.ends_with(".json")
 }

@@ -20,13 +20,11 @@ pub struct Stash {
 
 impl Stash {
     /// The same entries in another state, such as that of a dry run.
-    #[must_use]
     pub fn within(&self, state: Arc<dyn Collections>) -> Self {
         Self { state, collection: self.collection.clone() }
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> &Arc<dyn Collections> {
         &self.state
     }

@@ -25,7 +25,6 @@ pub struct Trace {
 
 impl Trace {
     /// A new context: a child of the client's, or the root of a new trace. Without `traces` there is none of ours.
-    #[must_use]
     pub fn begin(traces: Option<&Arc<Traces>>, client: Option<&TraceContext>) -> Self {
         let client = client.and_then(parse);
         let own = traces.map(|_| match &client {
@@ -46,14 +45,12 @@ impl Trace {
     }
 
     /// Trace id for records.
-    #[must_use]
     pub fn id(&self) -> Option<String> {
         let context = self.own.as_ref().or(self.client.as_ref())?;
         Some(context.trace_id().to_string())
     }
 
     /// Span id of a call, and the trace context for its server. Without spans of our own that is the client's context.
-    #[must_use]
     pub fn call(&self) -> (Option<[u8; 8]>, Option<TraceContext>) {
         match (&self.own, &self.client) {
             (Some(own), _) => {

@@ -188,7 +188,7 @@ fn text(definition: &Value) -> String {
 
 /// Tools and offers of a server that are held back.
 fn drifts(entry: &ServerEntry) -> Vec<Drift> {
-    let listed = entry.listed_otherwise();
+    let listed = entry.listed.as_deref();
     let tools = entry.quarantine.iter().map(|(ident, held)| {
         let now = listed.and_then(|Listed { stubs, .. }| stubs.tools.iter().find(|tool| tool.ident == *ident));
         let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);

@@ -90,7 +90,6 @@ impl Console {
     /// The console of a gateway, for people that `access` lets in. `shown_tokens` are those of the text that clients
     /// are shown at first, estimated. `everywhere` if those people are this machine's user, who sees what gateways of other
     /// configurations run.
-    #[must_use]
     pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize, everywhere: bool) -> Arc<Self> {
         let reserve = limits::CONSOLE_STREAMS.max / 4;
         let streams = [limits::CONSOLE_STREAMS.max - reserve, reserve];
@@ -107,7 +106,6 @@ impl Console {
     }
 
     /// True for a path that the console answers.
-    #[must_use]
     pub fn has(path: &str) -> bool {
         path == PAGE || path.strip_prefix(PAGE).is_some_and(|rest| rest.starts_with('/')) || path.starts_with(API)
     }

@@ -116,9 +116,7 @@ impl Console {
         let running: BTreeSet<String> = self.gateway.board().look(0).into_iter().map(|run| run.id).collect();
         task::apart(move || Ok(page(&all, &filter, before, limit, &running))).await
     }
-}
 
-impl Console {
     /// The newest runs of a filter with longer scripts than the log has, whose journals have its text.
     async fn beyond(&self, all: &[Arc<Entry>], filter: &Filter) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();

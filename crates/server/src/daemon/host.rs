@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -192,7 +194,9 @@ impl Host {
             Client { pid: hello.pid, version: hello.version, since: Instant::now(), session: Arc::downgrade(&session) };
         let _attached = Attached::new(self, Some(client));
         // The thread that reads ends with the socket, however this ends.
-        let _cut = Cut::of(&read)?;
+        let stream: &UnixStream = read.get_ref().as_ref();
+        let stream = std::os::unix::net::UnixStream::from(stream.as_fd().try_clone_to_owned()?);
+        let _cut = scopeguard::guard(stream, |stream| drop(stream.shutdown(Shutdown::Both)));
         let input = Blocking { half: read, runtime: Handle::current() };
         let served =
             mcp::serve_lines(Arc::clone(&self.gateway), (session, asked), input, write, self.closing.clone()).await;
@@ -319,22 +323,5 @@ struct Blocking {
 impl io::Read for Blocking {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.runtime.block_on(self.half.read(buffer))
-    }
-}
-
-/// Ends both directions of a socket when dropped.
-struct Cut(std::os::unix::net::UnixStream);
-
-impl Cut {
-    fn of(read: &BufReader<OwnedReadHalf>) -> io::Result<Self> {
-        use std::os::fd::AsFd as _;
-        let stream: &UnixStream = read.get_ref().as_ref();
-        Ok(Self(stream.as_fd().try_clone_to_owned()?.into()))
-    }
-}
-
-impl Drop for Cut {
-    fn drop(&mut self) {
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }

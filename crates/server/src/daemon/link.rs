@@ -23,27 +23,14 @@ pub(crate) struct Link {
 }
 
 /// Reason why a running daemon cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The socket, or the other end.
-    Io(io::Error),
+    #[error("the daemon cannot be reached: {0}")]
+    Io(#[from] io::Error),
     /// The daemon refuses this process.
+    #[error("the daemon refuses this process: {0}")]
     Refused(String),
-}
-
-impl std::fmt::Display for LinkError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Io(error) => write!(f, "the daemon cannot be reached: {error}"),
-            Self::Refused(why) => write!(f, "the daemon refuses this process: {why}"),
-        }
-    }
-}
-
-impl From<io::Error> for LinkError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 /// Connects to the daemon; `None` if none runs, or it is about to end.

@@ -32,7 +32,7 @@ pub(super) struct Fleet {
     running: Mutex<Running>,
     state: Arc<dyn State>,
     /// Instances beside the first of each server.
-    instances: Arc<Instances>,
+    pub(super) instances: Arc<Instances>,
     catalog: Arc<ArcSwap<Catalogs>>,
     phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
@@ -210,10 +210,6 @@ impl Fleet {
         let observed: Vec<Observed> =
             self.running.lock().servers.values().map(|server| server.observed.clone()).collect();
         futures::future::join_all(observed.iter().map(Observed::save)).await;
-    }
-
-    pub(super) fn instances(&self) -> &Arc<Instances> {
-        &self.instances
     }
 
     pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalogs>> {

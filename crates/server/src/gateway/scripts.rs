@@ -23,6 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const RESTLESS: u32 = 3;
 
 /// The scripts of a gateway.
+#[derive(Default)]
 pub(super) struct ScriptSet {
     pub(super) now: Arc<ArcSwap<Callables>>,
     following: Mutex<Option<Followed>>,
@@ -45,10 +46,6 @@ pub(super) struct Follower {
 }
 
 impl ScriptSet {
-    pub(super) fn new() -> Self {
-        Self { now: Arc::default(), following: Mutex::default() }
-    }
-
     /// Follows the scripts of a configuration from now on.
     pub(super) fn follow(&self, config: &config::Scripts, follower: Follower) {
         let mut following = self.following.lock();

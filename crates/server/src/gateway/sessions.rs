@@ -49,13 +49,12 @@ impl Gateway {
 
     fn open(&self, principal: Principal, environment: Option<Environment>) -> Arc<Session> {
         let credentials = self.config().credentials_of(&principal.client);
-        let tenant = Tenant::new(principal.clone(), credentials, environment, self.fleet.instances());
+        let tenant = Tenant::new(principal.clone(), credentials, environment, &self.fleet.instances);
         self.in_force.load().router.prepare(&tenant);
         Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
     }
 
     /// Runs of a session's client.
-    #[must_use]
     pub fn runs(&self, session: &Session) -> Runs {
         self.runs_of(&self.in_force.load(), session)
     }
@@ -70,7 +69,6 @@ impl Gateway {
     }
 
     /// Most runs in the background: half of the places, and half of those for one of several clients.
-    #[must_use]
     pub fn background_bounds(&self) -> Bounds {
         let config = self.config();
         let all = (config.sandbox.limits.runs / 2).max(1);
@@ -78,7 +76,6 @@ impl Gateway {
     }
 
     /// Number of runs in the background.
-    #[must_use]
     pub fn background_runs(&self) -> usize {
         self.background.count()
     }
@@ -89,7 +86,6 @@ impl Gateway {
     }
 
     /// A snapshot for one execution.
-    #[must_use]
     pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
         let InForce { config, router, pool, audit, spending, waiting_approvals, traces, .. } = &*in_force;
@@ -168,14 +164,12 @@ impl Gateway {
     }
 
     /// Discovery of a session in a catalog.
-    #[must_use]
     pub fn discovery<'a>(&self, catalog: &'a Arc<Catalog>, session: &'a Arc<Session>) -> Discovery<'a> {
         let (runs, searching) = (self.runs(session), self.searching(session.principal()));
         Discovery { catalog, session, lowered: None, runs, searching, sight: None }
     }
 
     /// Settings of a client's searches.
-    #[must_use]
     pub fn searching(&self, principal: &Principal) -> Searching {
         searching(&self.in_force.load(), principal)
     }

@@ -13,6 +13,7 @@ use rmcp::model::{
     ListRootsResult, RequestId, ServerRequest,
 };
 use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
+use scopeguard::ScopeGuard;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -370,29 +371,21 @@ async fn by_request(peer: &Peer<RoleServer>, about: &RequestId, request: InputRe
         other => denied("the client could not be asked").caused_by(other),
     };
     let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await.map_err(failed)?;
-    let mut open = Open { peer: peer.clone(), id: Some(sent.id.clone()) };
+    let open = scopeguard::guard((peer.clone(), sent.id.clone()), withdraw);
     let answer = match tokio::time::timeout(PATIENCE, sent.await_response()).await {
         Ok(answer) => answer,
         Err(_) => return Err(denied(format!("the client gave no answer within {PATIENCE:?}"))),
     };
-    open.id = None;
+    ScopeGuard::into_inner(open);
     let answer: ClientResult = answer.map_err(failed)?;
     serde_json::to_value(answer).map_err(|error| denied("the client's answer has no JSON form").caused_by(error))
 }
 
-/// Withdraws a question on drop.
-struct Open {
-    peer: Peer<RoleServer>,
-    id: Option<RequestId>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
-        let peer = self.peer.clone();
-        runtime.spawn(async move {
-            let notice = CancelledNotificationParam::new(Some(id), Some("it is not needed any more".to_owned()));
-            let _ = tokio::time::timeout(CANCEL, peer.notify_cancelled(notice)).await;
-        });
-    }
+/// Withdraws a question.
+fn withdraw((peer, id): (Peer<RoleServer>, RequestId)) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        let notice = CancelledNotificationParam::new(Some(id), Some("it is not needed any more".to_owned()));
+        let _ = tokio::time::timeout(CANCEL, peer.notify_cancelled(notice)).await;
+    });
 }

@@ -72,7 +72,6 @@ impl HttpListener {
     }
 
     /// URL of the endpoint.
-    #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}/mcp", self.address)

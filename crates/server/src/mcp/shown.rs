@@ -338,7 +338,6 @@ impl SessionHandler {
 }
 
 /// True if the definitions of all tools have at most this many tokens, estimated.
-#[must_use]
 pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
     catalog.definition_bytes() / BYTES_PER_TOKEN <= tokens
 }

@@ -38,7 +38,6 @@ const LEAST_UNSENT: usize = limits::UNREAD.max / limits::REQUESTS.max;
 pub const GOODBYE: &str = "notifications/forgefs/closing";
 
 /// Output of this process to its client.
-#[must_use]
 pub fn output() -> Output {
     Output::new()
 }
@@ -49,7 +48,6 @@ pub struct Closing(watch::Receiver<bool>);
 
 impl Closing {
     /// A switch, and its connections' end of it.
-    #[must_use]
     pub fn switch() -> (watch::Sender<bool>, Self) {
         let (switch, closing) = watch::channel(false);
         (switch, Self(closing))

@@ -215,7 +215,6 @@ pub(super) fn size(args: &JsonObject) -> usize {
 }
 
 /// Definitions of the four tools for clients of a gateway with these servers, which may let them propose scripts.
-#[must_use]
 pub fn definitions(servers: &[String], proposals: bool) -> Vec<Tool> {
     let mut tools = DEFINITIONS.clone();
     if let Some(execute) = tools.iter_mut().find(|tool| tool.name == "execute" && !proposals) {
@@ -250,7 +249,6 @@ fn of(servers: &[String]) -> String {
 }
 
 /// Definitions of the four tools of a configuration, with the limits of a run that are set lower than usual.
-#[must_use]
 pub(super) fn definitions_of(servers: &[String], config: &Config) -> Vec<Tool> {
     let mut tools = definitions(servers, config.scripts.proposals);
     let execute = tools.iter_mut().find(|tool| tool.name == "execute");
@@ -276,7 +274,6 @@ fn define() -> Vec<Tool> {
 }
 
 /// Identifiers of a catalog's servers: those known from files alone last, else the most used first, then the largest.
-#[must_use]
 pub fn server_names(catalog: &Catalog, uses: &Uses) -> Vec<String> {
     let mut servers: Vec<&ServerEntry> = catalog.servers().iter().map(|server| &**server).collect();
     // Other states pass: they do not change what a client has shown its model already.
@@ -290,7 +287,6 @@ pub fn server_names(catalog: &Catalog, uses: &Uses) -> Vec<String> {
 }
 
 /// Instructions for clients of a gateway with these servers.
-#[must_use]
 pub fn render_instructions(servers: &[String]) -> String {
     // The description of `search` names them.
     let named = match servers.len() {

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -134,9 +135,7 @@ impl Lines {
             files::make_private_folder(folder)?;
         }
         let mut options = files::private();
-        options.create(true).append(true).read(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+        options.create(true).append(true).read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
         let mut file = options.open(&self.path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -197,14 +196,5 @@ impl Open {
 /// Length of the file, if it is the one at the path.
 fn length_at(file: &File, path: &Path) -> Option<u64> {
     let (here, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
-            return None;
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = there;
-    Some(here.len())
+    ((here.dev(), here.ino()) == (there.dev(), there.ino())).then_some(here.len())
 }

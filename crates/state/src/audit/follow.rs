@@ -1,7 +1,8 @@
 //! Follows a log: each look takes the lines that came since the last one, over rotations.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::file::rotated;
@@ -18,13 +19,11 @@ pub struct Follower {
 
 impl Follower {
     /// Follows the log at a path, from its oldest line.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, at: None }
     }
 
     /// Path of the log.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -50,7 +49,8 @@ impl Follower {
             if !metadata.is_file() {
                 return Err(io::Error::other("it is no regular file"));
             }
-            let identity = identity(&metadata);
+            // Another file takes its place at a rotation.
+            let identity = metadata.ino();
             let known = self.at.filter(|(known, read)| *known == identity && *read <= metadata.len());
             files.push((file, identity, known.map_or(0, |(_, read)| read)));
             if known.is_some() {
@@ -83,19 +83,6 @@ fn whole_lines(mut file: File, from: u64, take: &mut impl FnMut(&[u8])) -> io::R
         Some(())
     })?;
     Ok(bytes)
-}
-
-/// Identity of a file: another takes its place at a rotation.
-fn identity(metadata: &Metadata) -> u64 {
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::MetadataExt::ino(metadata)
-    }
-    #[cfg(not(unix))]
-    {
-        let created = metadata.created().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        created.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
-    }
 }
 
 #[cfg(test)]

@@ -67,7 +67,6 @@ fn records_of(lines: Vec<record::Line>) -> Vec<Record> {
 
 /// Stubs that a session had read before one of its records, by path, and the number of stubs no longer known. Each
 /// record has those that are new since the last one.
-#[must_use]
 pub fn had_read(path: &Path, record: &Record) -> (BTreeMap<String, Read>, u64) {
     // Number of the part → its new reads. A record repeats those of its run's first call.
     let mut parts: BTreeMap<u64, BTreeMap<String, Read>> = BTreeMap::new();

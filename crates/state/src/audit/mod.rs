@@ -49,7 +49,6 @@ pub struct Entry {
 
 impl Log {
     /// Opens the configured destination. The file is created with the first record.
-    #[must_use]
     pub fn open(audit: &config::Audit) -> Arc<Self> {
         let sink = match audit.to {
             config::AuditTo::Off => Sink::Off,
@@ -63,13 +62,11 @@ impl Log {
     }
 
     /// Calls that must not be made without a record.
-    #[must_use]
     pub fn required(&self) -> config::Required {
         self.required
     }
 
     /// True if no record is written anywhere.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         matches!(self.sink, Sink::Off)
     }

@@ -211,19 +211,16 @@ impl Default for CallRecord {
 
 impl CallRecord {
     /// True if an earlier run answered it.
-    #[must_use]
     pub fn is_inherited(&self) -> bool {
         matches!(self.verdict, Verdict::Inherited(_))
     }
 
     /// True if it was sent to a tool not annotated as read-only, and is not known to have done nothing.
-    #[must_use]
     pub fn may_have_written(&self) -> bool {
         self.sent && self.is_write && !self.is_undone
     }
 
     /// True if a resumed run need not make it again.
-    #[must_use]
     pub fn is_evidence(&self) -> bool {
         self.sent || self.is_inherited()
     }
@@ -279,7 +276,6 @@ pub struct Begun {
 }
 
 /// The line of a call that is about to be sent, of the run with this id; its first one describes the run too.
-#[must_use]
 pub fn sent(run: &str, call: &CallRecord, begun: Option<&Begun>) -> String {
     let CallRecord { call: number, server, tool, from, args, args_hash, args_bytes, hooks, verdict, .. } = call;
     line(&Sent {
@@ -321,7 +317,6 @@ struct Sent<'a> {
 }
 
 /// Serialises an object as a line of the log.
-#[must_use]
 pub fn line(object: &impl Serialize) -> String {
     let mut line = serde_json::to_string(object).unwrap_or_else(|error| {
         tracing::error!(%error, "an audit record has no JSON form");
@@ -342,7 +337,6 @@ pub enum Line {
 
 impl Line {
     /// The record of a run that has ended.
-    #[must_use]
     pub fn ended(&self) -> Option<&Record> {
         match self {
             Self::Sent(..) => None,
@@ -351,14 +345,12 @@ impl Line {
     }
 
     /// All that the line says of its run.
-    #[must_use]
     pub fn record(&self) -> &Record {
         let (Self::Sent(_, record, _) | Self::Ended(record)) = self;
         record
     }
 
     /// Reads a line; `None` for what is no record, as half a record of a full disk is.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Event {

@@ -40,7 +40,6 @@ const APPROVAL: &str = "approval ";
 
 impl Verdict {
     /// Verdict on a call that `error` prevented.
-    #[must_use]
     pub fn refusal(error: &Error) -> Self {
         match error.code {
             ErrorCode::ToolDenied | ErrorCode::GroupPolicyDenied | ErrorCode::ApprovalDenied => {
@@ -51,13 +50,11 @@ impl Verdict {
     }
 
     /// True if the call was not sent.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Denied(_) | Self::Refused(..))
     }
 
     /// Id of the approval that a person gave while no run was there.
-    #[must_use]
     pub fn approval(&self) -> Option<&str> {
         let (Self::Approved(words) | Self::Denied(words)) = self else { return None };
         let (_, id) = words.rsplit_once(APPROVAL)?;

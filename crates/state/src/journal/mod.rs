@@ -101,7 +101,6 @@ pub struct Listed {
 
 impl Journals {
     /// Journals of a configuration; `None` where none are written.
-    #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let folder = config.journal.folder.as_deref()?;
         Some(Arc::new(Self {
@@ -119,7 +118,6 @@ impl Journals {
     }
 
     /// Age at which a journal is removed.
-    #[must_use]
     pub fn keep(&self) -> Duration {
         self.keep
     }
@@ -174,7 +172,6 @@ impl Journals {
     }
 
     /// True for a run under this configuration.
-    #[must_use]
     pub fn is_own(&self, head: &Head) -> bool {
         let config = head.gateway.as_ref().and_then(|gateway| gateway.config.as_ref());
         config.is_some() && config == self.gateway.config.as_ref()
@@ -423,7 +420,6 @@ impl Reader {
     }
 
     /// Id of the run.
-    #[must_use]
     pub fn run(&self) -> &str {
         &self.run
     }

@@ -209,7 +209,6 @@ impl Past {
     }
 
     /// A call that was taken, to be given back.
-    #[must_use]
     pub fn taken(
         &self,
         server: &str,
@@ -231,7 +230,6 @@ impl Past {
     }
 
     /// A call that was taken and whose task `id` is to be asked again, to be given back.
-    #[must_use]
     pub fn task_taken(
         &self,
         (server, tool, args_hash): (&str, &str, &str),
@@ -258,13 +256,11 @@ impl Past {
     }
 
     /// Calls of its first run.
-    #[must_use]
     pub fn first_calls(&self) -> usize {
         self.calls.lock().values().flatten().filter(|call| call.origin.run == self.first.0).count()
     }
 
     /// Calls that were sent.
-    #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.lock().values().map(VecDeque::len).sum()
     }

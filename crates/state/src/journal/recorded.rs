@@ -53,14 +53,12 @@ pub struct Given {
 
 impl Operation {
     /// True for a call of a tool, resource or prompt, be it refused.
-    #[must_use]
     pub fn is_call(&self) -> bool {
         let asks = |op: &Op| matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. });
         self.sent.is_some() || self.op.as_ref().is_some_and(asks)
     }
 
     /// True for a call that may be done or not, of a run that has ended.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.sent.is_some() && self.given.is_none()
     }
@@ -113,7 +111,6 @@ impl Recorded {
     }
 
     /// Outcome of the run: `Running` while it is written, `Unfinished` if its gateway ended before it did.
-    #[must_use]
     pub fn outcome(&self, is_running: bool) -> outcome::Outcome {
         match &self.end {
             _ if is_running => outcome::Outcome::Running,
@@ -128,7 +125,6 @@ impl Recorded {
     }
 
     /// True if the run was stopped from outside, or died: its journal ends somewhere in the middle of its script.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         let is_stopped =
             |end: &End| matches!(end.outcome, outcome::Outcome::Failed(ErrorCode::Timeout | ErrorCode::Cancelled));

@@ -43,7 +43,6 @@ impl<'a> RoundState<'a> {
 }
 
 /// The run that a state names; the whole of one that names none.
-#[must_use]
 pub fn run_of(state: &str) -> &str {
     RoundState::parse(state).map_or(state, |parts| parts.run)
 }
@@ -86,7 +85,6 @@ impl Writer {
     }
 
     /// True for the run that directly continues `run`.
-    #[must_use]
     pub fn continues(&self, run: &str) -> bool {
         self.parent.as_deref() == Some(run)
     }
@@ -112,7 +110,6 @@ pub struct Answers {
 
 impl Round {
     /// Takes the client's answers; what was not asked is left out.
-    #[must_use]
     pub fn answered(self, responses: impl IntoIterator<Item = (String, Value)>) -> Answers {
         let Self { run, mut questions, key } = self;
         let mut answers: HashMap<String, VecDeque<Value>> = HashMap::new();

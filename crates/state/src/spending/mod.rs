@@ -97,7 +97,6 @@ pub struct Item<'a> {
 
 impl Spending {
     /// Spending of `config`; sums and buckets in `state` stay.
-    #[must_use]
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
         let profiles = config.profiles.iter().map(|(name, of)| (Owner::Profile(name.as_str().into()), &of.budgets));
         let clients = config.clients.iter().map(|(name, of)| (Owner::Client(name.as_str().into()), &of.budgets));
@@ -189,7 +188,6 @@ impl Spending {
     }
 
     /// Spent today, and the gateway's budget of the day, if there is one.
-    #[must_use]
     pub fn today(&self) -> Option<(Amount, Amount)> {
         let of = self.budgets.get(&Owner::Gateway)?;
         let (file, limit) = (of.day.as_ref()?, of.limits.day?);

@@ -121,7 +121,6 @@ impl DeviceLogin {
     }
 
     /// Address for a browser, and the code to enter there. The text is the server's, made visible.
-    #[must_use]
     pub fn shown(&self) -> (String, String) {
         let (mut address, mut code) = (String::new(), String::new());
         push_visible(&mut address, base::text::head(self.details.verification_uri(), SHOWN));
@@ -130,7 +129,6 @@ impl DeviceLogin {
     }
 
     /// Time in which the code is valid.
-    #[must_use]
     pub fn lasts(&self) -> Duration {
         self.details.expires_in().min(PATIENCE)
     }

@@ -10,19 +10,16 @@ use base::error::{Error, ErrorCode, chain};
 const MAX_REPEATED: usize = 300;
 
 /// Command that logs in to a server.
-#[must_use]
 pub fn login_command(server: &str) -> String {
     format!("forgefs auth login {server}")
 }
 
 /// The server requires a login.
-#[must_use]
 pub fn needs_login(server: &str) -> Error {
     needs_login_by(server, &login_command(server))
 }
 
 /// Like [`needs_login`], with the `command` that logs in, scopes included.
-#[must_use]
 pub fn needs_login_by(server: &str, command: &str) -> Error {
     Error::new(ErrorCode::AuthRequired, format!("{server} needs a login"))
         .hint(format!("run `{command}` in a terminal; it works from then on, without a restart"))
@@ -30,7 +27,6 @@ pub fn needs_login_by(server: &str, command: &str) -> Error {
 }
 
 /// The login lacks a scope. `challenge` is the server's `WWW-Authenticate`.
-#[must_use]
 pub fn needs_scope(server: &str, scope: Option<&str>) -> Error {
     let scopes: Vec<&str> = scope.unwrap_or_default().split_whitespace().filter(|scope| is_plain(scope)).collect();
     let command = scopes.iter().fold(login_command(server), |command, scope| format!("{command} --scope {scope}"));
@@ -50,14 +46,12 @@ fn is_plain(scope: &str) -> bool {
 }
 
 /// A login that was not completed.
-#[must_use]
 pub(super) fn refused(server: &str, why: &str) -> Error {
     let message = format!("no login to {server}: {}", brief(why));
     Error::new(ErrorCode::AuthRequired, message).hint(format!("start again with `{}`", login_command(server)))
 }
 
 /// Explains an error of rmcp's OAuth about this server.
-#[must_use]
 pub fn error(server: &str, failed: &AuthError) -> Error {
     let dead = |what: String| Error::new(ErrorCode::TransportDead, brief(&what));
     let (whole, too_many) = (chain(failed), too_many().to_string());

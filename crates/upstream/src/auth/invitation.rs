@@ -41,31 +41,26 @@ pub struct Invitation {
 
 impl Invitations {
     /// Offers logins for this server; `None` if it takes no login by a person.
-    #[must_use]
     pub fn new(account: Arc<Account>) -> Option<Self> {
         (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
     }
 
     /// Name of the server.
-    #[must_use]
     pub fn server(&self) -> &str {
         self.account.server()
     }
 
     /// True if it is a login for calls of this client.
-    #[must_use]
     pub fn are_of(&self, client: &str) -> bool {
         self.account.is_of(client)
     }
 
     /// Client whose login it is; `None` for that of the gateway.
-    #[must_use]
     pub fn client(&self) -> Option<&str> {
         self.account.client()
     }
 
     /// True if the browser may be on another machine.
-    #[must_use]
     pub fn have_pages(&self) -> bool {
         self.page().is_some()
     }
@@ -77,7 +72,6 @@ impl Invitations {
     }
 
     /// Version of the stored login.
-    #[must_use]
     pub fn version(&self) -> Option<LoginVersion> {
         self.account.version()
     }
@@ -153,13 +147,11 @@ enum Browser {
 
 impl Invitation {
     /// Identifier.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// URL for a browser on this machine.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }

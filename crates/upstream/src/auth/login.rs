@@ -83,7 +83,6 @@ impl Login {
     }
 
     /// URL for a browser.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -91,7 +91,6 @@ pub struct Person<'a> {
 
 impl Person<'_> {
     /// Text that no other has.
-    #[must_use]
     pub fn name(&self) -> Arc<str> {
         format!("{}\n{}", self.client, self.credentials.map_or("", |digest| digest)).into()
     }
@@ -144,14 +143,12 @@ impl Account {
 
     /// The login of a server; `None` without one: not on HTTP, with credentials in its headers, or on plain HTTP, where
     /// tokens must not travel.
-    #[must_use]
     pub fn of(name: &str, server: &config::Server, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         Self::new(name, server, state, None, None)
     }
 
     /// The login with which a server serves a client: its own where the configuration says so, else that of the gateway,
     /// which is also that of this machine's user. A browser elsewhere is led through `pages`.
-    #[must_use]
     pub fn for_client(
         name: &str,
         server: &config::Server,
@@ -212,13 +209,11 @@ impl Account {
     }
 
     /// Name of the server.
-    #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
     /// True if calls of this client may use it: none uses a login of another, or of the gateway where each has its own.
-    #[must_use]
     pub fn is_of(&self, client: &str) -> bool {
         match &self.client {
             Some(own) => **own == *client,
@@ -227,7 +222,6 @@ impl Account {
     }
 
     /// Client whose login it is; `None` for that of the gateway.
-    #[must_use]
     pub fn client(&self) -> Option<&str> {
         self.client.as_deref()
     }
@@ -269,7 +263,6 @@ impl Account {
     }
 
     /// The error of a token without a scope: another login gives none where the identity provider decides.
-    #[must_use]
     pub fn lacks_scope<E: std::error::Error + Send + Sync + 'static>(
         &self,
         wanted: InsufficientScopeError,
@@ -287,7 +280,6 @@ impl Account {
     }
 
     /// Grant.
-    #[must_use]
     pub fn grant(&self) -> Grant {
         match &self.means {
             Means::Login => Grant::Person,
@@ -297,7 +289,6 @@ impl Account {
     }
 
     /// Configured port of the redirect.
-    #[must_use]
     pub fn redirect_port(&self) -> Option<u16> {
         self.oauth.redirect_port
     }
@@ -324,7 +315,6 @@ impl Account {
     }
 
     /// Version of the stored login.
-    #[must_use]
     pub fn version(&self) -> Option<LoginVersion> {
         self.store.as_ref().and_then(|store| store.version())
     }

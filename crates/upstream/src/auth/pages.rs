@@ -85,13 +85,11 @@ impl Pages {
     }
 
     /// Origin of the pages, as browsers send it.
-    #[must_use]
     pub fn origin(&self) -> Option<String> {
         self.base().map(|base| base.origin().ascii_serialization())
     }
 
     /// True if browsers reach them by TLS.
-    #[must_use]
     pub fn is_secure(&self) -> bool {
         self.base().is_some_and(|base| base.scheme() == "https")
     }

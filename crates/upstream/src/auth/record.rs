@@ -62,25 +62,21 @@ impl Record {
     }
 
     /// Granted scopes.
-    #[must_use]
     pub fn scopes(&self) -> &[String] {
         &self.credentials.granted_scopes
     }
 
     /// Issuer of the tokens.
-    #[must_use]
     pub fn issuer(&self) -> Option<&str> {
         self.credentials.issuer.as_deref()
     }
 
     /// The name that the server has for itself, where it differs from its configured address.
-    #[must_use]
     pub fn named(&self) -> Option<&str> {
         self.named.as_deref()
     }
 
     /// Lifetime of the access token, of a login at the identity provider of the ID token; `None` if unknown, zero when it has expired.
-    #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
         if self.server == super::IDENTITY {
             return super::vouched::lasts(self);
@@ -89,7 +85,6 @@ impl Record {
     }
 
     /// True if it can be renewed without a person.
-    #[must_use]
     pub fn is_renewable(&self) -> bool {
         is_renewable(&self.credentials)
     }

@@ -40,7 +40,6 @@ impl Listener {
     }
 
     /// Redirect URI for the authorization server.
-    #[must_use]
     pub fn redirect_uri(&self) -> String {
         format!("http://127.0.0.1:{}/callback", self.port)
     }

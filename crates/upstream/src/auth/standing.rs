@@ -79,7 +79,6 @@ impl Standing {
 }
 
 /// The login of a server: that of the gateway, or a client's own. `None` for a server without.
-#[must_use]
 pub fn account(config: &Config, state: &Arc<dyn State>, name: &str, client: Option<&str>) -> Option<Arc<Account>> {
     let server = config.servers.get(name)?;
     let Some(client) = client else { return Account::of(name, server, state) };
@@ -105,14 +104,12 @@ pub async fn forget_of_clients(
 }
 
 /// Folder of stored logins, and the keys that encrypt them: of all servers alike.
-#[must_use]
 pub fn kept(config: &Config) -> Option<(&Path, Option<&Sealing>)> {
     let mut logins = config.servers.values().filter_map(|server| server.auth.oauth());
     logins.find_map(|oauth| Some((oauth.store.as_deref()?, oauth.sealing.as_deref())))
 }
 
 /// A login in one line, and whether it is usable.
-#[must_use]
 pub fn described(record: &Record) -> (String, bool) {
     let mut text = "logged in".to_owned();
     if let Some(issuer) = record.issuer() {

@@ -117,7 +117,6 @@ const STARTERS: &[&str] = &[
 const IGNORED: [&str; 8] = ["-y", "--yes", "-q", "--quiet", "-s", "--silent", "--no-progress", "--bun"];
 
 /// True for a command that may install or build a program first, in silence: one of its words is a launcher or the like.
-#[must_use]
 pub fn may_install(command: &str, args: &[String]) -> bool {
     let launchers = LAUNCHERS.iter().map(|(words, _)| words[0]).chain(OTHERS.iter().map(|(words, _)| words[0]));
     let known: Vec<&str> = launchers.chain(STARTERS.iter().copied()).collect();

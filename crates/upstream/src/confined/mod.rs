@@ -225,7 +225,6 @@ fn certificates(env: &BTreeMap<String, OsString>) -> impl Iterator<Item = PathBu
 
 fn own_command(program: &Path, args: &[String]) -> Command {
     let mut command = Command::new(OWN);
-    #[cfg(unix)]
     command.arg0("forgefs");
     command.arg("confined").arg(program).args(args);
     command

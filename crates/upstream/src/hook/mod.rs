@@ -35,7 +35,6 @@ enum Place {
 
 impl Hook {
     /// A hook as it is configured. It is started, or reached, with its first question.
-    #[must_use]
     pub fn new(name: &str, hook: &config::Hook) -> Self {
         let place = match &hook.transport {
             Transport::Stdio { .. } => Place::Program(Box::new(Program {
@@ -82,7 +81,6 @@ impl Hook {
     }
 
     /// Stderr of its process, for the operator; `None` for a service.
-    #[must_use]
     pub fn stderr(&self) -> Option<&Stderr> {
         match &self.place {
             Place::Program(program) => Some(&program.stderr),

@@ -85,7 +85,7 @@ impl Program {
     pub(super) async fn ask(&self, question: &str) -> Result<Vec<u8>, String> {
         let running = self.running().await?;
         let (id, answer) = running.inbox.expect();
-        let _waiting = Waiting { inbox: &running.inbox, id };
+        let _waiting = scopeguard::guard((), |()| drop(running.inbox.0.lock().waiting.remove(&id)));
         let line = format!("{{\"id\":{id},{}\n", question.strip_prefix('{').unwrap_or(question));
         // Where the writer has ended, the reader tells why.
         let _ = running.lines.send(line.into_bytes()).await;
@@ -221,17 +221,5 @@ impl Inbox {
         questions.ended.get_or_insert(why);
         questions.process = None;
         questions.waiting.clear();
-    }
-}
-
-/// A question that waits, until it is dropped.
-struct Waiting<'i> {
-    inbox: &'i Inbox,
-    id: u64,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.inbox.0.lock().waiting.remove(&self.id);
     }
 }

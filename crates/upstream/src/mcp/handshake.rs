@@ -33,7 +33,6 @@ pub struct Revision(Arc<Mutex<Option<String>>>);
 
 impl Revision {
     /// The revision, if the server refused a newer one.
-    #[must_use]
     pub fn get(&self) -> Option<String> {
         self.0.lock().clone()
     }

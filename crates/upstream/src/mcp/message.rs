@@ -38,7 +38,6 @@ pub(super) enum Parsed {
 }
 
 /// Number of messages in a line, a body or an event, as every transport reads them. Their bounds are measured by it.
-#[must_use]
 pub fn count_messages(text: &[u8]) -> usize {
     parse(text, &Pending::default()).len()
 }

@@ -384,9 +384,7 @@ impl Client {
         })
         .await
     }
-}
 
-impl Client {
     async fn answer_to(
         self: &Arc<Self>,
         operation: &Operation,

@@ -15,6 +15,7 @@ use rmcp::model::{
     RequestMetaObject, ServerResult, SetLevelRequest, SetLevelRequestParams, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use scopeguard::ScopeGuard;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -136,9 +137,9 @@ impl Client {
         let sent = self.service.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
         listening.is_called(&handle.progress_token, &handle.id);
-        let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
+        let unanswered = scopeguard::guard((handle.peer.clone(), handle.id.clone()), give_up);
         let answer = handle.await_response().await;
-        unanswered.id = None;
+        ScopeGuard::into_inner(unanswered);
         listening.is_answered = true;
         let answer = match answer {
             Ok(ServerResult::CustomResult(CustomResult(Value::String(text)))) if json::is_composed(&text) => {
@@ -266,22 +267,14 @@ fn rpc_level(level: Level) -> Option<LoggingLevel> {
     serde_json::to_value(level).and_then(serde_json::from_value).ok()
 }
 
-/// Cancels the request at the server when dropped before the answer.
-struct Unanswered {
-    peer: Peer<RoleClient>,
-    id: Option<RequestId>,
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
-        let peer = self.peer.clone();
-        let reason = Some("the request was given up".to_owned());
-        let notice = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
-        runtime.spawn(async move {
-            let _ = tokio::time::timeout(CANCEL, peer.send_notification(notice.into())).await;
-        });
-    }
+/// Cancels a request at the server that is given up before its answer.
+fn give_up((peer, id): (Peer<RoleClient>, RequestId)) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let reason = Some("the request was given up".to_owned());
+    let notice = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
+    runtime.spawn(async move {
+        let _ = tokio::time::timeout(CANCEL, peer.send_notification(notice.into())).await;
+    });
 }
 
 /// Requests in flight on a connection, with the calls behind them.

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rmcp::model::{ClientRequest, CustomRequest, CustomResult, InputRequests, ServerResult, TaskStatus};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient};
+use scopeguard::ScopeGuard;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
@@ -173,7 +174,7 @@ impl Client {
         let changed = listening.is_task(&task.id);
         let can_cancel = !self.is_old() || self.declares_task("/cancel");
         let (peer, options) = (self.service.peer().clone(), self.options(progress).await);
-        let mut unfinished = Unfinished { peer, task: can_cancel.then(|| (task.id.clone(), options)) };
+        let unfinished = scopeguard::guard((peer, can_cancel.then(|| (task.id.clone(), options))), cancel);
         let result = self.result(task, progress, &changed).await.map_err(in_doubt);
         if result.is_ok() {
             listening.has_result();
@@ -182,7 +183,7 @@ impl Client {
         let is_left =
             |error: &Error| error.is_transient || matches!(error.code, ErrorCode::TransportDead | ErrorCode::MaybeDone);
         if result.as_ref().map_or_else(is_left, |_| true) {
-            unfinished.task = None;
+            ScopeGuard::into_inner(unfinished);
         }
         result
     }
@@ -323,23 +324,13 @@ fn failed(words: Option<String>) -> ServerResult {
     custom(json!({ "content": [{ "type": "text", "text": words }], "isError": FAILED }))
 }
 
-/// Cancels a task when the call is dropped before its end.
-struct Unfinished {
-    peer: Peer<RoleClient>,
-    task: Option<(String, PeerRequestOptions)>,
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let (Some((id, options)), Ok(runtime)) = (self.task.take(), tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        let peer = self.peer.clone();
-        runtime.spawn(tokio::time::timeout(CANCEL, async move {
-            let cancel = request("tasks/cancel", json!({ "taskId": id }));
-            if let Ok(sent) = peer.send_request_with_option(cancel, options).await {
-                let _ = sent.await_response().await;
-            }
-        }));
-    }
+/// Cancels a task whose call is dropped before its end.
+fn cancel((peer, task): (Peer<RoleClient>, Option<(String, PeerRequestOptions)>)) {
+    let (Some((id, options)), Ok(runtime)) = (task, tokio::runtime::Handle::try_current()) else { return };
+    runtime.spawn(tokio::time::timeout(CANCEL, async move {
+        let cancel = request("tasks/cancel", json!({ "taskId": id }));
+        if let Ok(sent) = peer.send_request_with_option(cancel, options).await {
+            let _ = sent.await_response().await;
+        }
+    }));
 }

@@ -20,8 +20,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::{Json, MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, ScriptError, ScriptErrorKind, Signature};
 
-use crate::engine::script_error;
-
 pub(super) use self::javascript::{of_javascript, of_typescript};
 pub(super) use self::starlark::of_starlark;
 
@@ -49,7 +47,7 @@ impl Unfit {
     fn at(self, (line, column): (u32, u32)) -> ScriptError {
         let mut message = self.message;
         message.truncate(message.floor_char_boundary(500));
-        ScriptError { line, column, fix: self.fix, ..script_error(ScriptErrorKind::Syntax, message) }
+        ScriptError { line, column, fix: self.fix, ..ScriptError::new(ScriptErrorKind::Syntax, message) }
     }
 }
 

@@ -11,7 +11,6 @@ use wire::{ScriptError, ScriptErrorKind};
 
 use super::super::report;
 use super::memory::{Counted, Heap};
-use crate::engine::script_error;
 use crate::watchdog::Interrupt;
 
 /// Native stack of a script.
@@ -99,5 +98,5 @@ fn syntax_error(error: &CaughtError<'_>) -> ScriptError {
         other => (other.to_string(), String::new()),
     };
     let (line, column, _) = report::position(&stack);
-    ScriptError { line, column, ..script_error(ScriptErrorKind::Syntax, format!("SyntaxError: {message}")) }
+    ScriptError { line, column, ..ScriptError::new(ScriptErrorKind::Syntax, format!("SyntaxError: {message}")) }
 }

@@ -17,7 +17,7 @@ use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptError
 use self::compiler::{Bytecode, Compiler};
 use self::scope::{Scope, Turn};
 use super::{PRELUDE, PRELUDE_NAME, drive};
-use crate::engine::{Engine, SharedHost, script_error};
+use crate::engine::{Engine, SharedHost};
 use crate::watchdog::Interrupt;
 
 /// Heap of the first scope, before a run sets its limit.
@@ -75,9 +75,9 @@ impl Engine for QuickJs {
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let heap_bytes = usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX);
         if let Err(error) = self.scope(heap_bytes) {
-            return Err(script_error(ScriptErrorKind::Internal, format!("QuickJS does not start: {error:#}")));
+            return Err(ScriptError::new(ScriptErrorKind::Internal, format!("QuickJS does not start: {error:#}")));
         }
-        let Some(scope) = &mut self.scope else { return Err(script_error(ScriptErrorKind::Internal, "no scope")) };
+        let Some(scope) = &mut self.scope else { return Err(ScriptError::new(ScriptErrorKind::Internal, "no scope")) };
         self.is_used = true;
         let port = Rc::clone(scope.connect(run, host));
         let result = scope.start(run).and_then(|()| drive(&mut Turn { scope, run }, &port, run, host));

@@ -15,7 +15,7 @@ use super::super::port::Port;
 use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, natives, report};
 use super::compiler::{Bytecode, Compiler, new_runtime};
 use super::memory::Heap;
-use crate::engine::{SharedHost, heap_error, script_error};
+use crate::engine::{SharedHost, heap_error};
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -151,7 +151,7 @@ impl Scope {
         };
         match described {
             Some(report) => report::script_error(run, &report),
-            None => script_error(ScriptErrorKind::Script, text),
+            None => ScriptError::new(ScriptErrorKind::Script, text),
         }
     }
 

@@ -87,7 +87,7 @@ impl Engine for V8 {
             Some(scope) => scope,
             None => Scope::new(&self.snapshot, self.expected_heap, &self.interrupt)?,
         };
-        let port = Rc::clone(scope.port());
+        let port = Rc::clone(&scope.port);
         port.connect(run, host);
         let mut turn = Turn { scope: &mut scope, run };
         let result = turn.start().and_then(|()| drive(&mut turn, &port, run, host));

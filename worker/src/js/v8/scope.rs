@@ -11,7 +11,7 @@ use super::super::port::Port;
 use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, report};
 use super::memory::{Buffers, HeapGuard};
 use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
-use crate::engine::{heap_error, script_error};
+use crate::engine::heap_error;
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -22,7 +22,7 @@ const MAX_REJECTIONS: usize = 100;
 pub(super) struct Scope {
     context: v8::Global<v8::Context>,
     bridge: Bridge,
-    port: Rc<Port>,
+    pub(super) port: Rc<Port>,
     interrupt: Arc<Interrupt>,
     isolate: v8::OwnedIsolate,
     heap: Box<HeapGuard>,
@@ -64,15 +64,12 @@ impl Scope {
             let context = v8::Context::new(scope, v8::ContextOptions::default());
             context.set_allow_generation_from_strings(false);
             let scope = &mut v8::ContextScope::new(scope, context);
-            let bridge = Bridge::new(scope, snapshot)
-                .map_err(|error| script_error(ScriptErrorKind::Internal, format!("V8 does not start: {error:#}")))?;
+            let bridge = Bridge::new(scope, snapshot).map_err(|error| {
+                ScriptError::new(ScriptErrorKind::Internal, format!("V8 does not start: {error:#}"))
+            })?;
             (v8::Global::new(scope, context), bridge)
         };
         Ok(Self { context, bridge, port, heap, interrupt: Arc::clone(interrupt), isolate })
-    }
-
-    pub(super) fn port(&self) -> &Rc<Port> {
-        &self.port
     }
 
     pub(super) fn heap_bytes(&mut self) -> u64 {
@@ -168,10 +165,10 @@ impl Turn<'_> {
         }
         match failure {
             Failure::Syntax { message, line, column } => {
-                ScriptError { line, column, ..script_error(ScriptErrorKind::Syntax, message) }
+                ScriptError { line, column, ..ScriptError::new(ScriptErrorKind::Syntax, message) }
             }
             Failure::Thrown(report) => report::script_error(self.run, &report),
-            Failure::Unknown => script_error(ScriptErrorKind::Internal, "V8 failed without an error"),
+            Failure::Unknown => ScriptError::new(ScriptErrorKind::Internal, "V8 failed without an error"),
         }
     }
 }

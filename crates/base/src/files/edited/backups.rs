@@ -2,6 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -161,11 +162,7 @@ impl Edited {
     /// True if an entry of the folder is a regular file of the file's owner.
     fn is_own(&self, entry: &fs::DirEntry) -> bool {
         let (Ok(found), Ok(file)) = (entry.metadata(), fs::metadata(&self.path)) else { return false };
-        #[cfg(unix)]
-        let is_same = std::os::unix::fs::MetadataExt::uid(&found) == std::os::unix::fs::MetadataExt::uid(&file);
-        #[cfg(not(unix))]
-        let is_same = file.is_file();
-        found.is_file() && is_same
+        found.is_file() && found.uid() == file.uid()
     }
 }
 

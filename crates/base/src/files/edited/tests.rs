@@ -5,13 +5,11 @@ use super::*;
 
 const MAX: u64 = 10_000;
 
-#[cfg(unix)]
 fn mode_of(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
 }
 
-#[cfg(unix)]
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a mode");
 }
@@ -35,7 +33,6 @@ fn edit(path: &Path, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn an_edit_keeps_mode_owner_and_link_and_leaves_a_backup_that_brings_the_old_content_back() {
     use std::os::unix::fs::{MetadataExt as _, chown, symlink};
@@ -94,7 +91,6 @@ fn a_backup_is_found_for_the_content_that_followed_it_and_never_overwritten() {
     assert_eq!(found(), None);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_new_file_is_private_its_folders_are_made_and_it_can_be_removed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -115,7 +111,6 @@ fn a_new_file_is_private_its_folders_are_made_and_it_can_be_removed() {
     assert_eq!(fs::read(backup).expect("a backup"), b"");
 }
 
-#[cfg(unix)]
 #[test]
 fn what_cannot_be_edited_without_loss_is_refused_and_left_alone() {
     use std::os::unix::fs::symlink;

@@ -33,7 +33,6 @@ const API: &[&str] = &[
 ];
 
 /// Names of servers and of the script API that are spelt alike.
-#[must_use]
 pub fn similar(name: &str, catalog: &Catalog) -> Vec<String> {
     nearest(name, catalog.servers().iter().map(|server| server.ident.as_str()).chain(API.iter().copied()))
 }

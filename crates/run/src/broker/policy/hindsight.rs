@@ -106,14 +106,12 @@ impl Hindsight {
     }
 
     /// True if the configuration lets a client of this name in.
-    #[must_use]
     pub fn has_client(&self, client: &str) -> bool {
         let has = self.config.clients.contains_key(client) || is_of_person(client);
         has || client.starts_with("profile:") || config::is_of_token(client) && self.config.http.oauth.is_some()
     }
 
     /// Decides about a call, by the profile that its client has in this configuration.
-    #[must_use]
     pub fn decide(&self, call: &PastCall) -> Ruling {
         let client = if is_of_person(&call.client) { LOCAL } else { &call.client };
         if !self.has_client(client) {
@@ -129,7 +127,6 @@ impl Hindsight {
     }
 
     /// Decides about a call of a client of this profile.
-    #[must_use]
     pub fn decide_as(&self, profile: Option<&str>, call: &PastCall) -> Ruling {
         self.ruled(profile, call).unwrap_or_else(Ruling::Refused)
     }
@@ -180,7 +177,6 @@ impl Hindsight {
 
     /// The server that a call of a log names, and its tool by wire name; `None` for a resource or prompt, and for a
     /// server or tool that is not there. A tool of a server whose list is not known is as in the log.
-    #[must_use]
     pub fn place(&self, call: &PastCall) -> Option<(&ServerEntry, Option<String>)> {
         let (entry, stub, operation) = self.part(&call.server, &call.tool).ok()?;
         let unlisted = || matches!(operation, Operation::List).then(|| call.tool.clone());
@@ -188,7 +184,6 @@ impl Hindsight {
     }
 
     /// True if a server, by configured name, listed tools.
-    #[must_use]
     pub fn has_tools(&self, server: &str) -> bool {
         self.listed.servers().iter().any(|entry| entry.name == server && !entry.stubs.tools.is_empty())
     }

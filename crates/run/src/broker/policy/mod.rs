@@ -83,7 +83,6 @@ struct Approvals {
 
 impl Rules {
     /// Rules of a configuration for the clients of a profile, or those without one.
-    #[must_use]
     pub fn new(config: &Config, profile: Option<&Profile>) -> Self {
         let strict = config.policy.groups.iter().filter(|(_, group)| group.isolation == Isolation::Strict);
         let strict = strict.flat_map(|(name, group)| {
@@ -122,7 +121,6 @@ impl Rules {
     }
 
     /// Their hooks.
-    #[must_use]
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
     }
@@ -133,7 +131,6 @@ impl Rules {
     }
 
     /// True if only scripts may call a tool.
-    #[must_use]
     pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
         self.callers.get(server).is_some_and(|callers| callers.all(tool).next().is_some())
     }

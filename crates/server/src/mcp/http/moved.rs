@@ -17,12 +17,13 @@ use rmcp::service::serve_server_with_ct;
 use rmcp::transport::TransportAdapterIdentity;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::SessionId;
+use scopeguard::ScopeGuard;
 use serde_json::json;
 
 use super::edge::{Begun, Edge, no_room, retry, unavailable};
 use super::own_sessions::OwnSessions;
 use super::reply::Reply;
-use super::sessions::{HttpClient, HttpSession, Sessions, new_server};
+use super::sessions::{HttpClient, HttpSession, new_server};
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -224,21 +225,6 @@ impl Drop for Move<'_> {
     }
 }
 
-/// A session that begins again: it ends when this is dropped, unless it is whole.
-struct Unfinished<'a> {
-    all: &'a Sessions,
-    id: &'a SessionId,
-    is_whole: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if !self.is_whole {
-            self.all.end(self.id);
-        }
-    }
-}
-
 impl Edge {
     /// The session with this id, if there is one and it is the client's; also one that another replica served until now.
     ///
@@ -267,10 +253,10 @@ impl Edge {
         let config = self.gateway.config();
         self.sessions.make_room(client, &config.http).map_err(|full| no_room(full, asks.cloned()))?;
         // Also where the client gives this request up.
-        let mut unfinished = Unfinished { all: &self.sessions, id: &id, is_whole: false };
+        let unfinished = scopeguard::guard((), |()| self.sessions.end(&id));
         match tokio::time::timeout(BEGIN, self.begin_again(&id, client, (setup, said))).await {
             Ok(Ok(())) => {
-                unfinished.is_whole = true;
+                ScopeGuard::into_inner(unfinished);
                 Ok(self.sessions.session(&id, client))
             }
             failed => {

@@ -108,9 +108,11 @@ impl Keys {
             return;
         }
         (state.is_fetching, state.tried) = (true, Some(Instant::now()));
-        let fetching = Fetching(Arc::clone(self));
+        let keys = scopeguard::guard(Arc::clone(self), |keys| {
+            keys.state.lock().is_fetching = false;
+            keys.ended.send_modify(|count| *count += 1);
+        });
         tokio::spawn(async move {
-            let keys = &fetching.0;
             let fetched = timeout(FETCH, fetched(&keys.settings)).await;
             let fetched = fetched.unwrap_or_else(|_| Err(format!("no answer within {FETCH:?}")));
             if let Err(why) = &fetched {
@@ -133,16 +135,6 @@ fn answer(state: &State, has: impl Fn(&KeySet) -> bool) -> Result<Arc<KeySet>, R
         (Some(keys), Some(_)) if has(&keys) => Ok(keys),
         // The reason is in the log: it names addresses that are no client's business.
         _ => Err(Refusal::Away { again: state.pause().as_secs() + 1 }),
-    }
-}
-
-/// A fetch, until dropped.
-struct Fetching(Arc<Keys>);
-
-impl Drop for Fetching {
-    fn drop(&mut self) {
-        self.0.state.lock().is_fetching = false;
-        self.0.ended.send_modify(|count| *count += 1);
     }
 }
 
