@@ -1,6 +1,8 @@
 //! Requests of `ls`, `cat`, `search`, `call` and `run`, answered by a gateway of the command's own, or by the daemon of
 //! its configuration if one runs. Printing stays with the command.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +18,17 @@ use ::run::scripts::SERVER;
 use ::run::session::Session;
 use base::principal::Principal;
 use base::text::counted;
-use base::time::now_ms;
+use base::time::{now_ms, unix_ms};
 use catalog::manifest::{Cache, ServerEntry, ServerState};
 use config::{Config, Start};
 use server::gateway::Gateway;
 
 /// Milliseconds for which a server's last list stands for the server where a command does not name it.
 const LISTED_FOR: u64 = 24 * 60 * 60 * 1000;
-/// Most tools that are examined for findings before servers are listed that the command does not name: 10 to 20 ms.
+/// Milliseconds for which that need not be told.
+const UNTOLD: u64 = 60 * 1000;
+/// Most tools that are examined for findings before servers are listed that the command does not name, 10 to 20 ms; of the
+/// smallest servers first.
 const EXAMINED: usize = 250;
 
 /// A command's request.
@@ -102,8 +107,8 @@ pub(super) async fn answer(global: &Global, mut request: Request, optional: bool
             return Ok(answer);
         }
         let principal = global.principal(&config)?;
-        let oldest = request.start_few(&mut config);
-        request.by(&global.gateway(config)?, (principal, oldest), ui).await
+        let kept = request.start_few(&mut config);
+        request.by(&global.gateway(config)?, (principal, kept), ui).await
     };
     if !request.is_stoppable() {
         return Ok(answered.await?.print(ui));
@@ -156,54 +161,75 @@ pub(super) fn read(mut answer: Value) -> Result<Answer, Failure> {
     }
 }
 
+/// Time of a file's last change, in milliseconds since 1970.
+fn modified_ms(file: &Path) -> Option<u64> {
+    file.metadata().and_then(|file| file.modified()).ok().map(unix_ms)
+}
+
 impl Request {
     /// True if Ctrl-C stops it in an orderly way, since it may be calling servers.
     fn is_stoppable(&self) -> bool {
         matches!(self, Self::Call { .. } | Self::Run { .. })
     }
 
-    /// Has a gateway start the servers that the request names, and those whose last list is not at hand; the time of the
-    /// oldest list that then stands for a server. A script starts what it calls.
-    fn start_few(&self, config: &mut Config) -> Option<u64> {
+    /// Has a gateway start the servers that the request names, and those whose last list is not at hand; times of the lists
+    /// that then stand for a server, by name. A list of before the configuration was edited is not at hand: the server may be
+    /// another one. A script starts what it calls.
+    fn start_few(&self, config: &mut Config) -> BTreeMap<String, u64> {
         if matches!(self, Self::Run { .. }) {
-            return None;
+            return BTreeMap::new();
         }
         let cache = Cache::new(config.manifest.cache.clone());
+        let edited = config.path.iter().chain(&config.env_files).filter_map(|file| modified_ms(file)).max();
         let idents = stubgen::assign_idents(&config.servers.keys().map(String::as_str).collect::<Vec<_>>());
-        let (now, mut oldest) = (now_ms(), None);
+        let (now, mut kept) = (now_ms(), BTreeMap::new());
         for ((name, server), ident) in config.servers.iter_mut().zip(&idents) {
-            let listed = match self.names(name, ident) {
-                true => None,
-                false => cache.listed_ms(name, server).filter(|listed| now.saturating_sub(*listed) < LISTED_FOR),
+            let is_at_hand = |listed: &u64| {
+                now.checked_sub(*listed).is_some_and(|age| age < LISTED_FOR) && edited.is_none_or(|at| at < *listed)
             };
+            let listed = cache.file(name, server).and_then(|file| modified_ms(&file));
+            let listed = listed.filter(|listed| !self.names(name, ident) && is_at_hand(listed));
             server.start = if listed.is_some() { Start::Lazy } else { Start::Eager };
-            oldest = oldest.into_iter().chain(listed).min();
+            kept.extend(listed.map(|listed| (name.clone(), listed)));
         }
-        oldest
+        kept
     }
 
-    /// Answer by a gateway of this process, which may have lists of the time `oldest`.
+    /// Answer by a gateway of this process, which has lists of these times.
     async fn by(
         &self,
         gateway: &Gateway,
-        (principal, oldest): (Principal, Option<u64>),
+        (principal, kept): (Principal, BTreeMap<String, u64>),
         ui: Ui,
     ) -> Result<Answer, Failure> {
         if let Some(note) = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await {
             ui.note(&note);
         }
-        let catalog = gateway.catalog();
-        if let Some(oldest) = oldest.filter(|_| !self.is_stoppable() && !self.is_about_servers(gateway)) {
-            let resting = catalog.servers().iter().filter(|server| server.state == ServerState::Resting).count();
-            let (servers, ago) = (counted(resting, "server"), times::said(oldest, now_ms()));
-            ui.note(&format!("note: {servers} as listed up to {ago}; `forgefs list --check` lists them again"));
+        let catalog = gateway.catalog_of(&principal);
+        if matches!(self, Self::Ls { .. } | Self::Search { .. }) && !self.is_about_servers(gateway) {
+            let resting = catalog.servers().iter().filter(|server| server.state == ServerState::Resting);
+            let times: Vec<u64> = resting.filter_map(|server| kept.get(&server.name).copied()).collect();
+            if let Some(oldest) = times.iter().min().filter(|oldest| now_ms().saturating_sub(**oldest) > UNTOLD) {
+                let (servers, ago) = (counted(times.len(), "server"), times::said(*oldest, now_ms()));
+                ui.note(&format!("note: {servers} as listed up to {ago}; `forgefs list --check` lists them again"));
+            }
         }
         if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
             // This gateway ends before it would make them.
-            let is_asked = |server: &&Arc<ServerEntry>| self.names(&server.name, &server.ident);
-            let tools: usize = catalog.servers().iter().map(|server| server.stubs.tools.len()).sum();
-            let servers = catalog.servers().iter().filter(|server| tools <= EXAMINED || is_asked(server));
-            servers.for_each(|server| _ = server.findings.get());
+            let mut servers: Vec<&Arc<ServerEntry>> = catalog.servers().iter().collect();
+            servers.sort_by_key(|server| (!self.names(&server.name, &server.ident), server.stubs.tools.len()));
+            let (mut tools, mut left) = (0, 0);
+            for server in servers {
+                tools += server.stubs.tools.len();
+                match tools <= EXAMINED || self.names(&server.name, &server.ident) {
+                    true => _ = server.findings.get(),
+                    false => left += 1,
+                }
+            }
+            if left > 0 && matches!(self, Self::Ls { json: false, .. }) && !self.is_about_servers(gateway) {
+                let servers = counted(left, "server");
+                ui.note(&format!("note: {servers} not examined for findings; `forgefs doctor` examines them"));
+            }
         }
         let session = gateway.open_only_session(principal);
         let answer = match self {

@@ -32,7 +32,7 @@ pub use hidden::{is_format, is_hidden, is_usual};
 pub use ident::{assign_idents, is_tool_ident};
 pub use observed::Observed;
 pub use path::At;
-pub use schema::{KeywordForm, subschemas};
+pub use schema::{KeywordForm, NOTE, subschemas};
 pub use server::{ServerDef, ServerStubs, generate, generate_owned};
 pub use text::{many_lines, one_line};
 pub use tool::{Annotations, OVERRIDE, Param, ToolStub};

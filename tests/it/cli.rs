@@ -1,6 +1,7 @@
 //! The command line: help, exit codes, and the commands that need only the sample servers.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::client::{Fence, finish};
 use crate::executable;
@@ -356,11 +357,11 @@ fn ls_and_search_start_the_servers_alone_that_they_name() {
     let started = fence.work().join("started");
     let mut config = String::new();
     for name in ["people", "tickets"] {
-        let shell = format!("echo {name} >> {}; exec \"$0\" demo-server {name}", started.display());
+        let shell = format!("echo {name} >> {} || exit 1; exec \"$0\" demo-server {name}", started.display());
         let args = ["-c", &shell, &executable::path().to_string_lossy()].map(str::to_owned);
         config += &format!("[servers.{name}]\ncommand = \"sh\"\nargs = {args:?}\n");
     }
-    fence.write("forge.toml", &config);
+    let file = fence.write("forge.toml", &config);
     let both = ["people", "tickets"];
     let cases: &[(&[&str], &[&str], bool)] = &[
         (&["ls"], &both, false),
@@ -373,25 +374,35 @@ fn ls_and_search_start_the_servers_alone_that_they_name() {
         (&["list", "--check"], &both, false),
         (&["stubs", "generate", "--out", "stubs"], &both, false),
     ];
-    let starts = |command: &[&str]| {
+    let aged = |file: &Path, hours: u64| {
+        let file = std::fs::File::options().write(true).open(file).expect("it opens");
+        file.set_modified(SystemTime::now() - Duration::from_secs(hours * 60 * 60)).expect("it is aged");
+    };
+    let starts = |command: &[&str], hours: u64| {
         _ = std::fs::remove_file(&started);
+        for kept in std::fs::read_dir(fence.cache()).into_iter().flatten().flatten() {
+            aged(&kept.path(), hours);
+        }
         let output = fence.run(command);
         let text = std::fs::read_to_string(&started).unwrap_or_default();
         let mut starts: Vec<String> = text.lines().map(str::to_owned).collect();
         starts.sort_unstable();
-        (starts, output.stderr.contains("note: 2 servers as listed "), output)
+        (starts, output.stderr.contains("note: 2 servers as listed up to 2 h ago"), output)
     };
+    aged(&file, 48);
     for (command, wanted, is_noted) in cases {
-        let (starts, noted, output) = starts(command);
+        let (starts, noted, output) = starts(command, 2);
         assert!(starts == *wanted && noted == *is_noted, "{command:?}: {starts:?}, {output:?}");
     }
-    for (hours, wanted) in [(23, 0), (25, 1)] {
-        let kept = std::fs::read_dir(fence.cache()).expect("a cache").flatten().map(|file| file.path());
-        let list = kept.into_iter().find(|file| file.to_string_lossy().contains("/people-")).expect("a list");
-        let list = std::fs::File::options().write(true).open(list).expect("it opens");
-        let then = std::time::SystemTime::now() - Duration::from_secs(hours * 60 * 60);
-        list.set_modified(then).expect("it is aged");
-        let (starts, _, output) = starts(&["ls"]);
-        assert_eq!(starts.len(), wanted, "{hours} h: {output:?}");
+    for (hours, edited, wanted) in [(23, 48, 0), (25, 48, 2), (2, 1, 2)] {
+        aged(&file, edited);
+        let (starts, _, output) = starts(&["ls"], hours);
+        assert_eq!(starts.len(), wanted, "{hours} h, edited {edited} h ago: {output:?}");
     }
+    // One that does not list any more is tried again by the next command.
+    aged(&file, 48);
+    std::fs::remove_file(&started).and_then(|()| std::fs::create_dir(&started)).expect("a folder in its place");
+    fence.run(["list", "--check"]);
+    let listed = fence.run(["ls"]).stdout;
+    assert_eq!(listed.matches("failed: ").count(), 2, "{listed}");
 }

@@ -94,7 +94,12 @@ const REFUSED: &[(&str, bool, bool)] = &[
     ("Stale ETag", false, true),
     ("HTTP 409 Conflict: a page of this name already exists", true, false),
     ("HTTP 409 Conflict", false, false),
+    ("409 Conflict: package.json does not match 3f2a9c", true, true),
     ("no page with id 409", false, false),
+    ("release 1409 is not found, request 8412a0", true, false),
+    ("deploy failed: it requires Node 18 or newer", true, false),
+    ("checksum mismatch of the download", true, false),
+    ("no issue has been modified since 2026-01-01", false, false),
     ("the title is too long", true, false),
 ];
 

@@ -2,6 +2,7 @@
 //! replaced with the configuration.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -104,12 +105,13 @@ async fn a_list_that_is_as_it_was_is_not_kept_again() {
         let listing = shows(&session, &format!("living/  {count} tools?, ready")).await;
         assert_eq!(session.execute("starlark", "living.stay()").await, json!("stay done"));
         session.close().await;
-        let written = fs::metadata(living.kept()).and_then(|kept| kept.modified()).expect("a time");
-        seen.push((listing.lines().next().map(str::to_owned), written));
+        let kept = fs::metadata(living.kept()).expect("a kept list");
+        seen.push((listing.lines().next().map(str::to_owned), kept.ino(), kept.modified().expect("a time")));
     }
     let [first, second, third] = seen.try_into().expect("three starts");
-    assert_eq!(first, second, "the catalog's digest, and when the file was written");
-    assert!(third.0 != second.0 && third.1 > second.1, "{second:?} {third:?}");
+    assert_eq!((&first.0, first.1), (&second.0, second.1), "the catalog's digest, and the file");
+    assert!(second.2 > first.2, "it was listed again: {first:?} {second:?}");
+    assert!(third.0 != second.0 && third.1 != second.1, "{second:?} {third:?}");
 }
 
 #[tokio::test]

@@ -337,7 +337,7 @@ fn the_revision_that_a_server_accepts_is_kept_and_offered_first() {
     assert_eq!(offers(kinds[0]), ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
     assert_eq!(offers(kinds[1]), ["2025-11-25", "2025-03-26"]);
     assert_eq!(offers(kinds[2]), ["2025-11-25"]);
-    fence.run(["ls"]).success();
+    fence.run(["list", "--check"]).success();
     assert_eq!(offers(kinds[0])[4..], ["2024-11-05"], "the kept one is offered first");
     assert_eq!(offers(kinds[1])[2..], ["2025-03-26"]);
     assert_eq!(offers(kinds[2])[1..], ["2025-11-25"], "a server that refused nothing is offered the newest");

@@ -57,7 +57,7 @@ impl<'a> Field<'a> {
             Some(json) => Some(format!("JSON of {}", text::cut(&ty(json), MAX_COLUMNS))),
             None => {
                 let mut texts = self.facets.iter().filter(|facet| facet.contains_key("contentMediaType"));
-                texts.find_map(|facet| noted(facet, MAX_COLUMNS))
+                texts.find_map(|facet| noted(facet, MAX_COLUMNS).or_else(|| columns(facet)))
             }
         };
         contents.filter(|contents| !text::is_directive(contents))
@@ -211,9 +211,21 @@ fn shows_values(ty: &Ty) -> bool {
     }
 }
 
+/// Columns of a text that is declared as CSV.
+fn columns(schema: &Map<String, Value>) -> Option<String> {
+    let names = get(schema, "contentSchema").filter(|_| schema["contentMediaType"] == "text/csv")?;
+    let names = names.pointer("/items/required")?.as_array()?;
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).take(MAX_COLUMNS).collect();
+    let line = text::one_line(&names.join(", "));
+    (!line.is_empty()).then(|| format!("CSV: {}", text::cut(&line, MAX_COLUMNS)))
+}
+
+/// Keyword of a note on a text's lines, in the schema of an observation.
+pub const NOTE: &str = "x-observed";
+
 /// Note on a text's lines, of an observation.
 pub(crate) fn noted(schema: &Map<String, Value>, most: usize) -> Option<String> {
-    let line = text::one_line(get(schema, "$comment")?.as_str()?);
+    let line = text::one_line(get(schema, NOTE)?.as_str()?);
     (!line.is_empty()).then(|| text::cut(&line, most).into_owned()).filter(|line| !text::is_directive(line))
 }
 

@@ -15,6 +15,7 @@ mod value;
 use serde_json::{Map, Value};
 
 pub(crate) use budget::Budget;
+pub use field::NOTE;
 pub(crate) use field::{Field, noted};
 pub use keywords::{KeywordForm, subschemas};
 pub(crate) use translate::{Shape, Translator};

@@ -475,16 +475,12 @@ export default (host) => {
 
   // ---- forge, manifest ----
 
-  // `told` has the fixes of the errors before it. Each stands in an answer once: it can be read of the others, where it
-  // would only be noise.
-  const plainError = (index, error, told) => {
+  const plainError = (index, error) => {
     const origin = (typeof error === "object" && error !== null) ? weakGet(origins, error) : undefined;
     if (origin !== undefined) {
       const { code, message, retryable, suggested_fix, data } = origin.error;
       const plain = { index, code, message, retryable, data };
-      const enumerable = suggested_fix !== undefined && told[suggested_fix] === undefined;
-      defineProperty(plain, "suggested_fix", { value: suggested_fix, writable: true, enumerable, configurable: true });
-      if (enumerable) told[suggested_fix] = true;
+      define(plain, "suggested_fix", suggested_fix);
       return plain;
     }
     const message = safe(() => (error instanceof Error ? String(error.message) : inspect(error)), "unknown error");
@@ -499,7 +495,6 @@ export default (host) => {
     if (!isInteger(concurrency) || concurrency < 1) throw new TypeError("concurrency must be a whole number from 1 up");
     const results = [];
     const errors = [];
-    const told = { __proto__: null };
     for (const task of tasks) {
       if (typeof task !== "function" && !isPromise(task)) {
         throw new TypeError(`forge.parallel takes functions: forge.parallel([() => …]); got ${kindOf(task)}`);
@@ -516,7 +511,7 @@ export default (host) => {
           const value = await (typeof task === "function" ? task() : task);
           results[index] = value === undefined ? null : value;
         } catch (error) {
-          append(errors, plainError(index, error, told));
+          append(errors, plainError(index, error));
           if (failFast) aborted = true;
         }
       }
@@ -525,6 +520,14 @@ export default (host) => {
     for (let i = 0; i < concurrency && i < results.length; i++) append(lanes, lane());
     for (const running of lanes) await running;
     errors.sort((a, b) => a.index - b.index);
+    // Each fix stands in an answer once: it can be read of the others, where it would only be noise.
+    const told = { __proto__: null };
+    for (const error of errors) {
+      const { suggested_fix: fix } = error;
+      if (fix === undefined || told[fix] !== undefined) continue;
+      told[fix] = true;
+      defineProperty(error, "suggested_fix", { value: fix, writable: true, enumerable: true, configurable: true });
+    }
     return outcomes(results, errors, aborted);
   };
 

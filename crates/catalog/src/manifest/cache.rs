@@ -3,7 +3,7 @@
 //! One file per server, named after a digest of its origin: another command line is another server. A file that is
 //! incomplete, of another format, or writable by another user is ignored.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use base::files::{self, Keep};
 use base::json;
 use base::limits;
 use base::memory;
-use base::time::unix_ms;
 use config::{Config, ListedNames};
 use redact::secret;
 use upstream::{Listed, Listing};
@@ -52,7 +51,7 @@ impl Cache {
     /// Loads the last listing of `server` and its digest, if complete.
     #[must_use]
     pub fn load(&self, name: &str, server: &config::Server) -> Option<(Listing, String)> {
-        let path = self.path(name, server)?;
+        let path = self.file(name, server)?;
         let text = match files::read_private(&path, MAX_BYTES) {
             Ok(text) => text,
             Err(error) => {
@@ -73,18 +72,17 @@ impl Cache {
         (format == FORMAT && is_whole).then_some((listing, digest))
     }
 
-    /// Time of the last complete listing of `server`, in milliseconds since 1970.
-    #[must_use]
-    pub fn listed_ms(&self, name: &str, server: &config::Server) -> Option<u64> {
-        std::fs::metadata(self.path(name, server)?).and_then(|kept| kept.modified()).ok().map(unix_ms)
+    /// File of the last list of `server`. It was changed when the server last listed, or in 1970 if it did not the last time
+    /// that it was to.
+    pub fn file(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.join(format!("{name}-{}.json", origin::on_disk(server))))
     }
 
-    /// Says that the server's list still is the one at hand.
-    pub(super) fn confirm(&self, name: &str, server: &config::Server) {
-        let Some(path) = self.path(name, server) else { return };
+    /// Says that the server listed at `time` what is at hand.
+    pub(super) fn set_listed(&self, name: &str, server: &config::Server, time: SystemTime) {
         // Without the file, the next start lists the server again.
-        let file = File::options().write(true).open(path);
-        _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+        let file = self.file(name, server).map(|file| files::open_private(&file, OpenOptions::new().write(true)));
+        _ = file.map(|file| file.and_then(|file| file.set_modified(time)));
     }
 
     /// Names of tools in the last listings of a configuration's servers.
@@ -101,7 +99,7 @@ impl Cache {
 
     /// Stores a listing with its digest. A failure is only logged.
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
-        let (Some(folder), Some(path)) = (&self.0, self.path(name, server)) else { return };
+        let (Some(folder), Some(path)) = (&self.0, self.file(name, server)) else { return };
         let kept = |listing: Box<RawValue>| {
             let sum = Some(stubgen::digest(listing.get()));
             serde_json::to_string(&Kept { format: FORMAT, digest: digest.to_owned(), sum, listing })
@@ -122,11 +120,7 @@ impl Cache {
     /// File for the observed shapes of `server`.
     #[must_use]
     pub fn shapes(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
-        Some(self.path(name, server)?.with_extension("shapes.json"))
-    }
-
-    fn path(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.join(format!("{name}-{}.json", origin::on_disk(server))))
+        Some(self.file(name, server)?.with_extension("shapes.json"))
     }
 }
 

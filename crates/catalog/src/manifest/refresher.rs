@@ -5,7 +5,7 @@ use std::future::pending;
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -185,6 +185,10 @@ impl Refresher {
                 }
                 Err(state) => {
                     tracing::warn!(server = self.source.name, "{}", state.describe());
+                    // What it listed before does not stand for it.
+                    let source = Arc::clone(&self.source);
+                    let forget = move || source.cache.set_listed(&source.name, &source.server, UNIX_EPOCH);
+                    _ = tokio::task::spawn_blocking(forget).await;
                     // Without reconnection only a login can change this.
                     wait = self.source.server.reconnect.then_some(pause);
                     pause = (pause * 2).min(self.source.server.max_reconnect_backoff * MAX_RETRY);
@@ -307,7 +311,7 @@ impl Refresher {
             // Changes to come are news in any case.
             let digest = digest(&listing).filter(|_| !listing.is_partial);
             if digest.is_some() && digest == known {
-                source.cache.confirm(&source.name, &source.server);
+                source.cache.set_listed(&source.name, &source.server, SystemTime::now());
                 return None;
             }
             if let Some(digest) = &digest {

@@ -20,8 +20,9 @@ const MAX_TREE: usize = 8 << 20;
 const KEYS_A_VALUE: usize = 8;
 /// Most texts of arguments.
 const MAX_GIVEN: usize = 256;
-/// Most values of an argument's list, and most lines that are JSON.
+/// Most values of an argument's list, with their bytes, and most lines that are JSON.
 const MAX_LISTED: usize = 64;
+const MAX_LISTED_BYTES: usize = 2 << 10;
 const MAX_LINES: usize = 64;
 
 /// Texts that the caller gave as arguments: an object with only such keys answers by what was asked for. And the values
@@ -52,7 +53,8 @@ impl<'d> Given<'d> {
 /// Values that a definition lists for an argument.
 pub(super) fn listed<'d>(definition: &'d Value, argument: &str) -> Option<&'d [Value]> {
     let values = definition.get("inputSchema")?.get("properties")?.get(argument)?.get("enum")?.as_array()?;
-    (values.len() <= MAX_LISTED && values.iter().all(Value::is_string)).then_some(values)
+    let bytes = values.iter().try_fold(0, |sum, value| Some(sum + value.as_str()?.len()))?;
+    (values.len() <= MAX_LISTED && bytes <= MAX_LISTED_BYTES).then_some(values)
 }
 
 impl Shape {

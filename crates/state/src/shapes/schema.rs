@@ -53,7 +53,7 @@ fn of_text(text: &Text, key: &str, definition: &Value) -> Value {
     };
     schema["type"] = "string".into();
     if let Some(words) = text.words() {
-        schema["$comment"] = words.into();
+        schema[stubgen::NOTE] = words.into();
     }
     schema
 }

@@ -81,11 +81,7 @@ fn a_stub_says_what_the_answers_had_in_common() {
             "2+ answers: CSV: id, title; or by ';': id, name",
             "-> str",
         ),
-        (
-            ["a", "b", "c", "d"].map(|name| json!(format!("id,{name}\n1,x"))).to_vec(),
-            "4+ answers: CSV, with many headers",
-            "-> str",
-        ),
+        (["a", "b", "c", "d"].map(|name| json!(format!("id,{name}\n1,x"))).to_vec(), "4+ answers: lines", "-> str"),
         (vec![json!("id,name\n1,x"), json!("a.txt\nb.txt")], "2+ answers: lines", "-> str"),
         (
             vec![json!("{\"id\": 1, \"name\": \"x\"}\n{\"id\": 2}\n"), json!("{\"id\": 3}\n{\"id\": 4}")],
@@ -99,6 +95,11 @@ fn a_stub_says_what_the_answers_had_in_common() {
             "-> str",
         ),
         (vec![json!("see http://x\nhttp://y")], "1 answer: lines", "-> str"),
+        (
+            vec![json!({"at": "2026-01-02T03:04 with Ann"})],
+            "1 answer",
+            "class Result(TypedDict):\n    at: str\n-> Result",
+        ),
         (
             vec![
                 json!({"at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "land": "NO", "sum": "40.00"}),
@@ -290,6 +291,8 @@ fn no_first_row_of_data_passes_for_a_header() {
     for text in [
         "Ann,Berlin\nBob,Paris",
         "Ann,30\nBob,25",
+        "Name;Alice Smith\nAge;42",
+        "api-key\tswordfish\nttl\t3600",
         "ann@x.org,Ann\nbob@x.org,Bob",
         "a,b",
         "a,a\n1,2",

@@ -21,8 +21,7 @@ const MAX_NAME: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Text {
-    /// Empty, or too long to tell. What an earlier version took for any text may have a form.
-    #[serde(alias = "plain")]
+    /// Empty, or too long to tell.
     Unknown,
     /// An object or array.
     Json(Box<Shape>),
@@ -31,7 +30,7 @@ pub(super) enum Text {
     /// Columns or names that an earlier version learned, to be learned anew.
     #[serde(rename = "csv", alias = "named")]
     Old(Vec<String>),
-    /// CSV: the separator and columns of each header, none if there are many; true if a cell may be in quotation marks.
+    /// CSV: the separator and columns of each header; true if a cell may be in quotation marks.
     Tables(BTreeSet<(char, Vec<String>)>, bool),
     /// Several lines.
     Lines,
@@ -45,6 +44,7 @@ pub(super) enum Text {
     /// A value that the definition lists for an argument of the same name.
     Listed,
     /// Any text.
+    #[serde(alias = "plain")]
     Any,
 }
 
@@ -66,12 +66,13 @@ impl Form {
             text.len() == form.len() && text.bytes().zip(form.bytes()).all(is)
         };
         let starts = |form: &str| text.get(..form.len()).is_some_and(|start| like(start, form));
+        let is_of_time = |byte: u8| byte.is_ascii_digit() || b":.+-Z".contains(&byte);
         let number = text.strip_prefix('-').unwrap_or(text);
         let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
         let is_digits = |text: &str| (1..=15).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.len() {
             10 if like(text, "0000-00-00") => Some(Self::Date),
-            16..=40 if starts("0000-00-00T00:00") => Some(Self::DateTime),
+            16..=40 if starts("0000-00-00T00:00") && text[16..].bytes().all(is_of_time) => Some(Self::DateTime),
             2..=3 if text.bytes().all(|byte| byte.is_ascii_uppercase()) => Some(Self::Capitals(text.len() as u8)),
             // `007` is a name.
             _ if whole.len() > 1 && whole.starts_with('0') => None,
@@ -94,10 +95,11 @@ impl Text {
                 Self::JsonLines(ours)
             }
             (Self::Tables(mut ours, quoted), Self::Tables(theirs, also)) => {
-                let are_many = ours.is_empty() || theirs.is_empty();
                 ours.extend(theirs);
-                let few = if are_many || ours.len() > MAX_HEADERS { BTreeSet::new() } else { ours };
-                Self::Tables(few, quoted || also)
+                // Equal names before others are names of data: `Name;Alice`, `Name;Bob`.
+                let like = |(separator, names): &(char, Vec<String>)| (*separator, names.len(), names.first().cloned());
+                let is_data = ours.iter().map(like).collect::<BTreeSet<_>>().len() < ours.len();
+                if is_data || ours.len() > MAX_HEADERS { Self::Lines } else { Self::Tables(ours, quoted || also) }
             }
             (Self::Headed(mut ours, end), Self::Headed(theirs, other)) => {
                 ours.retain(|name| theirs.contains(name));
@@ -164,7 +166,6 @@ impl Text {
                 }
                 _ => "JSON on each line".to_owned(),
             },
-            Self::Tables(headers, _) if headers.is_empty() => format!("CSV{quoted}, with many headers"),
             Self::Tables(headers, _) => {
                 let by = |separator| if separator == ',' { String::new() } else { format!("by {separator:?}: ") };
                 let one = |(separator, names): &(char, Vec<String>)| by(*separator) + &names.join(", ");
@@ -217,7 +218,8 @@ fn are_pairs(text: &str) -> bool {
 }
 
 /// Separator and columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name,
-/// and a column below has nothing but numbers, dates or addresses.
+/// and a column below has nothing but numbers, dates or addresses: of two columns the first, since names and values of one
+/// thing stand like that too, `Name;Alice` above `Age;42`.
 fn columns(text: &str) -> Option<(char, Vec<String>)> {
     let looked_at = base::text::head(text, MAX_LOOKED_AT);
     let whole = looked_at.len() == text.len();
@@ -227,10 +229,10 @@ fn columns(text: &str) -> Option<(char, Vec<String>)> {
     }
     let header = *lines.first()?;
     let separator = [',', '\t', ';', '|'].into_iter().find(|separator| header.contains(*separator))?;
-    let header = cells(header, separator)?;
+    let header = cells(header, separator).filter(|cells| (2..=MAX_COLUMNS).contains(&cells.len()))?;
     let names: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
     let distinct = names.iter().enumerate().all(|(at, name)| !names[..at].contains(name));
-    if !(2..=MAX_COLUMNS).contains(&names.len()) || !distinct || names.iter().any(|name| keys::is_data(name)) {
+    if !distinct || names.iter().any(|name| keys::is_data(name)) {
         return None;
     }
     let mut typed = vec![Some(false); names.len()];
@@ -240,7 +242,8 @@ fn columns(text: &str) -> Option<(char, Vec<String>)> {
             *column = column.filter(|_| is_value(cell)).map(|_| true);
         }
     }
-    typed.contains(&Some(true)).then_some((separator, names))
+    let telling = if names.len() == 2 { &typed[..1] } else { &typed[..] };
+    telling.contains(&Some(true)).then_some((separator, names))
 }
 
 /// Cells of a line; `None` if a quotation is open at its end.
