@@ -19,13 +19,13 @@ use ::run::session::Session;
 use base::principal::Principal;
 use base::text::counted;
 use base::time::{now_ms, unix_ms};
-use catalog::manifest::{Cache, ServerEntry, ServerState};
+use catalog::manifest::{Cache, ServerEntry, ServerState, is_called};
 use config::{Config, Start};
 use server::gateway::Gateway;
 
 /// Milliseconds for which a server's last list stands for the server where a command does not name it.
 const LISTED_FOR: u64 = 24 * 60 * 60 * 1000;
-/// Milliseconds for which that need not be told.
+/// Age of a list in milliseconds up to which no note tells of it.
 const UNTOLD: u64 = 60 * 1000;
 /// Most tools that are examined for findings before servers are listed that the command does not name, 10 to 20 ms; of the
 /// smallest servers first.
@@ -286,7 +286,7 @@ impl Request {
 
     /// True if the request needs the server with this name and identifier.
     fn names(&self, name: &str, ident: &str) -> bool {
-        let is_it = |called: &str| ident.eq_ignore_ascii_case(called) || name.eq_ignore_ascii_case(called);
+        let is_it = |called: &str| is_called(name, ident, called);
         match self {
             Self::Call { server, .. } => is_it(server),
             // Whatever else it may call by names that it puts together.

@@ -143,7 +143,7 @@ impl Catalog {
 
     /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less. Where no other
     /// is among those asked for, tools of servers that answer come first whose name, or whose server's, the query has.
-    /// Where nothing matches well, the tool with the rarest word of the query is among the last of those asked for.
+    /// If none matches well, the tool with the rarest word of the query is one of those asked for.
     fn ranked_hits(
         &self,
         query: &str,

@@ -233,8 +233,8 @@ impl Catalog {
         })
     }
 
-    /// Like [`Catalog::read`], with other observations of results than the gateway's own, and without findings: the same
-    /// whether they were made yet or not.
+    /// Like [`Catalog::read`], with other observations of results than the gateway's own, and without findings, so
+    /// that it does not depend on when they are made.
     pub fn read_with(
         &self,
         node: Node,

@@ -213,8 +213,8 @@ fn shows_values(ty: &Ty) -> bool {
 
 /// Columns of a text that is declared as CSV.
 fn columns(schema: &Map<String, Value>) -> Option<String> {
-    let names = get(schema, "contentSchema").filter(|_| schema["contentMediaType"] == "text/csv")?;
-    let names = names.pointer("/items/required")?.as_array()?;
+    let is_csv = get(schema, "contentMediaType").is_some_and(|kind| kind == "text/csv");
+    let names = get(schema, "contentSchema").filter(|_| is_csv)?.pointer("/items/required")?.as_array()?;
     let names: Vec<&str> = names.iter().filter_map(Value::as_str).take(MAX_COLUMNS).collect();
     let line = text::one_line(&names.join(", "));
     (!line.is_empty()).then(|| format!("CSV: {}", text::cut(&line, MAX_COLUMNS)))

@@ -169,6 +169,11 @@ impl ServerState {
     }
 }
 
+/// True if `called` is the name or identifier of a server, in upper or lower case.
+pub fn is_called(name: &str, ident: &str, called: &str) -> bool {
+    ident.eq_ignore_ascii_case(called) || name.eq_ignore_ascii_case(called)
+}
+
 impl ServerEntry {
     /// True if it has this name, and these very stubs and offers: what is derived from them is its too.
     pub(crate) fn lists(&self, name: &str, stubs: &Arc<ServerStubs>, offers: &Arc<Offers>) -> bool {
@@ -215,7 +220,7 @@ impl ServerEntry {
 
     /// Whether this is its name or identifier, in any case.
     pub fn is_called(&self, name: &str) -> bool {
-        self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
+        is_called(&self.name, &self.ident, name)
     }
 
     /// True if something of it differs from its review.

@@ -1,8 +1,8 @@
 //! Observed shapes: types of tools' results, learned from answers.
 //!
-//! A [`Shape`] has keys and types, and no value: of a text its form, or that the definition lists it. Shapes form a semilattice: `Shape::join` is the least shape of both,
-//! so that neither the order of the answers nor an answer seen twice matters. Keys that look like data make the object a
-//! map; depth and size are bounded, the deepest levels going first.
+//! A [`Shape`] has keys and types, and no value: of a text its form, or that the definition lists it. Shapes form a
+//! semilattice: `Shape::join` is the least shape of both, so that neither the order of the answers nor an answer seen twice
+//! matters. Keys that look like data make the object a map; depth and size are bounded, the deepest levels going first.
 
 mod keys;
 mod learn;
