@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
+use crate::ident::is_plain;
 use crate::python::Python;
-use crate::schema::{Ty, noted};
+use crate::schema::{Body, Named, Ty, noted};
+use crate::text::comment_name;
 use crate::tool::{Annotations, ToolStub, shape};
 
 /// Longest note on a text.
 const MAX_NOTE: usize = 160;
+/// Bytes from which an outline of a result names no more fields.
+const MAX_OUTLINE: usize = 120;
 
 /// Observations of a tool's results: an input of its views beside the definition. No digest counts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,11 +62,53 @@ impl ToolStub {
         matches!(self.result.as_str(), "Any" | "dict[str, Any]")
     }
 
-    /// Python type of the result, by its name in the stub.
+    /// The result in a few words for a line of a listing: an object by its fields, as a class's name says nothing
+    /// without the stub: `{orders: [{id, total}], next_page?}`; anything else as its Python type.
     pub fn result_of(&self, observed: &Observed) -> Option<String> {
         let schema = self.usable(Some(observed))?.schema.as_ref()?;
         let raw = self.definition.tree();
         let shape = shape(&self.ident, &raw, self.definition_bytes, Some(schema));
-        (shape.result != Ty::Any).then(|| Python::new(&shape.named).ty(&shape.result))
+        let mut outline = String::new();
+        push_outline(&mut outline, &shape.result, &shape.named, 2);
+        match outline.is_empty() {
+            true => (shape.result != Ty::Any).then(|| Python::new(&shape.named).ty(&shape.result)),
+            false => Some(outline),
+        }
+    }
+}
+
+/// Appends the fields of an object, or of the objects of a list, down to `depth` objects; nothing for another type.
+fn push_outline(out: &mut String, ty: &Ty, named: &[Named<'_>], depth: usize) {
+    match ty {
+        Ty::List(item) => {
+            let start = out.len();
+            out.push('[');
+            push_outline(out, item, named, depth);
+            match out.len() - start {
+                1 => out.truncate(start),
+                _ => out.push(']'),
+            }
+        }
+        Ty::Named(id) if depth > 0 => {
+            let Body::Class { fields, .. } = &named[*id].body else { return };
+            out.push('{');
+            for (at, field) in fields.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                if out.len() > MAX_OUTLINE {
+                    out.push('…');
+                    break;
+                }
+                out.push_str(&if is_plain(field.wire) { field.wire.into() } else { comment_name(field.wire) });
+                out.push_str(if field.required { "" } else { "?" });
+                let end = out.len();
+                out.push_str(": ");
+                push_outline(out, &field.ty, named, depth - 1);
+                if out.len() == end + 2 {
+                    out.truncate(end);
+                }
+            }
+            out.push('}');
+        }
+        _ => {}
     }
 }

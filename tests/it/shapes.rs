@@ -68,7 +68,10 @@ fn every_way_to_call_a_tool_teaches_its_stub() {
     let init = cat(&fence, "/shop/__init__.pyi");
     assert!(init.contains("def orders() -> dict[str, Any]: "), "{init}");
     let hits = fence.run(["search", "answers orders"]).success().stdout;
-    assert!(hits.starts_with("/shop/orders.pyi  () -> Result  Answers orders."), "{hits}");
+    assert!(
+        hits.starts_with("/shop/orders.pyi  () -> {orders: [{id, note, total, paid?}], next_page?}  Answers orders."),
+        "{hits}"
+    );
 
     // Another definition, another tool: nothing is known of it.
     let answers = orders().to_string().replace("orders", "orders2");

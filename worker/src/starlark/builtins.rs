@@ -11,6 +11,7 @@ use starlark::values::float::UnpackFloat;
 use starlark::values::list::AllocList;
 use starlark::values::none::NoneType;
 use starlark::values::range::Range;
+use starlark::values::string::StarlarkStr;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, UnpackValue as _, Value};
 use wire::Op;
@@ -18,6 +19,7 @@ use wire::Op;
 use super::EXACT;
 use super::format::{fields, format as format_value};
 use super::session::Session;
+use super::text;
 
 /// The functions, and the modules under the names that an `import` gives another one.
 pub(super) fn python(builder: &mut GlobalsBuilder) {
@@ -43,6 +45,39 @@ fn functions(builder: &mut GlobalsBuilder) {
     /// The range of an endless loop.
     fn __forever() -> anyhow::Result<Range> {
         Ok(Range::new(0, i32::MAX, NonZeroU8::MIN.into()))
+    }
+
+    #[starlark(as_type = StarlarkStr)]
+    fn str<'v>(
+        #[starlark(require = pos)] value: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<Value<'v>> {
+        as_text(value, eval)
+    }
+
+    /// `str` in the field of an f-string, where a variable of a script may have its name.
+    fn __str<'v>(
+        #[starlark(require = pos)] value: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<Value<'v>> {
+        as_text(value, eval)
+    }
+
+    fn repr<'v>(
+        #[starlark(require = pos)] value: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<String> {
+        text::repr(value, Session::of(eval)?.heap_bytes() / 2)
+    }
+
+    fn print<'v>(
+        #[starlark(args)] values: UnpackTuple<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<NoneType> {
+        let session = Session::of(eval)?;
+        let texts = values.items.iter().map(|value| text::text(*value, session.heap_bytes() / 2));
+        session.print(&texts.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
+        Ok(NoneType)
     }
 
     fn format<'v>(
@@ -130,6 +165,13 @@ fn functions(builder: &mut GlobalsBuilder) {
             (kind, of) => kind == of,
         }))
     }
+}
+
+fn as_text<'v>(value: Value<'v>, eval: &Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+    if value.unpack_str().is_some() {
+        return Ok(value);
+    }
+    Ok(eval.heap().alloc(text::repr(value, Session::of(eval)?.heap_bytes() / 2)?))
 }
 
 #[starlark_module]

@@ -7,6 +7,7 @@ use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue as _, Value};
 
 use super::convert::integer;
+use super::text::{self, general, scientific};
 
 /// Longest width or precision, in digits.
 const MAX_DIGITS: usize = 9;
@@ -38,7 +39,7 @@ impl<'s> Spec<'s> {
             Some(rest) => split(rest, |c| c.is_ascii_digit()),
             None => ("", rest),
         };
-        let is_known = kind.is_empty() || kind.len() == 1 && "sdoxXbf%".contains(kind);
+        let is_known = kind.is_empty() || kind.len() == 1 && "sdoxXbeEfFgG%".contains(kind);
         let is_short = align.len() < 2 && sign.len() < 2 && group.len() < 2;
         (is_known && is_short && width.len().max(precision.len()) <= MAX_DIGITS).then(|| Self {
             fill: fill.or(zero).unwrap_or(' '),
@@ -69,7 +70,7 @@ pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow
         Some(text) if matches!(spec.kind, "s" | "") => {
             ("", text.chars().take(spec.precision.unwrap_or(usize::MAX)).collect(), '<')
         }
-        _ if format.is_empty() => ("", value.to_str(), '<'),
+        _ if format.is_empty() => ("", text::text(value, max_bytes)?, '<'),
         _ => number(value, &spec)?,
     };
     let missing = spec.width.saturating_sub(sign.len() + text.chars().count());
@@ -112,8 +113,11 @@ pub(super) fn fields<'v>(
         let index = if name.is_empty() { Ok(next - 1) } else { name.parse::<usize>() };
         let value = index.map_or_else(|_| named.get_str(name), |index| args.get(index).copied());
         let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
-        let text_of = |value: Value<'v>| if conversion == Some("r") { value.to_repr() } else { value.to_str() };
-        let value = if conversion.is_none() { value } else { heap.alloc(text_of(value)) };
+        let value = match conversion {
+            Some("r") => heap.alloc(text::repr(value, max_bytes)?),
+            Some(_) => heap.alloc(text::text(value, max_bytes)?),
+            None => value,
+        };
         rest = push(&mut text, &format(value, spec, max_bytes)?, behind, max_bytes)?;
     }
     Ok(text + rest)
@@ -126,7 +130,8 @@ pub(super) fn percent<'v>(
     heap: Heap<'v>,
     max_bytes: usize,
 ) -> starlark::Result<Value<'v>> {
-    let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "srdoxXeEfFgG".contains(kind));
+    // Starlark's own formats of the other kinds round floats.
+    let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "doxX".contains(kind));
     let Some(mut rest) = template.unpack_str().filter(|text| !text.split('%').skip(1).all(is_bare)) else {
         return template.percent(value, heap);
     };
@@ -153,10 +158,10 @@ pub(super) fn percent<'v>(
             "d" | "i" | "u" if item.get_type() == "float" => {
                 (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
             }
-            "s" | "r" => (plain(kind)?, "s"),
-            "e" | "E" | "g" | "G" if !size.contains('.') => (signed(&plain(kind)?.to_str(), signs, 0, heap), "s"),
+            "s" => (heap.alloc(text::text(item, max_bytes)?), "s"),
+            "r" => (heap.alloc(text::repr(item, max_bytes)?), "s"),
             "i" | "u" => (item, "d"),
-            _ => (item, if kind == "F" { "f" } else { kind }),
+            _ => (item, kind),
         };
         let (item, size, kind) = match size.split_once('.') {
             Some((width, digits)) if matches!(kind, "d" | "x" | "X" | "o") => {
@@ -204,14 +209,18 @@ fn number<'s>(value: Value<'_>, spec: &Spec<'s>) -> anyhow::Result<(&'s str, Str
         ("X", Some(whole)) => whole.to_str_radix(16).to_uppercase(),
         ("o", Some(whole)) => whole.to_str_radix(8),
         ("b", Some(whole)) => whole.to_str_radix(2),
-        (kind @ ("" | "f" | "%"), _)
+        (kind @ ("" | "e" | "E" | "f" | "F" | "g" | "G" | "%"), _)
             if let Some(UnpackFloat(float)) = UnpackFloat::unpack_value(value).ok().flatten() =>
         {
             let precision = spec.precision.unwrap_or(6);
             match kind {
-                "" if spec.precision.is_none() => value.to_str(),
+                "" if spec.precision.is_none() => text::float(float),
                 "" => anyhow::bail!("a precision needs a type, as in `.2f`"),
                 "%" => format!("{:.precision$}%", float * 100.0),
+                "e" => scientific(float, precision),
+                "E" => scientific(float, precision).to_uppercase(),
+                "g" => general(float, precision),
+                "G" => general(float, precision).to_uppercase(),
                 _ => format!("{float:.precision$}"),
             }
         }

@@ -12,11 +12,11 @@ mod parallel;
 mod python;
 mod session;
 mod shape;
+mod text;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use starlark::PrintHandler;
 use starlark::codemap::FileSpanRef;
 use starlark::environment::{Globals, Module};
 use starlark::eval::{BeforeStmtFunc, BeforeStmtFuncDyn, Evaluator};
@@ -132,8 +132,8 @@ pub(crate) struct Script {
 /// A `Syntax` error with its place.
 pub(crate) fn parse(code: &str) -> Result<Script, ScriptError> {
     let parsed = parse_text(code, code, Vec::new());
-    // A format with a colon parses, and would fail when it runs.
-    if parsed.is_ok() && !code.contains(".format(") {
+    // A format with a colon parses, and would fail when it runs; a field of an f-string would round a float.
+    if parsed.is_ok() && ![".format(", "f\"", "f'"].iter().any(|form| code.contains(form)) {
         return parsed;
     }
     // A text that nests too deeply is not looked at again.
@@ -176,10 +176,8 @@ fn evaluate<'v>(
     if has_guard {
         module.set("__name__", Value::new_none());
     }
-    let output = Output { session };
     let mut eval = Evaluator::new(module);
     eval.extra = Some(session);
-    eval.set_print_handler(&output);
     eval.set_check_cancelled(Box::new(|| session.is_over(module.heap())));
     eval.before_stmt_for_dap(BeforeStmtFunc::from_dyn(Box::new(CheckLimits)));
     let value = eval
@@ -262,17 +260,6 @@ fn names_main(expression: &ast::AstExpr) -> bool {
     let mut found = false;
     expression.visit_expr(|child| found |= names_main(child));
     found
-}
-
-struct Output<'a> {
-    session: &'a Session,
-}
-
-impl PrintHandler for Output<'_> {
-    fn println(&self, text: &str) -> starlark::Result<()> {
-        self.session.print(text);
-        Ok(())
-    }
 }
 
 /// Checks the limits before every statement. The evaluator itself checks every thousand calls and loop iterations,

@@ -31,8 +31,8 @@ const SLOT: usize = size_of::<usize>();
 
 /// Globals of a script.
 pub(super) fn globals() -> Globals {
-    use LibraryExtension::{Filter, Map, Partial, Print, SetType, StructType};
-    GlobalsBuilder::extended_by(&[StructType, Map, Filter, Partial, Print, SetType])
+    use LibraryExtension::{Filter, Map, Partial, SetType, StructType};
+    GlobalsBuilder::extended_by(&[StructType, Map, Filter, Partial, SetType])
         .with(bounded)
         .with(python)
         .with(|builder| {

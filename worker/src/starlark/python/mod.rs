@@ -1,5 +1,5 @@
 //! Python that Starlark's grammar lacks, rewritten where the meaning is plain. The parser comes first: a script that it
-//! takes stays as it is, but for calls of `.format`. A rule changes tokens in place; what no rule knows is left for the
+//! takes stays as it is, but for calls of `.format` and fields of f-strings. A rule changes tokens in place; what no rule knows is left for the
 //! parser to refuse.
 
 mod blocks;
@@ -18,6 +18,9 @@ const EARLY: &[&str] = &["any", "all", "next"];
 
 /// Function that a call of `.format` becomes, with the object first.
 pub(crate) const FORMAT: &str = "__format";
+
+/// Function around the field of an f-string: Starlark's own text of a float has six decimals of its power.
+const TEXT: &str = "__str";
 
 /// Words before a bracket or a text that begins an expression.
 const KEYWORDS: &[&str] = &[
@@ -212,6 +215,9 @@ impl<'c> Rewriter<'c> {
                 self.edits.open(self.start(field + 1), format!("format({function}("));
                 self.edits.close(self.end(spec - 1), format!("), {prefix}{quote}{format}{quote})"));
                 self.swap(spec, "");
+            } else if self.kind(spec) != Kind::Spec {
+                self.edits.open(self.start(field + 1), format!("{TEXT}("));
+                self.edits.close(self.end(spec), ")");
             }
             field = self.tokens[field].mate + 1;
         }

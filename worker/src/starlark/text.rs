@@ -1,0 +1,141 @@
+//! Values as text, as Python writes them. Starlark's own `str` keeps six decimals of a float of a million, and no
+//! more: `1.234568e+06` for `1234567.891`.
+
+use starlark::values::dict::DictRef;
+use starlark::values::float::StarlarkFloat;
+use starlark::values::list::ListRef;
+use starlark::values::set::SetRef;
+use starlark::values::structs::StructRef;
+use starlark::values::tuple::TupleRef;
+use starlark::values::{Value, ValueLike as _};
+
+/// Deepest nesting that is written out.
+const MAX_DEPTH: usize = 120;
+/// Exponents of numbers that Python writes without one.
+const PLAIN: std::ops::Range<i32> = -4..16;
+
+/// `str(value)` of at most `max_bytes`.
+pub(super) fn text(value: Value<'_>, max_bytes: usize) -> anyhow::Result<String> {
+    match value.unpack_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => repr(value, max_bytes),
+    }
+}
+
+/// `repr(value)` of at most `max_bytes`.
+pub(super) fn repr(value: Value<'_>, max_bytes: usize) -> anyhow::Result<String> {
+    let mut writer = Writer { text: String::new(), max_bytes, around: Vec::new() };
+    writer.value(value)?;
+    Ok(writer.text)
+}
+
+/// The number with as many digits as it needs to be read as the same.
+pub(super) fn float(number: f64) -> String {
+    if !number.is_finite() {
+        return number.to_string().to_lowercase();
+    }
+    let shortest = format!("{number:e}");
+    let (_, exponent) = parts(&shortest);
+    match PLAIN.contains(&exponent) {
+        true if number.fract() == 0.0 => format!("{number:.1}"),
+        true => number.to_string(),
+        false => signed_exponent(&shortest),
+    }
+}
+
+/// `%e`: one digit before the point, and so many behind it.
+pub(super) fn scientific(number: f64, precision: usize) -> String {
+    signed_exponent(&format!("{number:.precision$e}"))
+}
+
+/// `%g`: so many digits, without zeros at the end, and with an exponent where the number is small or needs more.
+pub(super) fn general(number: f64, precision: usize) -> String {
+    let digits = precision.max(1);
+    let scientific = format!("{number:.*e}", digits - 1);
+    let (_, exponent) = parts(&scientific);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    let decimals = usize::try_from(i64::try_from(digits).unwrap_or(i64::MAX) - 1 - i64::from(exponent));
+    match decimals {
+        Ok(decimals) if exponent >= PLAIN.start => trimmed(&format!("{number:.decimals$}")),
+        _ => signed_exponent(&format!("{}e{exponent}", trimmed(parts(&scientific).0))),
+    }
+}
+
+/// Digits and exponent of a number that Rust wrote with `e`.
+fn parts(text: &str) -> (&str, i32) {
+    let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    (digits, exponent.parse().unwrap_or(0))
+}
+
+/// An exponent with its sign and at least two digits.
+fn signed_exponent(text: &str) -> String {
+    let (digits, exponent) = parts(text);
+    format!("{digits}e{exponent:+03}")
+}
+
+struct Writer<'v> {
+    text: String,
+    max_bytes: usize,
+    /// Values that the present one is in.
+    around: Vec<Value<'v>>,
+}
+
+impl<'v> Writer<'v> {
+    fn value(&mut self, value: Value<'v>) -> anyhow::Result<()> {
+        let limit = self.max_bytes;
+        if self.text.len() > limit {
+            anyhow::bail!("a text of {} bytes is over the heap limit of {limit}", self.text.len());
+        }
+        if let Some(StarlarkFloat(number)) = value.downcast_ref() {
+            self.text.push_str(&float(*number));
+        } else if let Some(items) = ListRef::from_value(value) {
+            self.inside(value, ("[", "]"), items.iter(), Self::value)?;
+        } else if let Some(items) = TupleRef::from_value(value) {
+            let close = if items.len() == 1 { ",)" } else { ")" };
+            self.inside(value, ("(", close), items.iter(), Self::value)?;
+        } else if let Some(items) = SetRef::from_value(value) {
+            self.inside(value, ("set([", "])"), items.iter(), Self::value)?;
+        } else if let Some(dict) = DictRef::from_value(value) {
+            self.inside(value, ("{", "}"), dict.iter(), |writer, (key, value)| {
+                writer.value(key)?;
+                writer.text.push_str(": ");
+                writer.value(value)
+            })?;
+        } else if let Some(fields) = StructRef::from_value(value) {
+            self.inside(value, ("struct(", ")"), fields.iter(), |writer, (name, value)| {
+                writer.text.push_str(name.as_str());
+                writer.text.push('=');
+                writer.value(value)
+            })?;
+        } else {
+            value.collect_repr(&mut self.text);
+        }
+        Ok(())
+    }
+
+    /// The parts of a value between brackets; dots for one that is in itself.
+    fn inside<T>(
+        &mut self,
+        value: Value<'v>,
+        (open, close): (&str, &str),
+        parts: impl Iterator<Item = T>,
+        write: impl Fn(&mut Self, T) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.text.push_str(open);
+        if self.around.len() > MAX_DEPTH || self.around.iter().any(|outer| outer.ptr_eq(value)) {
+            self.text.push_str("...");
+        } else {
+            self.around.push(value);
+            for (index, part) in parts.enumerate() {
+                self.text.push_str(if index > 0 { ", " } else { "" });
+                write(self, part)?;
+            }
+            self.around.pop();
+        }
+        self.text.push_str(close);
+        Ok(())
+    }
+}
