@@ -74,8 +74,8 @@ pub use message::count_messages;
 /// Most bytes of a server's words in place of an answer.
 const MAX_WORDS: usize = 4000;
 
-/// Confinement of a server's process on this machine; `None` if it has none.
-pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
+/// Confinement of a server's process on this machine, for `forgefs doctor`; `None` if it has none.
+pub async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
     let (Transport::Stdio { command, args, env, cwd }, Some(sandbox)) = (&server.transport, &server.sandbox) else {
         return None;
     };
@@ -124,15 +124,13 @@ impl Connector {
 
 #[async_trait]
 impl Connect for Connector {
-    type Link = Arc<Client>;
-
     fn version(&self) -> Option<LoginVersion> {
         self.account.as_ref().and_then(|account| account.version())
     }
 
-    async fn connect(&self) -> Result<Arc<Client>> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         match self.connected(&self.place().await?).await {
-            Ok(client) => Ok(Arc::new(client)),
+            Ok(client) => Ok(Box::new(Arc::new(client))),
             Err(failed) => Err(self.describe(failed).await),
         }
     }

@@ -23,21 +23,19 @@ use state::LoginVersion;
 const MAX_NOTES: usize = 8;
 
 /// Connects to a server whose tools are overridden.
-pub(super) struct Overridden<C> {
-    connector: C,
+pub(super) struct Overridden {
+    connector: Box<dyn Connect>,
     overrides: Arc<Overrides>,
 }
 
-impl<C> Overridden<C> {
-    pub(super) fn new(connector: C, overrides: &BTreeMap<String, Override>) -> Self {
+impl Overridden {
+    pub(super) fn new(connector: Box<dyn Connect>, overrides: &BTreeMap<String, Override>) -> Self {
         Self { connector, overrides: Arc::new(Overrides::new(overrides)) }
     }
 }
 
 #[async_trait]
-impl<C: Connect> Connect for Overridden<C> {
-    type Link = OverriddenLink<C::Link>;
-
+impl Connect for Overridden {
     fn version(&self) -> Option<LoginVersion> {
         self.connector.version()
     }
@@ -46,22 +44,22 @@ impl<C: Connect> Connect for Overridden<C> {
         self.connector.with_last_words(error).await
     }
 
-    async fn connect(&self) -> Result<Self::Link> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         let link = self.connector.connect().await?;
-        Ok(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() })
+        Ok(Box::new(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() }))
     }
 }
 
 /// A connection to such a server.
-pub(super) struct OverriddenLink<L> {
-    link: L,
+struct OverriddenLink {
+    link: Box<dyn Link>,
     overrides: Arc<Overrides>,
     /// New names that are those of other tools, as the server last listed them: they are not for the renamed tools.
     taken: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait]
-impl<L: Link> Link for OverriddenLink<L> {
+impl Link for OverriddenLink {
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match operation {
             Operation::List => {

@@ -3,38 +3,30 @@
 
 use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
-
-use super::{Basis, Connect, Event, Link as _, LinkState, Live, Shared};
+use super::{Basis, Event, Link, LinkState, Live, Outcome, Shared};
 use crate::Operation;
 use base::error::Result;
 
 /// Reads the secrets of a server anew.
-#[async_trait]
-pub trait Rotate: Send + Sync {
+#[derive(Clone)]
+pub struct Rotation(pub(super) Weak<Shared>);
+
+/// Next step in the current state.
+enum Step {
+    Done,
+    /// An attempt began before: it may have read the old values.
+    Wait(Outcome),
+    /// Connect again after a failure.
+    Retry,
+    Replace(Arc<dyn Link>),
+}
+
+impl Rotation {
     /// Replaces the connection. One that is not made yet reads them when it is.
     ///
     /// # Errors
     /// The new connection failed; the old one stays.
-    async fn rotate(&self) -> Result<()>;
-}
-
-/// The connection of one server.
-pub(crate) struct Rotation<C: Connect>(pub(super) Weak<Shared<C>>);
-
-/// Next step in the current state.
-enum Step<L> {
-    Done,
-    /// An attempt began before: it may have read the old values.
-    Wait(super::Outcome<L>),
-    /// Connect again after a failure.
-    Retry,
-    Replace(Arc<L>),
-}
-
-#[async_trait]
-impl<C: Connect> Rotate for Rotation<C> {
-    async fn rotate(&self) -> Result<()> {
+    pub async fn rotate(&self) -> Result<()> {
         let Some(shared) = self.0.upgrade() else { return Ok(()) };
         loop {
             match shared.step() {
@@ -55,8 +47,8 @@ impl<C: Connect> Rotate for Rotation<C> {
     }
 }
 
-impl<C: Connect> Shared<C> {
-    fn step(&self) -> Step<C::Link> {
+impl Shared {
+    fn step(&self) -> Step {
         let mut state = self.state.lock();
         match &*state {
             LinkState::Never => Step::Done,
@@ -70,7 +62,7 @@ impl<C: Connect> Shared<C> {
     }
 
     /// Puts `live` in the place of `old`; false if that is gone.
-    fn replace(self: &Arc<Self>, old: &Arc<C::Link>, live: Live<C::Link>) -> bool {
+    fn replace(self: &Arc<Self>, old: &Arc<dyn Link>, live: Live) -> bool {
         let mut state = self.state.lock();
         let is_there = matches!(&*state, LinkState::Live(now) if Arc::ptr_eq(&now.link, old));
         if is_there {
