@@ -19,7 +19,7 @@ use confine::cgroup::Cgroup;
 type Cgroup = ();
 
 /// Resources of a running process.
-pub struct Held {
+pub(crate) struct Held {
     pub(super) name: String,
     pub(super) _group: Option<Cgroup>,
     pub(super) temporary: Option<Temporary>,
@@ -27,7 +27,7 @@ pub struct Held {
 
 impl Held {
     /// Gives it up, off the async threads: the process may have left much behind.
-    pub async fn give_up(self) {
+    pub(crate) async fn give_up(self) {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::{END, Log, dead};
+use super::{END, Server, dead};
 use base::error::Error;
 use base::program::{self, Ended, Running};
 
@@ -36,8 +36,8 @@ pub(super) async fn ask(command: Command, limit: Duration) -> Result<String, Err
     }
 }
 
-/// Passes the lines of a stream on, to its end; returns the first of them.
-pub(super) async fn follow(stream: impl AsyncRead + Unpin, log: &Log) -> String {
+/// Keeps the lines of a stream among those of the server, to its end; returns the first of them.
+pub(super) async fn follow(stream: impl AsyncRead + Unpin, server: &Server<'_>) -> String {
     let mut reader = BufReader::new(stream);
     let (mut line, mut first) = (Vec::new(), String::new());
     loop {
@@ -46,7 +46,7 @@ pub(super) async fn follow(stream: impl AsyncRead + Unpin, log: &Log) -> String 
             Ok(0) | Err(_) => return first,
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
-                log(&text);
+                server.stderr.said(server.name, &text);
                 if !text.trim().is_empty() && first.len() < MAX_FIRST {
                     first += if first.is_empty() { "" } else { " | " };
                     first += text.trim();
