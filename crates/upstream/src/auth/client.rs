@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::Either;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
@@ -110,6 +111,22 @@ impl Client {
         })
     }
 
+    /// Posts a body of this type; the body of the answer is still to be read.
+    ///
+    /// # Errors
+    /// As of [`Client::send`].
+    pub(super) async fn post(
+        &self,
+        url: Url,
+        kind: &'static str,
+        body: String,
+    ) -> Result<reqwest::Response, OAuthHttpClientError> {
+        let mut request = reqwest::Request::new(reqwest::Method::POST, url);
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        *request.body_mut() = Some(body.into());
+        self.send(request, OAuthHttpRedirectPolicy::Stop).await
+    }
+
     /// Notes the issuer of the authorization server, for which the client's assertions are from now on.
     pub(super) fn is_at(&self, issuer: Option<&str>) {
         issuer.into_iter().for_each(|issuer| {
@@ -173,7 +190,7 @@ impl Client {
         let mut response = http::Response::new(Vec::new());
         *response.headers_mut() = answer.headers().clone();
         // oauth2 reads no other type than JSON, which the body is by now.
-        response.headers_mut().remove(http::header::CONTENT_TYPE);
+        response.headers_mut().remove(CONTENT_TYPE);
         let status = answer.status();
         let too_long = || format!("the answer is longer than {MAX_ANSWER} bytes");
         let body = body(answer, MAX_ANSWER).await?.ok_or_else(too_long)?;
@@ -241,7 +258,7 @@ pub(super) fn edit(body: &mut Vec<u8>, change: impl FnOnce(&mut Map<String, Valu
 }
 
 fn is_form(headers: &http::HeaderMap) -> bool {
-    headers.get(http::header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()))
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()))
 }
 
 /// Error of a request over the limit.

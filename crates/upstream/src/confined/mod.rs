@@ -116,7 +116,7 @@ pub(crate) async fn prepare(server: &Server<'_>) -> Result<Prepared> {
 impl Prepared {
     /// The process to start, with these variables, and with those of its temporary folder, which those of the server's
     /// configuration come after.
-    pub fn command(&self, inherited: impl Iterator<Item = (&'static str, OsString)>) -> Command {
+    pub(crate) fn command(&self, inherited: impl Iterator<Item = (&'static str, OsString)>) -> Command {
         let mut command = own_command(&self.program, &self.args);
         command.env_clear().envs(inherited);
         command.envs(TEMPORARY.map(|name| (name, self.temporary.path())));
@@ -127,7 +127,7 @@ impl Prepared {
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when the process does not do so, or a required layer is missing.
-    pub async fn enter(
+    pub(crate) async fn enter(
         self,
         pid: Option<u32>,
         stdin: &mut ChildStdin,
@@ -175,7 +175,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As of [`Prepared::enter`].
-    pub async fn examine(self) -> Result<Examined> {
+    pub(crate) async fn examine(self) -> Result<Examined> {
         let Rules { write, .. } = &self.rules;
         let (program, write) = (self.program.clone(), write.clone());
         let command = self.command(std::iter::empty());
