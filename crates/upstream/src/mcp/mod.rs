@@ -342,6 +342,11 @@ impl Client {
         }
     }
 
+    /// True for a revision with a handshake, or while none is known.
+    fn is_old(&self) -> bool {
+        self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize())
+    }
+
     fn is_in_session(&self) -> bool {
         self.in_session.as_ref().is_some_and(|in_session| in_session.load(Ordering::Acquire))
     }
@@ -398,7 +403,6 @@ impl Client {
             Some(refusal) => error.hint(refusal),
             None => error,
         })?;
-        let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
         let result = match (operation, answer) {
             (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
             | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
@@ -408,7 +412,10 @@ impl Client {
             (_, other) => results::value_of(other),
         };
         if let Operation::Tool { .. } = operation {
-            return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));
+            return Ok(Answer::Tool(ToolAnswer {
+                refusal: progress.refusal(),
+                ..results::tool(result, !self.is_old())
+            }));
         }
         task::work_on(usize::MAX, || {
             // Only for an answer that cannot be read.
@@ -457,8 +464,7 @@ impl Link for Arc<Client> {
 
     /// Pings the server: any answer will do, even a refusal.
     async fn answers(&self) -> bool {
-        let has_ping = self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
-        let request = match has_ping {
+        let request = match self.is_old() {
             true => ClientRequest::PingRequest(PingRequest::default()),
             false => ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {})),
         };

@@ -188,10 +188,6 @@ impl Client {
         result
     }
 
-    fn is_old(&self) -> bool {
-        self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize())
-    }
-
     /// Polls a task until it has a result.
     async fn result(&self, mut task: Task, progress: &Progress, changed: &Notify) -> Result<ServerResult> {
         let is_old = self.is_old();
