@@ -183,19 +183,19 @@ impl Client {
     pub(super) async fn options(&self, progress: &Progress) -> PeerRequestOptions {
         let options = PeerRequestOptions::no_options();
         let mut meta = RequestMetaObject::new();
-        if let Some(TraceContext { parent, state }) = progress.trace() {
+        if let Some(TraceContext { parent, state }) = progress.trace.as_deref() {
             meta.set_traceparent(parent);
             state.iter().for_each(|state| meta.set_tracestate(state));
         }
         let Some(info) = self.service.peer_info() else {
-            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
+            return if progress.trace.is_some() { options.with_meta(meta) } else { options };
         };
         let level = progress.caller().and_then(|caller| caller.log_level());
         if info.protocol_version.has_initialize() {
             if let (Some(level), Some(_)) = (level, &info.capabilities.logging) {
                 self.lower_log_level(level).await;
             }
-            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
+            return if progress.trace.is_some() { options.with_meta(meta) } else { options };
         }
         let of_caller = progress.abilities().and_then(|abilities| serde_json::from_value(abilities).ok());
         let mut abilities: ClientCapabilities =
@@ -240,7 +240,7 @@ pub(crate) async fn parsed(text: &[u8], progress: &Progress) -> Result<Value, Un
     if found.tree_bytes > memory::SMALL {
         let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
         let room = room.map_err(|full| Unparsed::TooMuch(format!("{full}; {}", full.hint())))?;
-        progress.room().hold(room);
+        progress.room.hold(room);
     }
     let parsed = task::work_on(text.len(), || serde_json::from_slice::<Value>(text));
     parsed.map_err(|_| Unparsed::Unreadable)
@@ -373,7 +373,8 @@ impl Reports {
         in_flight.count += 1;
         let number = in_flight.count;
         // Kept beyond the call, whose answer is not.
-        let progress = progress.clone().in_room(ReservedMemory::default());
+        let mut progress = progress.clone();
+        progress.room = ReservedMemory::default();
         in_flight.requests.push(Entry { number, names: None, progress, task: None, ended: None });
         Listening { reports: self, number, is_answered: false }
     }
