@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::pages::Offered;
-use super::{Account, Grant, Listener, Login, Pages};
+use super::{Account, Listener, Login, Pages};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
 use base::task::Task;
@@ -41,7 +41,7 @@ pub struct Invitation {
 impl Invitations {
     /// Offers logins for this server; `None` if it takes no login by a person.
     pub fn new(account: Arc<Account>) -> Option<Self> {
-        (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
+        account.is_of_person().then(|| Self { account, current: Mutex::default() })
     }
 
     /// True if the browser may be on another machine.

@@ -54,10 +54,9 @@ pub use login::Login;
 pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
-pub use standing::{Standing, account, described, forget_of_clients, kept};
+pub use standing::{Standing, account, described, kept};
 use store::Store;
-use store::forget;
-pub use store::{Forgotten, encrypt};
+pub use store::{Forgotten, encrypt, forget_of_clients};
 use vouched::Vouched;
 
 /// Name under which logins at the identity provider are kept.
@@ -121,22 +120,13 @@ enum Means {
     Vouched(Box<Vouched>),
 }
 
-/// Grant of a login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
-    /// A person, in a browser.
-    Person,
-    /// This program, with a secret of its own.
-    Program,
-}
-
 impl Account {
     /// The store for a login by a person.
     ///
     /// # Errors
     /// `INVALID_ARGS` for a server that logs in with its secret, or without a folder.
     fn for_person(&self) -> Result<Arc<Store>> {
-        if self.grant() == Grant::Program {
+        if !self.is_of_person() {
             let message = format!("{} logs in by itself, with what the configuration has", self.server);
             return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
         }
@@ -297,12 +287,12 @@ impl Account {
         }
     }
 
-    /// Grant.
-    pub fn grant(&self) -> Grant {
+    /// True if a person logs in for it, and not this program with what the configuration has.
+    pub(crate) fn is_of_person(&self) -> bool {
         match &self.means {
-            Means::Login => Grant::Person,
-            Means::Vouched(vouched) if vouched.is_of_person() => Grant::Person,
-            Means::Program(_) | Means::Exchange(_) | Means::Vouched(_) => Grant::Program,
+            Means::Login => true,
+            Means::Vouched(vouched) => vouched.is_of_person(),
+            Means::Program(_) | Means::Exchange(_) => false,
         }
     }
 

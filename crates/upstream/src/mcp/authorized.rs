@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, StreamableHttpE
 use super::failure::HttpError;
 use super::refusal::{Refusal, refusal};
 use super::sent_headers::{SentHeaders, Values};
-use crate::auth::{Account, Grant};
+use crate::auth::Account;
 
 /// Headers and login for the requests of one connection.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Authorization {
         let Some(token) = token else { return Err(StreamableHttpError::AuthRequired(challenge)) };
         match account.renew(Some(token.clone())).await? {
             Some(renewed) if renewed != token => told(account, request(Some(renewed)).await),
-            _ if account.grant() == Grant::Program => {
+            _ if !account.is_of_person() => {
                 let why = "the server refuses the token that was made for it".to_owned();
                 Err(AuthError::ClientCredentialsError(why).into())
             }
