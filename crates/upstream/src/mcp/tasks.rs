@@ -14,9 +14,11 @@ use scopeguard::ScopeGuard;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::request::{CANCEL, Listening, Unanswerable};
+use super::MAX_WORDS;
+use super::client::Client;
+use super::reports::Listening;
+use super::request::{CANCEL, Unanswerable};
 use super::results::value_of;
-use super::{Client, MAX_WORDS};
 use crate::Progress;
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::text::head;
