@@ -37,12 +37,6 @@ pub(crate) const INHERITED: &[&str] = &[
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
-    // Windows needs these to start anything.
-    "APPDATA",
-    "LOCALAPPDATA",
-    "PATHEXT",
-    "SYSTEMROOT",
-    "USERPROFILE",
 ];
 
 /// Read buffer in bytes.
