@@ -31,10 +31,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
-use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
+use rmcp::transport::streamable_http_client::InsufficientScopeError;
 use tokio::time::Instant;
 use url::Url;
 
+use crate::mcp::failure::HttpError;
 use base::error::{Error, ErrorCode, Result};
 use base::principal::LOCAL;
 use config::secrets;
@@ -271,10 +272,7 @@ impl Account {
     }
 
     /// The error of a token without a scope: another login gives none where the identity provider decides.
-    pub fn lacks_scope<E: std::error::Error + Send + Sync + 'static>(
-        &self,
-        wanted: InsufficientScopeError,
-    ) -> StreamableHttpError<E> {
+    pub(crate) fn lacks_scope(&self, wanted: InsufficientScopeError) -> HttpError {
         match &self.means {
             Means::Vouched(_) => {
                 let scope = wanted.required_scope.unwrap_or_default();
@@ -283,7 +281,7 @@ impl Account {
                 ))
                 .into()
             }
-            _ => StreamableHttpError::InsufficientScope(wanted),
+            _ => HttpError::InsufficientScope(wanted),
         }
     }
 

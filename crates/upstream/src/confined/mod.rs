@@ -157,7 +157,7 @@ impl Prepared {
             layer.detail.push_str(", and its control group");
         }
         layers.extend(more);
-        let held = Held { name, _group: group, temporary: Some(temporary) };
+        let held = Held { name, _group: group, temporary };
         for required in &require {
             let why = match layers.iter().find(|layer| layer.name == *required) {
                 Some(layer) if layer.active => continue,
@@ -186,9 +186,9 @@ impl Prepared {
         };
         let (held, layers) = self.confine(pid, &mut stdin, &mut stdout).await?;
         drop((stdin, child));
-        let own = held.temporary.as_ref().map(|temporary| temporary.path().to_owned());
+        let own = held.temporary.path().to_owned();
         held.give_up().await;
-        let write = write.into_iter().filter(|path| Some(path) != own.as_ref()).collect();
+        let write = write.into_iter().filter(|path| *path != own).collect();
         Ok(Examined { program, write, layers })
     }
 }
