@@ -264,35 +264,26 @@ fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<Com
         .map_err(|error| Error::new(ErrorCode::InvalidArgs, "the completion request is not valid").caused_by(error))
 }
 
-/// Reason why a text has no values.
-pub(crate) enum Unparsed {
-    /// They do not fit in memory.
-    TooMuch(String),
-    /// It is no JSON.
-    Unreadable,
-}
-
-/// Parses JSON once its values fit in memory.
-pub(crate) async fn parsed(text: &[u8], progress: &Progress) -> Result<Value, Unparsed> {
-    let measured = task::work_on(text.len(), || json::measure(text));
-    let found = measured.map_err(|_| Unparsed::Unreadable)?;
+/// Parses JSON once its values fit in memory; `None` for what is no JSON.
+///
+/// # Errors
+/// Why they do not fit.
+pub(crate) async fn parsed(text: &[u8], progress: &Progress) -> Result<Option<Value>, String> {
+    let Ok(found) = task::work_on(text.len(), || json::measure(text)) else { return Ok(None) };
     if found.tree_bytes > memory::SMALL {
         let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
-        let room = room.map_err(|full| Unparsed::TooMuch(format!("{full}; {}", full.hint())))?;
-        progress.room.hold(room);
+        progress.room.hold(room.map_err(|full| format!("{full}; {}", full.hint()))?);
     }
-    let parsed = task::work_on(text.len(), || serde_json::from_slice::<Value>(text));
-    parsed.map_err(|_| Unparsed::Unreadable)
+    Ok(task::work_on(text.len(), || serde_json::from_slice(text).ok()))
 }
 
 /// Parses a large answer once its values fit in memory.
 async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
-    let value = parsed(text.as_bytes(), progress).await.map_err(|unparsed| {
-        ServiceError::McpError(match unparsed {
-            Unparsed::TooMuch(why) => too_much(why),
-            Unparsed::Unreadable => unreadable("no JSON", text.as_bytes()),
-        })
-    })?;
+    let value = match parsed(text.as_bytes(), progress).await {
+        Ok(Some(value)) => value,
+        Ok(None) => return Err(ServiceError::McpError(unreadable("no JSON", text.as_bytes()))),
+        Err(why) => return Err(ServiceError::McpError(too_much(why))),
+    };
     match value.get("resultType").and_then(Value::as_str) {
         Some("input_required") => {
             let asked = serde_json::from_value(value).map(ServerResult::InputRequiredResult);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::events::Changes;
-use super::mcp::request::{Unparsed, parsed};
+use super::mcp::request::parsed;
 use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
 use base::error::{Effect, Error, ErrorCode, Result};
@@ -187,17 +187,6 @@ fn sent(shown: &str, by: &Override, given: &Map<String, Value>) -> Result<Map<St
     Ok(given.clone().into_iter().chain(added).collect())
 }
 
-/// The values of a text, if it is JSON.
-async fn values(text: &str, progress: &Progress) -> Result<Option<Value>> {
-    match parsed(text.as_bytes(), progress).await {
-        Ok(value) => Ok(Some(value)),
-        Err(Unparsed::Unreadable) => Ok(None),
-        Err(Unparsed::TooMuch(why)) => {
-            Err(Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))
-        }
-    }
-}
-
 /// The part of an answer that a path leads to, in place of the whole.
 async fn part(answer: ToolAnswer, path: &[String], progress: &Progress) -> Result<ToolAnswer> {
     if path.is_empty() || answer.failed.is_some() {
@@ -206,7 +195,9 @@ async fn part(answer: ToolAnswer, path: &[String], progress: &Progress) -> Resul
     let (texts, others): (Vec<Block>, Vec<Block>) =
         answer.content.into_iter().partition(|block| matches!(block, Block::Text(_)));
     let whole = match (answer.structured, texts.as_slice()) {
-        (None, [Block::Text(text)]) => values(text, progress).await?,
+        (None, [Block::Text(text)]) => parsed(text.as_bytes(), progress)
+            .await
+            .map_err(|why| Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))?,
         (structured, _) => structured,
     };
     let found = path.iter().try_fold(whole.unwrap_or_default(), |whole, key| match whole {
