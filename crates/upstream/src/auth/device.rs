@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::client::Client;
-use super::discovery::{self, Found, Issuer};
+use super::discovery::{self, Found};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::Store;
@@ -73,8 +73,7 @@ impl DeviceLogin {
     }
 
     async fn prepare(account: &Arc<Account>, store: Arc<Store>, more: &[String]) -> Result<Self, AuthError> {
-        let Found { manager, metadata, resource, .. } =
-            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
+        let Found { manager, metadata, resource, .. } = discovery::manager(&account.url, &account.oauth, None).await?;
         let scopes = account.scopes(&manager, &store, more).await;
         let client = Client::new(&account.url, &account.oauth)?;
         let endpoint = endpoint(&client, &metadata)?;

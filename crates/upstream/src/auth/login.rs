@@ -7,7 +7,7 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use super::discovery::{self, Found, Issuer};
+use super::discovery::{self, Found};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::{Keep, Store};
@@ -44,7 +44,7 @@ impl Login {
         more: &[String],
     ) -> Result<Self, AuthError> {
         let Found { mut manager, metadata, resource, .. } =
-            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
+            discovery::manager(&account.url, &account.oauth, None).await?;
         let scopes = account.scopes(&manager, &store, more).await;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;

@@ -8,7 +8,7 @@ use rmcp::transport::auth::{AuthError, ClientCredentialsConfig};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::discovery::{self, Issuer};
+use super::discovery;
 use super::held::{Held, until};
 use super::record::list_tokens;
 use super::store::Keep;
@@ -123,7 +123,7 @@ impl Account {
         let (mut manager, resource) = match &self.oauth.token_url {
             Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
             None => {
-                let found = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
+                let found = discovery::manager(&self.url, &self.oauth, None).await?;
                 (found.manager, found.resource)
             }
         };

@@ -18,7 +18,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::client::{Client, edit};
-use super::discovery::{self, Found, Issuer, wants_secret_in_form};
+use super::discovery::{self, Found, wants_secret_in_form};
 use super::exchange::said;
 use super::held::{Held, MARGIN, until};
 use super::record::Record;
@@ -110,8 +110,8 @@ impl Vouched {
 
     /// Has the identity provider vouch for the person, and gets the server's token with these scopes beside the usual ones.
     async fn obtain(&self, of: Option<String>, subject: &Subject, more: &BTreeSet<String>) -> Result<Held, AuthError> {
-        let provider = discovery::manager(&self.identity.url, &self.identity.oauth, Issuer::Named).await?;
-        let server = discovery::manager(&self.server, &self.oauth, Issuer::Named).await?;
+        let provider = discovery::manager(&self.identity.url, &self.identity.oauth, None).await?;
+        let server = discovery::manager(&self.server, &self.oauth, None).await?;
         let [there, here] =
             [registered(&provider, &self.identity.oauth).await?, registered(&server, &self.oauth).await?];
         let resource = server.resource.as_str();
