@@ -83,10 +83,15 @@ impl Running {
         self.child.inner_mut().wait().await
     }
 
+    /// Sends a signal to its group, which may have ended already.
+    pub fn signal(&self, signal: Signal) {
+        let _ = self.child.signal(signal as i32);
+    }
+
     fn end(&mut self) {
         if !self.has_ended {
             self.has_ended = true;
-            let _ = self.child.signal(self.end as i32);
+            self.signal(self.end);
         }
     }
 }

@@ -27,14 +27,6 @@ pub fn close_on_exec() {
     }
 }
 
-/// Starts `command` in a process group of its own, so that launchers such as npx end together with their children, and ties
-/// it to the gateway's life.
-pub fn tie(command: &mut tokio::process::Command) {
-    command.process_group(0).kill_on_drop(true);
-    #[cfg(target_os = "linux")]
-    die_with_us(command);
-}
-
 /// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
 /// started the child: [`spawn`]. The child's own children are not killed with it; they see the end of stdin.
 #[cfg(target_os = "linux")]

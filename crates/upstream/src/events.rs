@@ -1,8 +1,8 @@
 //! Events that connections raise on their own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 /// Capacity of the queue. Further events would say nothing new.
@@ -23,17 +23,10 @@ pub enum Event {
 #[derive(Debug, Clone)]
 pub struct EventSender {
     sender: mpsc::Sender<Event>,
-    told: Arc<ChangeCounters>,
+    told: Arc<Mutex<Changes>>,
 }
 
-/// `list_changed` notifications of one connection.
-#[derive(Debug, Default)]
-struct ChangeCounters {
-    tools: AtomicU64,
-    others: AtomicU64,
-}
-
-/// A snapshot of the counters.
+/// Number of `list_changed` notifications of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Changes {
     /// Of the tools.
@@ -64,19 +57,18 @@ impl EventSender {
 
     /// Counts a change of the tools and sends an event, unless the queue is full.
     pub(super) fn tools_changed(&self) {
-        self.told.tools.fetch_add(1, Ordering::AcqRel);
+        self.told.lock().tools += 1;
         self.tell(Event::Changed);
     }
 
     /// Counts a change of resources, templates or prompts and sends an event, unless the queue is full.
     pub(super) fn others_changed(&self) {
-        self.told.others.fetch_add(1, Ordering::AcqRel);
+        self.told.lock().others += 1;
         self.tell(Event::Changed);
     }
 
     /// Changes counted for this connection so far.
     pub(super) fn changes(&self) -> Changes {
-        let ChangeCounters { tools, others } = &*self.told;
-        Changes { tools: tools.load(Ordering::Acquire), others: others.load(Ordering::Acquire) }
+        *self.told.lock()
     }
 }

@@ -25,7 +25,7 @@ impl<U> Invite<U> {
         match self.logins.invite(&scopes).await {
             Ok(invitation) => Some(invitation),
             Err(error) => {
-                tracing::info!(server = self.logins.server(), %error, "no login can be offered here");
+                tracing::info!(server = self.logins.account.server(), %error, "no login can be offered here");
                 None
             }
         }
@@ -34,7 +34,7 @@ impl<U> Invite<U> {
     /// Asks for the login and waits for it. The user's time is not counted.
     async fn logged_in(&self, invitation: &Invitation, progress: &Progress) -> Result<()> {
         let _held = progress.pause().hold();
-        let server = self.logins.server();
+        let server = self.logins.account.server();
         let params = json!({
             "mode": "url",
             "message": format!("ForgeFS asks: log in to the server {server}?"),
@@ -74,15 +74,15 @@ impl<U: Upstream> Upstream for Invite<U> {
             is_undone && helps && error.code == ErrorCode::AuthRequired && progress.caller().is_some()
         };
         // A login that is offered to one client must not become another's, nor that of the gateway.
-        let is_own = |caller: &Arc<dyn Caller>| self.logins.are_of(&caller.principal().client);
+        let is_own = |caller: &Arc<dyn Caller>| self.logins.account.is_of(&caller.principal().client);
         if !progress.caller().is_none_or(is_own) {
             let answer = self.inner.call(operation, progress).await;
             return answer.map_err(|error| if wants_login(&error) { of_operator(error) } else { error });
         }
-        let before = self.logins.version();
+        let before = self.logins.account.version();
         let mut answer = self.inner.call(operation, progress).await;
         // Another call may have led to a login meanwhile.
-        let now = self.logins.version();
+        let now = self.logins.account.version();
         if answer.as_ref().is_err_and(wants_login) && now.is_some() && now != before {
             answer = self.inner.call(operation, progress).await;
         }
@@ -90,8 +90,8 @@ impl<U: Upstream> Upstream for Invite<U> {
             Err(error) if wants_login(&error) => error,
             answer => return answer,
         };
-        if let Some(client) = self.logins.client() {
-            let command = format!("{} --client {client}", login_command(self.logins.server()));
+        if let Some(client) = self.logins.account.client() {
+            let command = format!("{} --client {client}", login_command(self.logins.account.server()));
             refused.hint = Some(format!("the gateway's operator can log in for you: `{command}`"));
             refused.data.get_or_insert_default()["login"] = json!(command);
         }

@@ -35,18 +35,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::auth::{Account, Invitations};
-use crate::confined::Examined;
 use base::error::{Effect, Error, ErrorCode, Result};
 pub use base::memory::Listed;
 
 pub use breaker::CallHealth;
 pub use caller::{APPS, Ask, Caller, Level, LogEntry, PAGE_TYPE, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
-pub use mcp::{Revision, count_messages};
+pub use mcp::{Revision, count_messages, examine};
 pub use process::end_all;
 pub use progress::{Progress, Report, ReservedMemory, TaskNote};
 pub use reading::{offer_bare, offer_digest};
-pub use reconnect::Rotate;
+pub use reconnect::Rotation;
 pub use stderr::Stderr;
 
 /// Beginning of the note of a listing that says why it has no tools.
@@ -272,7 +271,7 @@ pub struct Connection {
     /// Sender of events, to request a new list.
     pub event_sender: EventSender,
     /// Reads its secrets anew.
-    pub rotation: Arc<dyn Rotate>,
+    pub rotation: Rotation,
 }
 
 /// Current health of a server.
@@ -298,44 +297,28 @@ pub fn build(
 ) -> Connection {
     let ((event_sender, events), stderr, revision) = (events(), Stderr::default(), Revision::default());
     let mut health = Health { revision: revision.clone(), ..Health::default() };
-    let (upstream, rotation) = match openapi::Connector::new(name, server, account.clone()) {
-        Some(connector) => composed(name, server, account, refresh, connector, &event_sender, &health),
+    let connector: Box<dyn reconnect::Connect> = match openapi::Connector::new(name, server, account.clone()) {
+        Some(connector) => Box::new(connector),
         None => {
             health.stderr = Some(stderr.clone());
-            let connector = mcp::Connector::new(name, server, account.clone(), stderr, revision, event_sender.clone());
-            composed(name, server, account, refresh, connector, &event_sender, &health)
+            let events = event_sender.clone();
+            Box::new(mcp::Connector::new(name, server, account.clone(), stderr, revision, events))
         }
     };
-    Connection { upstream, health, events, event_sender, rotation }
-}
-
-fn composed<C: reconnect::Connect>(
-    name: &str,
-    server: &config::Server,
-    account: Option<Arc<Account>>,
-    refresh: Option<Duration>,
-    connector: C,
-    events: &EventSender,
-    health: &Health,
-) -> (Arc<dyn Upstream>, Arc<dyn Rotate>) {
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
     let connector = overridden::Overridden::new(connector, &server.overrides);
-    let client = reconnect::Reconnect::new(connector, settings, events.clone());
+    let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
     let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health.health));
-    match account.and_then(Invitations::new) {
-        Some(logins) => (Arc::new(invite::Invite { inner: breaker, logins }), rotation),
-        None => (Arc::new(breaker), rotation),
-    }
-}
-
-/// Confinement of a server's process on this machine, for `forgefs doctor`; `None` if it has none.
-pub async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
-    mcp::examine(name, server).await
+    let upstream: Arc<dyn Upstream> = match account.and_then(Invitations::new) {
+        Some(logins) => Arc::new(invite::Invite { inner: breaker, logins }),
+        None => Arc::new(breaker),
+    };
+    Connection { upstream, health, events, event_sender, rotation }
 }
 
 /// A server known only from a file: its list never changes and calls fail.

@@ -4,13 +4,13 @@ use std::process::ExitStatus;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use tokio::process::{Child, ChildStdin};
+use nix::sys::signal::Signal;
+use tokio::process::ChildStdin;
 use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::confined::{END, Held};
 use crate::stderr::Stderr;
+use base::program::Running;
 
 /// Grace period after stdin is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
@@ -24,22 +24,20 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Supervises a child that was started with [`base::spawner::tie`]. What it holds is given up once it has ended.
-    pub(crate) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
+    /// Supervises a process. What it holds is given up once it has ended.
+    pub(crate) fn watch(mut running: Running, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
         let (needed, unneeded) = oneshot::channel();
-        let pid = child.id();
-        let end = if held.is_some() { END } else { Signal::SIGKILL };
-        let group = pid.and_then(|pid| i32::try_from(pid).ok()).map(|pid| Group { leader: Pid::from_raw(pid), end });
-        stderr.started(pid.unwrap_or_default());
-        let running = Running::one_more();
+        stderr.started(running.id().unwrap_or_default());
+        RUNNING.send_modify(|count| *count += 1);
+        let counted = scopeguard::guard((), |()| RUNNING.send_modify(|count| *count -= 1));
         tokio::spawn(async move {
-            attend(child, &group, stdin, unneeded, &stderr).await;
+            attend(&mut running, end_of(held.is_some()), stdin, unneeded, &stderr).await;
             // Every process of the group is killed before what it used is removed.
-            drop(group);
+            drop(running);
             if let Some(held) = held {
                 held.give_up().await;
             }
-            drop(running);
+            drop(counted);
         });
         Self { _needed: needed }
     }
@@ -55,9 +53,14 @@ pub async fn end_all(limit: Duration) {
 static ENDING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 static RUNNING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
+/// The signal that ends the group of a process.
+pub(crate) fn end_of(is_confined: bool) -> Signal {
+    if is_confined { END } else { Signal::SIGKILL }
+}
+
 async fn attend(
-    mut child: Child,
-    group: &Option<Group>,
+    running: &mut Running,
+    end: Signal,
     stdin: Stdin,
     mut unneeded: oneshot::Receiver<()>,
     stderr: &Stderr,
@@ -71,7 +74,7 @@ async fn attend(
     };
     tokio::pin!(unneeded);
     tokio::select! {
-        status = child.wait() => {
+        status = running.wait() => {
             note(stderr, status);
             // A launcher may have exited and left the server, which runs as long as its stdout is open.
             return unneeded.await;
@@ -82,12 +85,9 @@ async fn attend(
     if let Ok(mut stdin) = tokio::time::timeout(GRACE / 10, stdin.lock()).await {
         stdin.take();
     }
-    let end = group.as_ref().map(|group| group.end);
-    for signal in [None, Some(Signal::SIGTERM), end] {
-        if let (Some(signal), Some(group)) = (signal, group) {
-            group.signal(signal);
-        }
-        if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
+    for signal in [None, Some(Signal::SIGTERM), Some(end)] {
+        signal.into_iter().for_each(|signal| running.signal(signal));
+        if let Ok(status) = tokio::time::timeout(GRACE, running.wait()).await {
             note(stderr, status);
             return;
         }
@@ -98,41 +98,5 @@ fn note(stderr: &Stderr, status: std::io::Result<ExitStatus>) {
     match status {
         Ok(status) => stderr.note(format!("ended: {status}")),
         Err(error) => stderr.note(format!("lost: {error}")),
-    }
-}
-
-/// A process group, ended on drop, also in the middle of [`attend`] when the runtime ends.
-struct Group {
-    leader: Pid,
-    /// The signal that ends it.
-    end: Signal,
-}
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        // The group may have ended already.
-        let _ = killpg(self.leader, signal);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(self.end);
-    }
-}
-
-/// Counts a process until dropped.
-struct Running;
-
-impl Running {
-    fn one_more() -> Self {
-        RUNNING.send_modify(|running| *running += 1);
-        Self
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.send_modify(|running| *running -= 1);
     }
 }

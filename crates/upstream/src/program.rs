@@ -12,15 +12,15 @@ use tokio::process::{ChildStdout, Command};
 use tokio::sync::Mutex;
 
 use crate::confined::{self, Examined};
-use crate::process::{Process, Stdin};
+use crate::process::{Process, Stdin, end_of};
 use crate::stderr::Stderr;
 use base::error::{Error, ErrorCode, Result};
-use base::spawner;
+use base::program::Running;
 use config::Confinement;
 use redact::secret::Secret;
 
 /// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
-const INHERITED: &[&str] = &[
+pub(crate) const INHERITED: &[&str] = &[
     "HOME",
     "LANG",
     "LC_ALL",
@@ -37,12 +37,6 @@ const INHERITED: &[&str] = &[
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
-    // Windows needs these to start anything.
-    "APPDATA",
-    "LOCALAPPDATA",
-    "PATHEXT",
-    "SYSTEMROOT",
-    "USERPROFILE",
 ];
 
 /// Read buffer in bytes.
@@ -85,44 +79,38 @@ impl Program<'_> {
             command.current_dir(cwd);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        spawner::tie(&mut command);
-        // A confined server's supervisor ends with its stdin, or at a signal.
-        command.kill_on_drop(prepared.is_none() || !cfg!(target_os = "linux"));
-        let started = spawner::spawn(move || command.spawn()).await;
-        let mut child = started.map_err(|error| self.cannot_start(error))?;
-        let (Some(mut stdin), Some(stdout), Some(words)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+        // In a group of its own: launchers such as npx end together with their children.
+        let started = Running::start(command, end_of(prepared.is_some())).await;
+        let mut running = started.map_err(|error| self.cannot_start(error))?;
+        let (Some(mut stdin), Some(stdout), Some(words)) = running.pipes() else {
             return Err(Error::new(ErrorCode::TransportDead, format!("{} has no pipes", self.name)));
         };
         stderr.follow(self.name, words);
         let mut stdout = BufReader::with_capacity(BUFFER, stdout);
         let held = match prepared {
             Some(prepared) => {
-                let (held, layers) = prepared.enter(child.id(), &mut stdin, &mut stdout).await?;
+                let (held, layers) = prepared.enter(running.id(), &mut stdin, &mut stdout).await?;
                 layers.iter().filter(|layer| !layer.active).for_each(|layer| self.misses(layer, stderr));
                 Some(held)
             }
             None => None,
         };
         let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
-        let process = Process::watch(child, Arc::clone(&stdin), stderr.clone(), held);
+        let process = Process::watch(running, Arc::clone(&stdin), stderr.clone(), held);
         Ok(Started { stdin, stdout, process })
     }
 
     /// The program that is started, for its sandbox.
-    fn confined<'s>(&'s self, confinement: &'s Confinement, stderr: &Stderr) -> confined::Server<'s> {
-        let (own, name) = (stderr.clone(), self.name.to_owned());
+    fn confined<'s>(&'s self, confinement: &'s Confinement, stderr: &'s Stderr) -> confined::Server<'s> {
         let own_env = self.env.iter().map(|(key, value)| (key.clone(), value.expose().into()));
         confined::Server {
             name: self.name,
             command: self.program,
             args: self.args,
             env: inherited().map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
-            inherited: INHERITED,
             cwd: self.cwd,
             confinement,
-            log: Arc::new(move |line| own.said(&name, line)),
+            stderr,
         }
     }
 

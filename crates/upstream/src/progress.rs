@@ -27,13 +27,16 @@ const MAX_MESSAGE: usize = 300;
 pub struct Progress {
     reports: watch::Sender<Report>,
     made_for: Option<MadeFor>,
-    relays: Relays,
+    /// Questions of the server that are forwarded.
+    pub relays: Relays,
     /// Questions of the server so far.
     asked: Arc<AtomicUsize>,
     pause: Arc<Pause>,
     refused: Arc<Mutex<Option<String>>>,
-    trace: Option<Arc<TraceContext>>,
-    room: ReservedMemory,
+    /// Trace context for the server.
+    pub trace: Option<Arc<TraceContext>>,
+    /// Reservation for the answer's memory.
+    pub room: ReservedMemory,
     /// Number of the call in its run, and its digest.
     call: Option<(u64, Digest)>,
     /// The task that the server made for the call.
@@ -103,18 +106,6 @@ impl Progress {
         Self { made_for, pause, ..Self::default() }
     }
 
-    /// Sets which questions of the server are forwarded.
-    #[must_use]
-    pub fn relaying(self, relays: Relays) -> Self {
-        Self { relays, ..self }
-    }
-
-    /// Sets the trace that the call belongs to.
-    #[must_use]
-    pub fn traced(self, trace: Option<TraceContext>) -> Self {
-        Self { trace: trace.map(Arc::new), ..self }
-    }
-
     /// Sets the number of the call in its run, and its digest.
     #[must_use]
     pub fn of_call(self, number: u64, digest: Digest) -> Self {
@@ -154,22 +145,6 @@ impl Progress {
     /// Forgets a task that is gone: the call is made again.
     pub fn forget_task(&self) {
         *self.task.lock() = None;
-    }
-
-    /// Takes the memory of the answer from `room`.
-    #[must_use]
-    pub fn in_room(self, room: ReservedMemory) -> Self {
-        Self { room, ..self }
-    }
-
-    /// Reservation for the answer's memory.
-    pub fn room(&self) -> &ReservedMemory {
-        &self.room
-    }
-
-    /// Trace context for the server.
-    pub fn trace(&self) -> Option<&TraceContext> {
-        self.trace.as_deref()
     }
 
     /// Reports to all watchers.

@@ -140,15 +140,8 @@ pub fn offer_bare(definition: &Value) -> Value {
     definition
 }
 
-/// Digests as the catalog is built: the first definition of each name counts.
+/// Digests as the catalog is built: the first definition of each name counts, which is the last one here.
 fn digests(list: &[Value], key: &str, digest: impl Fn(&Value) -> String) -> HashMap<String, String> {
-    let mut digests = HashMap::with_capacity(list.len());
-    for definition in list {
-        if let Some(name) = definition.get(key).and_then(Value::as_str)
-            && !digests.contains_key(name)
-        {
-            digests.insert(name.to_owned(), digest(definition));
-        }
-    }
-    digests
+    let named = list.iter().rev().filter_map(|definition| Some((definition.get(key)?.as_str()?, definition)));
+    named.map(|(name, definition)| (name.to_owned(), digest(definition))).collect()
 }

@@ -24,8 +24,7 @@ use base::error::{Error, ErrorCode, Result};
 use base::task::Task;
 use state::LoginVersion;
 
-pub use rotate::Rotate;
-use rotate::Rotation;
+pub use rotate::Rotation;
 
 /// Delay after the first failed attempt; each further failure doubles it, up to [`ConnectionSettings::max_backoff`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -35,9 +34,6 @@ const PROBE: Duration = Duration::from_secs(5);
 /// Connects to a server.
 #[async_trait]
 pub(super) trait Connect: Send + Sync + 'static {
-    /// The connection.
-    type Link: Link;
-
     /// Version of the login. A new version retries a failed attempt at once.
     fn version(&self) -> Option<LoginVersion> {
         None
@@ -47,7 +43,7 @@ pub(super) trait Connect: Send + Sync + 'static {
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` with the reason.
-    async fn connect(&self) -> Result<Self::Link>;
+    async fn connect(&self) -> Result<Box<dyn Link>>;
 
     /// Adds the last words of a process to the error of its start.
     async fn with_last_words(&self, error: Error) -> Error {
@@ -101,15 +97,15 @@ impl Rounds for () {
 
 /// An upstream that replaces a dead connection. A call in flight when the connection dies, or that a failing server answers, is
 /// retried once, if it cannot have reached the server or if a second execution does no harm.
-pub(super) struct Reconnect<C: Connect> {
-    shared: Arc<Shared<C>>,
+pub(super) struct Reconnect {
+    shared: Arc<Shared>,
 }
 
-struct Shared<C: Connect> {
-    connector: C,
+struct Shared {
+    connector: Box<dyn Connect>,
     settings: ConnectionSettings,
     events: EventSender,
-    state: Mutex<LinkState<C::Link>>,
+    state: Mutex<LinkState>,
     /// Number of the last reading.
     readings: AtomicU64,
     /// A list read for a call, until the refresher takes it.
@@ -146,31 +142,26 @@ struct Usage {
 }
 
 /// A connection with the list read on it.
-struct Live<L> {
-    link: Arc<L>,
+#[derive(Clone)]
+struct Live {
+    link: Arc<dyn Link>,
     reading: Arc<Reading>,
 }
 
-impl<L> Clone for Live<L> {
-    fn clone(&self) -> Self {
-        Self { link: Arc::clone(&self.link), reading: Arc::clone(&self.reading) }
-    }
-}
-
 /// Receives the outcome of an attempt to connect.
-type Outcome<L> = watch::Receiver<Option<Result<Live<L>>>>;
+type Outcome = watch::Receiver<Option<Result<Live>>>;
 
 /// State of the connection.
-enum LinkState<L> {
+enum LinkState {
     Never,
     /// Connecting, probing a connection in doubt, or listing again. The attempt outlives its callers, so that a slow
     /// start does not begin again with every call.
     Connecting {
-        made: Outcome<L>,
+        made: Outcome,
         task: AbortHandle,
         pause: Duration,
     },
-    Live(Live<L>),
+    Live(Live),
     /// The last attempt failed, or the only connection ended; the error stands until `retry_at`, if ever.
     Failed {
         error: Error,
@@ -179,13 +170,13 @@ enum LinkState<L> {
         /// Login version of the attempt.
         version: Option<LoginVersion>,
         /// The connection, if only the list failed.
-        link: Option<Arc<L>>,
+        link: Option<Arc<dyn Link>>,
     },
 }
 
 /// Starting point of an attempt.
-struct Basis<L> {
-    link: Option<Arc<L>>,
+struct Basis {
+    link: Option<Arc<dyn Link>>,
     /// The last reading on that connection.
     last: Option<Arc<Reading>>,
     /// The connection must pass a liveness probe first.
@@ -198,7 +189,7 @@ struct Basis<L> {
     may_connect: bool,
 }
 
-impl<L> Basis<L> {
+impl Basis {
     /// A connection that nothing is known of yet.
     fn new_connection() -> Self {
         Self { link: None, last: None, in_doubt: false, is_stale: true, is_wanted: false, may_connect: true }
@@ -206,13 +197,13 @@ impl<L> Basis<L> {
 }
 
 /// Error of an attempt, and the connection if only the list failed.
-type Failure<L> = (Error, Option<Arc<L>>);
+type Failure = (Error, Option<Arc<dyn Link>>);
 
-impl<C: Connect> Reconnect<C> {
-    pub(super) fn new(connector: C, settings: ConnectionSettings, events: EventSender) -> Self {
+impl Reconnect {
+    pub(super) fn new(connector: impl Connect, settings: ConnectionSettings, events: EventSender) -> Self {
         let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
         let shared = Shared {
-            connector,
+            connector: Box::new(connector),
             settings,
             events,
             state: Mutex::new(LinkState::Never),
@@ -226,20 +217,20 @@ impl<C: Connect> Reconnect<C> {
     }
 
     /// Replaces its connection by one with secrets that are read anew.
-    pub(super) fn rotation(&self) -> Arc<dyn Rotate> {
-        Arc::new(Rotation(Arc::downgrade(&self.shared)))
+    pub(super) fn rotation(&self) -> Rotation {
+        Rotation(Arc::downgrade(&self.shared))
     }
 }
 
 /// A live connection, or an attempt to wait for.
-enum Found<L> {
-    Live(Live<L>),
-    Attempt(Outcome<L>),
+enum Found {
+    Live(Live),
+    Attempt(Outcome),
 }
 
-impl<C: Connect> Shared<C> {
+impl Shared {
     /// The live connection. Callers share an attempt that is under way.
-    async fn live(self: &Arc<Self>, operation: &Operation) -> Result<Live<C::Link>> {
+    async fn live(self: &Arc<Self>, operation: &Operation) -> Result<Live> {
         let mut made = match self.live_or_attempt(operation)? {
             Found::Live(live) => return Ok(live),
             Found::Attempt(made) => made,
@@ -251,7 +242,7 @@ impl<C: Connect> Shared<C> {
     }
 
     /// Replaces a connection by `next`, unless another has replaced it meanwhile.
-    fn discard(&self, link: &Arc<C::Link>, next: LinkState<C::Link>) {
+    fn discard(&self, link: &Arc<dyn Link>, next: LinkState) {
         let mut state = self.state.lock();
         if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, link)) {
             *state = next;
@@ -259,7 +250,7 @@ impl<C: Connect> Shared<C> {
     }
 
     /// State after a connection ended with `error`.
-    fn ended(&self, error: &Error) -> LinkState<C::Link> {
+    fn ended(&self, error: &Error) -> LinkState {
         if self.settings.reconnect {
             return LinkState::Never;
         }
@@ -268,7 +259,7 @@ impl<C: Connect> Shared<C> {
     }
 
     /// The connection if it is healthy and its list valid, else the attempt under way, or a new one.
-    fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
+    fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found> {
         let mut state = self.state.lock();
         let is_wanted = matches!(operation, Operation::List);
         let mut basis = Basis { is_wanted, ..Basis::new_connection() };
@@ -324,14 +315,14 @@ impl<C: Connect> Shared<C> {
     }
 
     /// Makes the connection of `basis` live, or a new one, and reads the list on it.
-    async fn attempt(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
+    async fn attempt(&self, basis: Basis) -> Result<Live, Failure> {
         if let Some(link) = &basis.link
-            && (!basis.in_doubt || self.answers(link).await)
+            && (!basis.in_doubt || self.answers(&**link).await)
         {
             if let Some(last) = basis.last.as_ref().filter(|_| !basis.is_stale) {
                 return Ok(Live { link: Arc::clone(link), reading: Arc::clone(last) });
             }
-            match self.read(link, &basis, self.settings.list).await {
+            match self.read(&**link, &basis, self.settings.list).await {
                 // It was dead already: only a new one can serve.
                 Err(error) if error.code == ErrorCode::TransportDead => {}
                 Err(error) => return Err((error, Some(Arc::clone(link)))),
@@ -345,10 +336,10 @@ impl<C: Connect> Shared<C> {
     }
 
     /// Makes a connection and reads the list on it.
-    async fn connected(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
+    async fn connected(&self, basis: Basis) -> Result<Live, Failure> {
         let connected = async {
-            let link = self.connector.connect().await.map(Arc::new).map_err(|error| (error, None))?;
-            match self.read(&link, &Basis { last: None, ..basis }, self.settings.connect).await {
+            let link: Arc<dyn Link> = self.connector.connect().await.map(Arc::from).map_err(|error| (error, None))?;
+            match self.read(&*link, &Basis { last: None, ..basis }, self.settings.connect).await {
                 Ok(reading) => Ok(Live { link, reading }),
                 Err(error) if error.code == ErrorCode::TransportDead => Err((error, None)),
                 Err(error) => Err((error, Some(link))),
@@ -365,18 +356,12 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    async fn answers(&self, link: &C::Link) -> bool {
+    async fn answers(&self, link: &dyn Link) -> bool {
         tokio::time::timeout(PROBE, link.answers()).await == Ok(true)
     }
 
-    /// Counts a call on the connection until the guard drops.
-    fn enter(self: &Arc<Self>) -> Using<C> {
-        self.usage.lock().calls += 1;
-        Using(Arc::clone(self))
-    }
-
     /// Closes `link` after the configured idle time. Replaces the watch of an earlier connection.
-    fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
+    fn watch_usage(self: &Arc<Self>, link: &Arc<dyn Link>) {
         let Some(after) = self.settings.idle_stop else { return };
         let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
         let idle_stop = Task::spawn(async move {
@@ -399,7 +384,7 @@ impl<C: Connect> Shared<C> {
         *self.idle_stop.lock() = Some(idle_stop);
     }
 
-    fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<LoginVersion>) {
+    fn settle(&self, attempt: &Result<Live, Failure>, version: Option<LoginVersion>) {
         let mut state = self.state.lock();
         let pause = if let LinkState::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
         *state = match attempt {
@@ -416,18 +401,7 @@ impl<C: Connect> Shared<C> {
     }
 }
 
-/// A call in flight.
-struct Using<C: Connect>(Arc<Shared<C>>);
-
-impl<C: Connect> Drop for Using<C> {
-    fn drop(&mut self) {
-        let mut usage = self.0.usage.lock();
-        usage.calls -= 1;
-        usage.since = Instant::now();
-    }
-}
-
-impl<C: Connect> Drop for Reconnect<C> {
+impl Drop for Reconnect {
     fn drop(&mut self) {
         if let LinkState::Connecting { task, .. } = &*self.shared.state.lock() {
             task.abort();
@@ -436,12 +410,16 @@ impl<C: Connect> Drop for Reconnect<C> {
 }
 
 #[async_trait]
-impl<C: Connect> Upstream for Reconnect<C> {
+impl Upstream for Reconnect {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let shared = &self.shared;
         let is_list = matches!(operation, Operation::List);
         let mut repeated = None;
-        let _using = shared.enter();
+        shared.usage.lock().calls += 1;
+        let _in_use = scopeguard::guard((), |()| {
+            let mut usage = shared.usage.lock();
+            (usage.calls, usage.since) = (usage.calls - 1, Instant::now());
+        });
         loop {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
@@ -461,7 +439,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
                 return Ok(Answer::Listing(listing));
             }
             reading.check(operation).map_err(|why| changed("not called", &why).without_effect())?;
-            let asked = is_list.then(|| shared.ask(&link));
+            let asked = is_list.then(|| shared.ask(&*link));
             // Where the call is dropped before its answer.
             let unanswered = scopeguard::guard((), |()| shared.doubt.store(true, Ordering::Relaxed));
             let answer = link.call(operation, progress, &Same { upstream: shared, link: &link, operation }).await;
@@ -490,14 +468,14 @@ impl<C: Connect> Upstream for Reconnect<C> {
 }
 
 /// Admits later rounds of an operation on the connection of the first one, while its list is unchanged.
-struct Same<'a, C: Connect> {
-    upstream: &'a Arc<Shared<C>>,
-    link: &'a Arc<C::Link>,
+struct Same<'a> {
+    upstream: &'a Arc<Shared>,
+    link: &'a Arc<dyn Link>,
     operation: &'a Operation,
 }
 
 #[async_trait]
-impl<C: Connect> Rounds for Same<'_, C> {
+impl Rounds for Same<'_> {
     async fn go_on(&self) -> Result<()> {
         let live = self.upstream.live(self.operation).await?;
         // One that was replaced is open as long as calls are on it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
@@ -101,16 +101,7 @@ impl Stderr {
         self.0.lock().open.send_modify(|open| *open += 1);
         tokio::spawn(async move {
             let _open = scopeguard::guard((), |()| kept.0.lock().open.send_modify(|open| *open -= 1));
-            let mut reader = BufReader::new(stderr);
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                // A line without end is read in pieces, so that no server can fill the gateway's memory.
-                match (&mut reader).take(KEPT_BYTES).read_until(b'\n', &mut line).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => kept.said(&name, &String::from_utf8_lossy(&line)),
-                }
-            }
+            each_line(stderr, |line| kept.said(&name, line)).await;
         });
     }
 
@@ -141,6 +132,15 @@ impl Stderr {
             lines.kept.pop_front();
         }
         lines.kept.push_back(line);
+    }
+}
+
+/// Reads the lines of a stream to its end. One without end is read in pieces, so that no program can fill the gateway's memory.
+pub(super) async fn each_line(stream: impl AsyncRead + Unpin, mut take: impl FnMut(&str)) {
+    let (mut reader, mut line) = (BufReader::new(stream), Vec::new());
+    while let Ok(1..) = (&mut reader).take(KEPT_BYTES).read_until(b'\n', &mut line).await {
+        take(&String::from_utf8_lossy(&line));
+        line.clear();
     }
 }
 

@@ -324,14 +324,16 @@ impl Broker {
         if let (Some(task), Some(note)) = (task, &note) {
             note(task);
         }
-        let whole =
-            |progress: Progress| progress.traced(told).in_room(room.clone()).of_task(task.map(str::to_owned), note);
+        let whole = |mut progress: Progress| {
+            (progress.trace, progress.room) = (told.map(Arc::new), room.clone());
+            progress.of_task(task.map(str::to_owned), note)
+        };
         let Some(caller) = &self.context.caller else {
             return self.context.router.call(entry, tenant, operation, &whole(Progress::default())).await;
         };
-        let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
-            .relaying(self.context.policy.rules.relays(&entry.name))
+        let mut progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.run.pause))
             .of_call(op, Arc::new(self.about(asked, &[], &[args_hash])));
+        progress.relays = self.context.policy.rules.relays(&entry.name);
         let progress = whole(progress);
         let (mut reports, mut last) = (progress.watch(), String::new());
         let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));

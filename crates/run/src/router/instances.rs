@@ -17,7 +17,7 @@ use base::task::Task;
 use config::{Login, Scope, Transport};
 use state::State;
 use upstream::auth::{Account, Browsers, Person};
-use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotate, Upstream};
+use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotation, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -61,7 +61,7 @@ pub(super) struct Instance {
     /// Time that it outlives the last session that may use it.
     linger: Duration,
     upstream: Arc<dyn Upstream>,
-    rotation: Arc<dyn Rotate>,
+    rotation: Rotation,
     users: Mutex<Users>,
     _watch: Task,
 }
@@ -163,10 +163,10 @@ impl Instances {
     }
 
     /// Connections of the instances of one server.
-    pub fn rotations(&self, server: &str) -> Vec<Arc<dyn Rotate>> {
+    pub fn rotations(&self, server: &str) -> Vec<Rotation> {
         let held = self.held.lock();
         let instances = held.instances.iter().filter(|instance| instance.server == server);
-        instances.map(|instance| Arc::clone(&instance.rotation)).collect()
+        instances.map(|instance| instance.rotation.clone()).collect()
     }
 
     /// Notes an open session.

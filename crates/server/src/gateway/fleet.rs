@@ -23,7 +23,7 @@ use run::router::{Blueprint, Instances, Route, Router};
 use run::scripts::SERVER;
 use state::State;
 use upstream::auth::Account;
-use upstream::{Connection, Event, EventSender, Listing, Offline, Rotate, Upstream};
+use upstream::{Connection, Event, EventSender, Listing, Offline, Rotation, Upstream};
 
 /// The servers. Dropping it ends them.
 pub(super) struct Fleet {
@@ -65,7 +65,7 @@ struct Server {
     instance: u64,
     upstream: Option<(Arc<dyn Upstream>, EventSender)>,
     blueprint: Option<Arc<Blueprint>>,
-    rotation: Option<Arc<dyn Rotate>>,
+    rotation: Option<Rotation>,
     observed: Observed,
     _tasks: Option<[Task; 2]>,
 }
@@ -200,7 +200,7 @@ impl Fleet {
     }
 
     /// Connections of a server; `None` if it is not running.
-    pub(super) fn rotations(&self, name: &str) -> Option<Vec<Arc<dyn Rotate>>> {
+    pub(super) fn rotations(&self, name: &str) -> Option<Vec<Rotation>> {
         let first = self.running.lock().servers.get(name)?.rotation.clone()?;
         Some([vec![first], self.instances.rotations(name)].concat())
     }

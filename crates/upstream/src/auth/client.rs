@@ -1,19 +1,18 @@
 //! HTTP client of logins. An MCP server names the addresses, so they are restricted to those such a server may use, and
 //! requests are limited in number.
 
-use std::future::{Ready, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::Either;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
 use serde_json::{Map, Value};
-use tower::{BoxError, Layer, Service};
+use tower::BoxError;
+use tower::filter::FilterLayer;
 use url::{Url, form_urlencoded};
 
 use super::answers::{Answer, readable};
@@ -60,7 +59,12 @@ impl Client {
     /// The HTTP client cannot be built.
     pub(super) fn new(url: &Url, oauth: &OAuth) -> Result<Self, AuthError> {
         let reach = Reach::of_server(url, oauth.private_network);
-        let counted = Counted { made: Arc::default(), inner: () };
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&made);
+        let counted = FilterLayer::new(move |connection| match count.fetch_add(1, Ordering::Relaxed) < MAX_REQUESTS {
+            true => Ok(connection),
+            false => Err(too_many()),
+        });
         let client = |policy| {
             let builder = base::http::client(url, reach.clone(), policy);
             let builder = builder.timeout(REQUEST_LIMIT).connect_timeout(CONNECT_LIMIT);
@@ -78,7 +82,7 @@ impl Client {
             if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
         };
         let (stops, follows) = (client(Policy::none())?, client(Policy::custom(follow))?);
-        let (made, issuer, named) = (counted.made, OnceLock::new(), OnceLock::new());
+        let (issuer, named) = (OnceLock::new(), OnceLock::new());
         Ok(Self { stops, follows, reach, made, url: url.clone(), oauth: oauth.clone(), issuer, named })
     }
 
@@ -108,6 +112,22 @@ impl Client {
             tracing::warn!(error = chain(&error), %place, "a request of a login failed");
             error.into()
         })
+    }
+
+    /// Posts a body of this type; the body of the answer is still to be read.
+    ///
+    /// # Errors
+    /// As of [`Client::send`].
+    pub(super) async fn post(
+        &self,
+        url: Url,
+        kind: &'static str,
+        body: String,
+    ) -> Result<reqwest::Response, OAuthHttpClientError> {
+        let mut request = reqwest::Request::new(reqwest::Method::POST, url);
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        *request.body_mut() = Some(body.into());
+        self.send(request, OAuthHttpRedirectPolicy::Stop).await
     }
 
     /// Notes the issuer of the authorization server, for which the client's assertions are from now on.
@@ -173,7 +193,7 @@ impl Client {
         let mut response = http::Response::new(Vec::new());
         *response.headers_mut() = answer.headers().clone();
         // oauth2 reads no other type than JSON, which the body is by now.
-        response.headers_mut().remove(http::header::CONTENT_TYPE);
+        response.headers_mut().remove(CONTENT_TYPE);
         let status = answer.status();
         let too_long = || format!("the answer is longer than {MAX_ANSWER} bytes");
         let body = body(answer, MAX_ANSWER).await?.ok_or_else(too_long)?;
@@ -241,47 +261,12 @@ pub(super) fn edit(body: &mut Vec<u8>, change: impl FnOnce(&mut Map<String, Valu
 }
 
 fn is_form(headers: &http::HeaderMap) -> bool {
-    headers.get(http::header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()))
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()))
 }
 
 /// Error of a request over the limit.
 pub(super) fn too_many() -> BoxError {
     format!("{MAX_REQUESTS} requests is the limit of a login, which was sent from one address to the next").into()
-}
-
-/// Counts the connections of one login, and refuses those over its limit.
-#[derive(Clone)]
-struct Counted<S> {
-    made: Arc<AtomicUsize>,
-    inner: S,
-}
-
-impl<S> Layer<S> for Counted<()> {
-    type Service = Counted<S>;
-
-    fn layer(&self, inner: S) -> Counted<S> {
-        Counted { made: Arc::clone(&self.made), inner }
-    }
-}
-
-impl<S, R> Service<R> for Counted<S>
-where
-    S: Service<R, Error = BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        match self.made.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
-            true => Either::Right(ready(Err(too_many()))),
-            false => Either::Left(self.inner.call(request)),
-        }
-    }
 }
 
 impl OAuthHttpClient for Client {

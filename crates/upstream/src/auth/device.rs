@@ -10,24 +10,20 @@ use oauth2::{
     RequestTokenError, Scope, StandardDeviceAuthorizationResponse, StandardRevocableToken, TokenResponse as _,
     TokenUrl,
 };
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use rmcp::transport::auth::{
     AuthError, AuthorizationMetadata, OAuthHttpClientError, OAuthHttpRedirectPolicy, OAuthTokenResponse,
-    StoredCredentials,
 };
 use serde_json::{Value, json};
 use url::Url;
 
 use super::client::Client;
-use super::discovery::{self, Found, Issuer, is_document, reads_documents};
+use super::discovery::{self, Found};
 use super::explain::{error, refused};
 use super::record::Record;
-use super::revocation;
 use super::store::Store;
-use super::{Account, exposed, hide};
+use super::{Account, configured_client, hide};
 use base::address::is_private;
 use base::error::{Result, chain};
-use base::random;
 use base::text::push_visible;
 use base::time::now_secs;
 
@@ -77,14 +73,8 @@ impl DeviceLogin {
     }
 
     async fn prepare(account: &Arc<Account>, store: Arc<Store>, more: &[String]) -> Result<Self, AuthError> {
-        let Found { manager, metadata, resource, .. } =
-            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
-        let mut scopes = account.oauth.scopes.clone();
-        if scopes.is_empty() {
-            scopes = manager.select_initial_scopes(account.usual_scopes()).await;
-        }
-        // Scopes of a server are none of the identity provider's login.
-        scopes.extend(more.iter().filter(|_| !account.oauth.is_provider).cloned());
+        let Found { manager, metadata, resource, .. } = discovery::manager(&account.url, &account.oauth, None).await?;
+        let scopes = account.scopes(&manager, &store, more).await;
         let client = Client::new(&account.url, &account.oauth)?;
         let endpoint = endpoint(&client, &metadata)?;
         let (id, secret) = identity(account, &client, &metadata).await?;
@@ -102,18 +92,7 @@ impl DeviceLogin {
             .request_async(&|request| send(account, request))
             .await
             .map_err(|failed| AuthError::AuthorizationFailed(said(&failed)))?;
-        let record = Record {
-            server: account.filed().to_owned(),
-            client: account.client.clone(),
-            credentials_of_client: account.credentials.clone(),
-            url: account.url.to_string(),
-            client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
-            redirect_uri: NO_REDIRECT.to_owned(),
-            id: random::id(),
-            revocation_endpoint: revocation::revocation_endpoint(&metadata),
-            named: (resource != account.url).then(|| resource.to_string()),
-            credentials: StoredCredentials::new(id, None, Vec::new(), None),
-        };
+        let record = Record::begun(account, &metadata, &resource, NO_REDIRECT, (id, secret));
         let mut login = Self { account: Arc::clone(account), store, flow, details, scopes, record, resource };
         login.record.credentials.issuer = metadata.issuer;
         hide(login.details.device_code().secret());
@@ -190,19 +169,12 @@ async fn identity(
     client: &Client,
     metadata: &AuthorizationMetadata,
 ) -> Result<(String, Option<String>), AuthError> {
-    let oauth = &account.oauth;
-    if let Some(id) = oauth.client_id.clone().filter(|id| !is_document(id) || reads_documents(metadata)) {
-        let secret = match &oauth.client_secret {
-            Some(secret) => Some(exposed(secret).await?),
-            None => None,
-        };
-        return Ok((id, secret));
+    if let Some(client) = configured_client(&account.oauth, metadata).await? {
+        return Ok(client);
     }
     let failed = |why: String| AuthError::RegistrationFailed(why);
     let endpoint = metadata.registration_endpoint.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
     let endpoint = endpoint.ok_or_else(|| failed("it registers no clients; set `client_id`".to_owned()))?;
-    let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let asked = json!({
         "client_name": "ForgeFS",
         "redirect_uris": [NO_REDIRECT],
@@ -210,8 +182,8 @@ async fn identity(
         "response_types": [],
         "token_endpoint_auth_method": "none",
     });
-    *request.body_mut() = Some(asked.to_string().into());
-    let answer = client.send(request, OAuthHttpRedirectPolicy::Stop).await.map_err(|error| failed(chain(&*error)))?;
+    let answer = client.post(endpoint, "application/json", asked.to_string()).await;
+    let answer = answer.map_err(|error| failed(chain(&*error)))?;
     let status = answer.status();
     if !status.is_success() {
         return Err(failed(format!("it answers {status}; set `client_id`")));

@@ -23,14 +23,6 @@ const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 /// Timeout of the server's challenge.
 const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Authorization server for a login.
-pub(super) enum Issuer<'a> {
-    /// The one that the MCP server names, within the configuration.
-    Named,
-    /// Client of an earlier login.
-    Of(&'a Record),
-}
-
 /// The authorization server of an MCP server, discovered.
 pub(super) struct Found {
     pub(super) manager: AuthorizationManager,
@@ -41,27 +33,28 @@ pub(super) struct Found {
     pub(super) resource: Url,
 }
 
-/// A manager with the authorization server of the MCP server at `url`.
+/// A manager with the authorization server of the MCP server at `url`: that of an `earlier` login, or the one that the server
+/// names, within the configuration.
 ///
 /// # Errors
 /// None was found within [`DISCOVERY_LIMIT`], or it is not trusted with a login.
-pub(super) async fn manager(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
+pub(super) async fn manager(url: &Url, oauth: &OAuth, earlier: Option<&Record>) -> Result<Found, AuthError> {
     if !is_private(url) {
         let why = format!("{url} is plain HTTP, over which no token may travel; use https");
         return Err(AuthError::AuthorizationFailed(why));
     }
     assertion::check(oauth).await?;
-    let found = tokio::time::timeout(DISCOVERY_LIMIT, found(url, oauth, issuer)).await;
+    let found = tokio::time::timeout(DISCOVERY_LIMIT, found(url, oauth, earlier)).await;
     found.unwrap_or_else(|_| {
         let why = format!("its authorization server was not found within {} s", DISCOVERY_LIMIT.as_secs());
         Err(AuthError::AuthorizationFailed(why))
     })
 }
 
-async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, AuthError> {
+async fn found(url: &Url, oauth: &OAuth, earlier: Option<&Record>) -> Result<Found, AuthError> {
     let client = Arc::new(Client::new(url, oauth)?);
     if oauth.is_provider {
-        return provider(client, url, oauth, &issuer).await;
+        return provider(client, url, oauth, earlier).await;
     }
     let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();
     let mut resource = url.clone();
@@ -88,7 +81,7 @@ async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, Au
     if !is_guessed && oauth.identity.is_none() {
         check_pkce(&metadata, oauth)?;
     }
-    check_issuer(url, oauth, &metadata, &issuer)?;
+    check_issuer(url, oauth, &metadata, earlier)?;
     if !is_guessed {
         confirm(&client, &metadata).await?;
     }
@@ -98,7 +91,7 @@ async fn found(url: &Url, oauth: &OAuth, issuer: Issuer<'_>) -> Result<Found, Au
 }
 
 /// An identity provider, which is its own authorization server.
-async fn provider(client: Arc<Client>, url: &Url, oauth: &OAuth, issuer: &Issuer<'_>) -> Result<Found, AuthError> {
+async fn provider(client: Arc<Client>, url: &Url, oauth: &OAuth, earlier: Option<&Record>) -> Result<Found, AuthError> {
     let named = oauth.issuer.as_deref().unwrap_or(url.as_str());
     let Some(metadata) = documents(&client, url, named, |_| true).await else {
         let why = format!("the identity provider {named} publishes no metadata of this name");
@@ -106,7 +99,7 @@ async fn provider(client: Arc<Client>, url: &Url, oauth: &OAuth, issuer: &Issuer
     };
     check_endpoints(&client, &metadata)?;
     check_pkce(&metadata, oauth)?;
-    check_issuer(url, oauth, &metadata, issuer)?;
+    check_issuer(url, oauth, &metadata, earlier)?;
     client.is_at(metadata.issuer.as_deref());
     let mut manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(&client) as _).await?;
     manager.set_metadata(metadata.clone());
@@ -166,7 +159,7 @@ pub(super) async fn manager_of_record(
     record: &Record,
     client_secret: Option<String>,
 ) -> Result<AuthorizationManager, AuthError> {
-    let mut manager = manager(url, oauth, Issuer::Of(record)).await?.manager;
+    let mut manager = manager(url, oauth, Some(record)).await?.manager;
     let mut client = OAuthClientConfig::new(&record.credentials.client_id, &record.redirect_uri);
     if let Some(secret) = client_secret {
         client = client.with_client_secret(secret);

@@ -5,24 +5,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Request};
-use rmcp::transport::auth::{AuthError, OAuthHttpRedirectPolicy};
+use rmcp::transport::auth::AuthError;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use url::{Url, form_urlencoded};
 
 use super::client::{Client, FORM};
-use super::{Person, exposed, hide};
+use super::held::{Held, until};
+use super::{Person, configured_secret, hide};
 use base::error::chain;
 use base::limits;
 use config::OAuth;
 
-/// Time before its end at which a token is renewed.
-const MARGIN: Duration = Duration::from_secs(30);
-/// Lifetime of a token that says none.
-const UNSAID: Duration = Duration::from_secs(300);
 pub(super) const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const CLIENT_CREDENTIALS: &str = "client_credentials";
 const NO_TOKEN: &str = "its answer has no bearer token of the server's own";
@@ -41,14 +36,6 @@ pub(super) struct Exchange {
     person: Option<Arc<str>>,
     callers: Arc<CallerTokens>,
     held: tokio::sync::Mutex<Option<Held>>,
-}
-
-/// Token of the server.
-struct Held {
-    token: String,
-    until: Instant,
-    /// The caller's token that it was exchanged for.
-    subject: Option<Arc<str>>,
 }
 
 impl CallerTokens {
@@ -83,13 +70,6 @@ struct Granted {
     expires_in: Option<u64>,
 }
 
-/// Time at which a token with this lifetime is renewed.
-pub(super) fn until(lasts: Option<Duration>) -> Instant {
-    let now = Instant::now();
-    let until = lasts.and_then(|lasts| now.checked_add(lasts.saturating_sub(MARGIN.min(lasts / 4))));
-    until.unwrap_or(now + UNSAID)
-}
-
 impl Exchange {
     pub(super) fn new(person: Option<Arc<str>>, callers: Arc<CallerTokens>) -> Self {
         Self { person, callers, held: tokio::sync::Mutex::default() }
@@ -111,13 +91,8 @@ impl Exchange {
         };
         let (subject, subject_until) = subject.unzip();
         let mut held = self.held.lock().await;
-        if let Some(Held { token, until, subject: of }) = &*held
-            && Some(token.as_str()) != refused
-            && *of == subject
-            && *until > Instant::now()
-        {
-            hide(token);
-            return Ok(token.clone());
+        if let Some(token) = Held::good(&held, subject.as_deref(), refused) {
+            return Ok(token);
         }
         *held = None;
         // A provider may quote it.
@@ -126,8 +101,7 @@ impl Exchange {
         hide(&found.access_token);
         // A client that may no longer call has nothing left to use.
         let until = subject_until.into_iter().chain([until(found.expires_in.map(Duration::from_secs))]).min();
-        let until = until.unwrap_or_else(Instant::now);
-        *held = Some(Held { token: found.access_token.clone(), until, subject });
+        *held = Some(Held { token: found.access_token.clone(), until, of: subject });
         Ok(found.access_token)
     }
 }
@@ -162,10 +136,7 @@ async fn granted(
     oauth: &OAuth,
     fields: &[(&str, Option<&str>)],
 ) -> Result<Granted, String> {
-    let secret = match &oauth.client_secret {
-        Some(secret) => Some(exposed(secret).await.map_err(|error| error.to_string())?),
-        None => None,
-    };
+    let secret = configured_secret(oauth).await.map_err(|error| error.to_string())?;
     let scopes = oauth.scopes.join(" ");
     let own = [
         ("client_id", oauth.client_id.as_deref()),
@@ -174,10 +145,7 @@ async fn granted(
     ];
     let given = fields.iter().chain(&own).filter_map(|(name, value)| Some((name, (*value)?)));
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
-    let mut request = Request::new(Method::POST, endpoint);
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
-    *request.body_mut() = Some(form.into());
-    let answer = client.send(request, OAuthHttpRedirectPolicy::Stop).await.map_err(|error| chain(&*error))?;
+    let answer = client.post(endpoint, FORM, form).await.map_err(|error| chain(&*error))?;
     let answer = client.read(answer, true).await.map_err(|error| chain(&*error))?;
     if !answer.status().is_success() {
         return Err(format!("the provider answers {}{}", answer.status(), said(answer.body())));

@@ -9,18 +9,17 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::pages::Offered;
-use super::{Account, Grant, Listener, Login, Pages};
+use super::{Account, Listener, Login, Pages};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
 use base::task::Task;
-use state::LoginVersion;
 
 /// Validity of an address.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Offered logins of one server, one at a time.
 pub struct Invitations {
-    account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
     current: Mutex<Option<Arc<Invitation>>>,
 }
 
@@ -42,22 +41,7 @@ pub struct Invitation {
 impl Invitations {
     /// Offers logins for this server; `None` if it takes no login by a person.
     pub fn new(account: Arc<Account>) -> Option<Self> {
-        (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
-    }
-
-    /// Name of the server.
-    pub fn server(&self) -> &str {
-        self.account.server()
-    }
-
-    /// True if it is a login for calls of this client.
-    pub fn are_of(&self, client: &str) -> bool {
-        self.account.is_of(client)
-    }
-
-    /// Client whose login it is; `None` for that of the gateway.
-    pub fn client(&self) -> Option<&str> {
-        self.account.client()
+        account.is_of_person().then(|| Self { account, current: Mutex::default() })
     }
 
     /// True if the browser may be on another machine.
@@ -69,11 +53,6 @@ impl Invitations {
     fn page(&self) -> Option<(&Arc<Pages>, &Arc<str>, String)> {
         let (pages, client) = (self.account.pages.as_ref()?, self.account.client.as_ref()?);
         Some((pages, client, pages.redirect_uri()?))
-    }
-
-    /// Version of the stored login.
-    pub fn version(&self) -> Option<LoginVersion> {
-        self.account.version()
     }
 
     /// The current login for these scopes beside the usual ones; a new one if there is none.

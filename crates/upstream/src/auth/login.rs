@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use rmcp::transport::auth::{
-    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig, StoredCredentials,
+    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
 };
 use url::Url;
 
-use super::discovery::{self, Found, Issuer, is_document, reads_documents};
+use super::discovery::{self, Found};
 use super::explain::{error, refused};
 use super::record::Record;
-use super::revocation;
 use super::store::{Keep, Store};
-use super::{Account, exposed, hide};
+use super::{Account, configured_client, hide};
 use base::error::Result;
-use base::random;
 
 /// A login that waits for the browser.
 pub struct Login {
@@ -46,33 +44,12 @@ impl Login {
         more: &[String],
     ) -> Result<Self, AuthError> {
         let Found { mut manager, metadata, resource, .. } =
-            discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
-        let mut scopes = account.oauth.scopes.clone();
-        if scopes.is_empty() {
-            scopes = manager.select_initial_scopes(account.usual_scopes()).await;
-        }
-        // Scopes of a server are none of the identity provider's login.
-        if !more.is_empty() && !account.oauth.is_provider {
-            let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
-            scopes.extend(granted.unwrap_or_default());
-            scopes.extend(more.iter().cloned());
-        }
-        let mut known = std::collections::BTreeSet::new();
-        scopes.retain(|scope| known.insert(scope.clone()));
+            discovery::manager(&account.url, &account.oauth, None).await?;
+        let scopes = account.scopes(&manager, &store, more).await;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
-        let record = Record {
-            server: account.filed().to_owned(),
-            client: account.client.clone(),
-            credentials_of_client: account.credentials.clone(),
-            url: account.url.to_string(),
-            client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
-            redirect_uri: redirect_uri.to_owned(),
-            id: random::id(),
-            revocation_endpoint: revocation::revocation_endpoint(&metadata),
-            named: (resource != account.url).then(|| resource.into()),
-            credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
-        };
+        let identity = (client.client_id.clone(), client.client_secret.clone());
+        let record = Record::begun(account, &metadata, &resource, redirect_uri, identity);
         manager.configure_client(client)?;
         let mut url = manager.get_authorization_url(&scopes).await?;
         if account.oauth.is_provider {
@@ -144,13 +121,10 @@ async fn client(
     redirect_uri: &str,
     scopes: &[&str],
 ) -> Result<OAuthClientConfig, AuthError> {
-    let oauth = &account.oauth;
-    if let Some(id) = oauth.client_id.as_deref().filter(|id| !is_document(id) || reads_documents(metadata)) {
-        let client = OAuthClientConfig::new(id, redirect_uri);
-        return Ok(match &oauth.client_secret {
-            Some(secret) => client.with_client_secret(exposed(secret).await?),
-            None => client,
-        });
+    if let Some((id, secret)) = configured_client(&account.oauth, metadata).await? {
+        let mut client = OAuthClientConfig::new(id, redirect_uri);
+        client.client_secret = secret;
+        return Ok(client);
     }
     let mut registered = manager.register_client("ForgeFS", redirect_uri, scopes).await;
     if let Err(AuthError::RegistrationFailed(why)) = &registered

@@ -11,6 +11,7 @@ mod device;
 mod discovery;
 mod exchange;
 mod explain;
+mod held;
 mod invitation;
 mod login;
 mod pages;
@@ -24,36 +25,39 @@ mod tokens;
 mod trust;
 mod vouched;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rmcp::transport::auth::{AuthError, StoredCredentials};
-use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
+use rmcp::transport::streamable_http_client::InsufficientScopeError;
 use tokio::time::Instant;
 use url::Url;
 
+use crate::mcp::failure::HttpError;
 use base::error::{Error, ErrorCode, Result};
 use base::principal::LOCAL;
 use config::secrets;
 use config::{Auth, Credential, OAuth, Transport};
-use redact::secret;
+use redact::secret::list_token as hide;
 use state::{LoginVersion, State};
 
 pub use client::Documents;
 pub use device::DeviceLogin;
+use discovery::{is_document, reads_documents};
 pub use exchange::CallerTokens;
 use exchange::Exchange;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
+use held::Held;
 pub use invitation::{Invitation, Invitations};
 pub use login::Login;
 pub use pages::{NoPage, Pages, Shown};
 pub use record::Record;
 pub use redirect::Listener;
-pub use standing::{Standing, account, described, forget_of_clients, kept};
+pub use standing::{Standing, account, described, kept};
 use store::Store;
-use store::forget;
-pub use store::{Forgotten, encrypt};
+pub use store::{Forgotten, encrypt, forget_of_clients};
 use vouched::Vouched;
 
 /// Name under which logins at the identity provider are kept.
@@ -74,8 +78,8 @@ pub struct Account {
     means: Means,
     oauth: OAuth,
     store: Option<Arc<Store>>,
-    /// One renewal at a time; holds the tokens of a program, which are stored nowhere else.
-    renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
+    /// One renewal of a stored login at a time.
+    renewal: tokio::sync::Mutex<()>,
     /// A fresh token that the server has not accepted yet, and its time.
     renewed: Mutex<Option<(String, Instant)>>,
 }
@@ -110,20 +114,11 @@ enum Means {
     /// The login has it.
     Login,
     /// This program gets it with its own secret or key.
-    Program,
+    Program(tokio::sync::Mutex<Option<Held>>),
     /// The client's own token is exchanged for it.
     Exchange(Exchange),
     /// The login at the identity provider vouches for it.
     Vouched(Box<Vouched>),
-}
-
-/// Grant of a login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
-    /// A person, in a browser.
-    Person,
-    /// This program, with a secret of its own.
-    Program,
 }
 
 impl Account {
@@ -132,7 +127,7 @@ impl Account {
     /// # Errors
     /// `INVALID_ARGS` for a server that logs in with its secret, or without a folder.
     fn for_person(&self) -> Result<Arc<Store>> {
-        if self.grant() == Grant::Program {
+        if !self.is_of_person() {
             let message = format!("{} logs in by itself, with what the configuration has", self.server);
             return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
         }
@@ -179,7 +174,7 @@ impl Account {
         };
         let means = match &server.auth {
             Auth::None | Auth::Login(_) => Means::Login,
-            Auth::ClientCredentials(_) => Means::Program,
+            Auth::ClientCredentials(_) => Means::Program(tokio::sync::Mutex::default()),
             Auth::Exchange(_) => {
                 let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
                 Means::Exchange(Exchange::new(person.map(|person| person.name()), tokens))
@@ -244,9 +239,23 @@ impl Account {
         if self.oauth.is_provider { IDENTITY } else { &self.server }
     }
 
-    /// Scopes of a login for which nothing names others.
-    fn usual_scopes(&self) -> &[&str] {
-        if self.oauth.is_provider { &["openid"] } else { &[] }
+    /// Scopes of a new login: those configured, or requested by the server, and `more`; with any, those of an earlier login
+    /// stay.
+    async fn scopes(&self, manager: &AuthorizationManager, store: &Store, more: &[String]) -> Vec<String> {
+        let usual: &[&str] = if self.oauth.is_provider { &["openid"] } else { &[] };
+        let mut scopes = self.oauth.scopes.clone();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(usual).await;
+        }
+        // Scopes of a server are none of the identity provider's login.
+        if !more.is_empty() && !self.oauth.is_provider {
+            let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
+            scopes.extend(granted.unwrap_or_default());
+            scopes.extend(more.iter().cloned());
+        }
+        let mut known = BTreeSet::new();
+        scopes.retain(|scope| known.insert(scope.clone()));
+        scopes
     }
 
     /// Checks that a new login is the client's own account, where that can be told.
@@ -263,10 +272,7 @@ impl Account {
     }
 
     /// The error of a token without a scope: another login gives none where the identity provider decides.
-    pub fn lacks_scope<E: std::error::Error + Send + Sync + 'static>(
-        &self,
-        wanted: InsufficientScopeError,
-    ) -> StreamableHttpError<E> {
+    pub(crate) fn lacks_scope(&self, wanted: InsufficientScopeError) -> HttpError {
         match &self.means {
             Means::Vouched(_) => {
                 let scope = wanted.required_scope.unwrap_or_default();
@@ -275,16 +281,16 @@ impl Account {
                 ))
                 .into()
             }
-            _ => StreamableHttpError::InsufficientScope(wanted),
+            _ => HttpError::InsufficientScope(wanted),
         }
     }
 
-    /// Grant.
-    pub fn grant(&self) -> Grant {
+    /// True if a person logs in for it, and not this program with what the configuration has.
+    pub(crate) fn is_of_person(&self) -> bool {
         match &self.means {
-            Means::Login => Grant::Person,
-            Means::Vouched(vouched) if vouched.is_of_person() => Grant::Person,
-            Means::Program | Means::Exchange(_) | Means::Vouched(_) => Grant::Program,
+            Means::Login => true,
+            Means::Vouched(vouched) => vouched.is_of_person(),
+            Means::Program(_) | Means::Exchange(_) => false,
         }
     }
 
@@ -345,18 +351,31 @@ impl Account {
         };
         Ok(stored.filter(is_ours))
     }
+}
 
-    /// Client secret of a login: the configured one, if it is the same client.
-    async fn client_secret(&self, record: &Record) -> Result<Option<String>, AuthError> {
-        client_secret(&self.oauth, record).await
+/// Client secret of a login: the configured one, if it is the same client.
+async fn client_secret(oauth: &OAuth, record: &Record) -> Result<Option<String>, AuthError> {
+    let is_ours = oauth.client_id.as_deref() == Some(&record.credentials.client_id);
+    let configured = if is_ours { configured_secret(oauth).await? } else { None };
+    Ok(configured.or_else(|| record.client_secret.clone()))
+}
+
+/// The configured client secret.
+async fn configured_secret(oauth: &OAuth) -> Result<Option<String>, AuthError> {
+    match &oauth.client_secret {
+        Some(secret) => exposed(secret).await.map(Some),
+        None => Ok(None),
     }
 }
 
-async fn client_secret(oauth: &OAuth, record: &Record) -> Result<Option<String>, AuthError> {
-    let is_ours = oauth.client_id.as_deref() == Some(&record.credentials.client_id);
-    match oauth.client_secret.as_ref().filter(|_| is_ours) {
-        Some(configured) => Ok(Some(exposed(configured).await?)),
-        None => Ok(record.client_secret.clone()),
+/// The configured client with its secret, if the authorization server takes it.
+async fn configured_client(
+    oauth: &OAuth,
+    metadata: &AuthorizationMetadata,
+) -> Result<Option<(String, Option<String>)>, AuthError> {
+    match oauth.client_id.clone().filter(|id| !is_document(id) || reads_documents(metadata)) {
+        Some(id) => Ok(Some((id, configured_secret(oauth).await?))),
+        None => Ok(None),
     }
 }
 
@@ -373,9 +392,4 @@ async fn exposed(client_secret: &Credential) -> Result<String, AuthError> {
         let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
         AuthError::CredentialStoreError(format!("{}{hint}", error.message))
     })
-}
-
-/// Lists a new value for redaction.
-fn hide(value: &str) {
-    secret::list_token(value);
 }

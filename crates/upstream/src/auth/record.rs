@@ -4,14 +4,15 @@ use base::time::now_secs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Person;
+use super::held::MARGIN;
+use super::revocation::revocation_endpoint;
+use super::{Account, Person, hide};
+use base::random;
 use config::OAuth;
 use oauth2::TokenResponse as _;
-use rmcp::transport::auth::StoredCredentials;
+use rmcp::transport::auth::{AuthorizationMetadata, OAuthTokenResponse, StoredCredentials};
 use serde::{Deserialize, Serialize};
-
-/// A token that expires within this time is renewed before use.
-const MARGIN: Duration = Duration::from_secs(30);
+use url::Url;
 
 /// A stored login.
 #[derive(Clone, Serialize, Deserialize)]
@@ -45,6 +46,28 @@ pub struct Record {
 }
 
 impl Record {
+    /// A login of this account that begins, without tokens: at the server `resource`, by the client of this id and secret.
+    pub(super) fn begun(
+        account: &Account,
+        metadata: &AuthorizationMetadata,
+        resource: &Url,
+        redirect_uri: &str,
+        (id, secret): (String, Option<String>),
+    ) -> Self {
+        Self {
+            server: account.filed().to_owned(),
+            client: account.client.clone(),
+            credentials_of_client: account.credentials.clone(),
+            url: account.url.to_string(),
+            client_secret: secret.filter(|_| account.oauth.client_secret.is_none()),
+            redirect_uri: redirect_uri.to_owned(),
+            id: random::id(),
+            revocation_endpoint: revocation_endpoint(metadata),
+            named: (*resource != account.url).then(|| resource.to_string()),
+            credentials: StoredCredentials::new(id, None, Vec::new(), None),
+        }
+    }
+
     /// The client, with its credentials: see [`Person::name`].
     pub(super) fn person(&self) -> Option<Arc<str>> {
         let (client, credentials) = (self.client.as_ref()?, self.credentials_of_client.as_ref());
@@ -78,63 +101,55 @@ impl Record {
 
     /// Lifetime of the access token, of a login at the identity provider of the ID token; `None` if unknown, zero when it has expired.
     pub fn lasts(&self) -> Option<Duration> {
-        if self.server == super::IDENTITY {
-            return super::vouched::lasts(self);
-        }
-        remaining(&self.credentials)
+        if self.server == super::IDENTITY { super::vouched::lasts(self) } else { self.remaining() }
     }
 
     /// True if it can be renewed without a person.
     pub fn is_renewable(&self) -> bool {
-        is_renewable(&self.credentials)
+        self.tokens().is_some_and(|tokens| tokens.refresh_token().is_some())
     }
 
     /// Lists all its secrets for redaction.
     pub(super) fn list_secrets(&self) {
-        self.client_secret.iter().for_each(|secret| super::hide(secret));
-        list_secrets(&self.credentials);
+        self.client_secret.iter().for_each(|secret| hide(secret));
+        self.tokens().into_iter().for_each(list_tokens);
     }
 
     /// The refresh token, else the access token, for revocation.
     pub(super) fn revocable(&self) -> Option<(&str, &'static str)> {
-        let response = self.credentials.token_response.as_ref()?;
-        Some(match response.refresh_token() {
+        let tokens = self.tokens()?;
+        Some(match tokens.refresh_token() {
             Some(token) => (token.secret(), "refresh_token"),
-            None => (response.access_token().secret(), "access_token"),
+            None => (tokens.access_token().secret(), "access_token"),
         })
+    }
+
+    /// The answer of the authorization server.
+    pub(super) fn tokens(&self) -> Option<&OAuthTokenResponse> {
+        self.credentials.token_response.as_ref()
+    }
+
+    /// The access token.
+    pub(super) fn access(&self) -> Option<&str> {
+        self.tokens().map(|tokens| tokens.access_token().secret().as_str())
+    }
+
+    /// True if the access token is usable without renewal.
+    pub(super) fn is_fresh(&self) -> bool {
+        let lifetime = self.tokens().and_then(|tokens| tokens.expires_in()).unwrap_or_default();
+        self.remaining().is_none_or(|remaining| remaining > MARGIN.min(lifetime / 4))
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        let age = now_secs().saturating_sub(self.credentials.token_received_at?);
+        Some(self.tokens()?.expires_in()?.saturating_sub(Duration::from_secs(age)))
     }
 }
 
-/// The access token.
-pub(super) fn access(credentials: &StoredCredentials) -> Option<&str> {
-    credentials.token_response.as_ref().map(|response| response.access_token().secret().as_str())
-}
-
-/// True if the access token is usable without renewal.
-pub(super) fn lasts(credentials: &StoredCredentials) -> bool {
-    remaining(credentials).is_none_or(|remaining| remaining > MARGIN.min(lifetime(credentials) / 4))
-}
-
-/// True if there is a refresh token.
-pub(super) fn is_renewable(credentials: &StoredCredentials) -> bool {
-    credentials.token_response.as_ref().is_some_and(|response| response.refresh_token().is_some())
-}
-
 /// Lists access, refresh and identity token for redaction.
-pub(super) fn list_secrets(credentials: &StoredCredentials) {
-    let Some(response) = &credentials.token_response else { return };
-    super::hide(response.access_token().secret());
-    response.refresh_token().iter().for_each(|token| super::hide(token.secret()));
-    let identity = response.extra_fields().0.get("id_token").and_then(serde_json::Value::as_str);
-    identity.iter().for_each(|token| super::hide(token));
-}
-
-fn lifetime(credentials: &StoredCredentials) -> Duration {
-    credentials.token_response.as_ref().and_then(|response| response.expires_in()).unwrap_or_default()
-}
-
-fn remaining(credentials: &StoredCredentials) -> Option<Duration> {
-    let lifetime = credentials.token_response.as_ref()?.expires_in()?;
-    let age = now_secs().saturating_sub(credentials.token_received_at?);
-    Some(lifetime.saturating_sub(Duration::from_secs(age)))
+pub(super) fn list_tokens(tokens: &OAuthTokenResponse) {
+    hide(tokens.access_token().secret());
+    tokens.refresh_token().iter().for_each(|token| hide(token.secret()));
+    let identity = tokens.extra_fields().0.get("id_token").and_then(serde_json::Value::as_str);
+    identity.iter().for_each(|token| hide(token));
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
-use rmcp::transport::auth::{AuthorizationMetadata, OAuthHttpRedirectPolicy};
+use rmcp::transport::auth::AuthorizationMetadata;
 use url::Url;
 
-use super::client::Client;
+use super::client::{Client, FORM};
 use super::record::Record;
 use base::address::is_private;
 use config::OAuth;
@@ -29,13 +28,9 @@ pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_sec
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields.into_iter().chain(secret)).finish();
     let answer = tokio::time::timeout(REVOKE_LIMIT, async {
         let endpoint = Url::parse(endpoint).ok().filter(is_private).ok_or("it is not https")?;
-        let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
-        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-        request.headers_mut().insert("content-type", kind);
-        *request.body_mut() = Some(form.into());
         let client = Client::new(url, oauth)?;
         client.is_at(record.issuer());
-        client.send(request, OAuthHttpRedirectPolicy::Stop).await
+        client.post(endpoint, FORM, form).await
     });
     match answer.await {
         Ok(Ok(answer)) => answer.status().is_success(),

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Account, Forgotten, Grant, Person, Record, forget, login_command};
-use base::error::{Error, ErrorCode, Result};
+use super::{Account, Person, Record, login_command};
 use config::{Config, Login, Sealing, Transport};
 use state::State;
 
@@ -64,7 +63,7 @@ impl Standing {
                 _ => one("no login", true),
             };
         };
-        if account.grant() == Grant::Program {
+        if !account.is_of_person() {
             return one("logs in by itself, with what the configuration has", true);
         }
         match account.record().await {
@@ -85,22 +84,6 @@ pub fn account(config: &Config, state: &Arc<dyn State>, name: &str, client: Opti
     let (client, credentials) = (client.into(), config.credentials_of(client));
     let person = Person { client: &client, credentials: credentials.as_ref() };
     Account::for_client(name, server, state, person, None)
-}
-
-/// Revokes and forgets logins of clients: of one or of all, to one server or to all.
-///
-/// # Errors
-/// One cannot be read or removed; `INVALID_ARGS` for a server that is none.
-pub async fn forget_of_clients(
-    config: &Config,
-    state: &Arc<dyn State>,
-    of: (Option<&str>, Option<&str>),
-) -> Result<Vec<Forgotten>> {
-    if let Some(name) = of.0.filter(|name| !config.servers.contains_key(*name)) {
-        return Err(Error::new(ErrorCode::InvalidArgs, format!("no server is called `{name}`")));
-    }
-    let Some((folder, sealing)) = kept(config) else { return Ok(Vec::new()) };
-    forget(state, folder, &config.servers, sealing, of).await
 }
 
 /// Folder of stored logins, and the keys that encrypt them: of all servers alike.

@@ -1,6 +1,5 @@
 //! The login of one server, in the state.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,11 @@ use url::Url;
 
 use super::record::Record;
 use super::seal::Keys;
+use super::standing::kept;
 use super::{Account, IDENTITY, Person};
-use base::error::Error;
+use base::error::{Error, ErrorCode};
 use base::random;
-use config::Sealing;
+use config::{Config, Sealing};
 use state::{LoginLock, LoginVersion, State};
 
 /// Interval of checks for a changed login.
@@ -159,18 +159,20 @@ pub struct Forgotten {
     pub revoked: bool,
 }
 
-/// Revokes and forgets logins of clients: of one, or of all, to one server or to all. `servers` are those of the
-/// configuration; a login to another one is forgotten without being revoked.
+/// Revokes and forgets logins of clients: of one, or of all, to one server or to all. A login to a server that the
+/// configuration does not have any more is forgotten without being revoked.
 ///
 /// # Errors
-/// One cannot be read or removed; the others are forgotten all the same.
-pub(super) async fn forget(
+/// One cannot be read or removed, and the others are forgotten all the same; `INVALID_ARGS` for a server that is none.
+pub async fn forget_of_clients(
+    config: &Config,
     state: &Arc<dyn State>,
-    folder: &Path,
-    servers: &BTreeMap<String, config::Server>,
-    sealing: Option<&Sealing>,
     (server, client): (Option<&str>, Option<&str>),
 ) -> Result<Vec<Forgotten>, Error> {
+    if let Some(name) = server.filter(|name| !config.servers.contains_key(*name)) {
+        return Err(Error::new(ErrorCode::InvalidArgs, format!("no server is called `{name}`")));
+    }
+    let Some((folder, sealing)) = kept(config) else { return Ok(Vec::new()) };
     let (mut forgotten, mut failure, mut keys) = (Vec::new(), None, Keys::new(sealing));
     for file in state.logins(folder).await? {
         let forgets = async {
@@ -181,7 +183,8 @@ pub(super) async fn forget(
             let text = keys.open(&file, text).await?;
             let Ok(record) = serde_json::from_slice::<Record>(&text) else { return Ok(None) };
             let Some(of) = record.client.clone() else { return Ok(None) };
-            let mut settings = servers.iter().filter_map(|(name, server)| Some((name, record.settings(name, server)?)));
+            let servers = config.servers.iter();
+            let mut settings = servers.filter_map(|(name, server)| Some((name, record.settings(name, server)?)));
             let is_of = |server: &str| record.server == server || settings.clone().any(|(name, _)| name == server);
             if client.is_some_and(|client| client != &*of) || server.is_some_and(|server| !is_of(server)) {
                 return Ok(None);

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
+use oauth2::TokenResponse as _;
+use rmcp::transport::auth::{AuthError, ClientCredentialsConfig};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::discovery::{self, Issuer};
+use super::discovery;
+use super::held::{Held, until};
+use super::record::list_tokens;
 use super::store::Keep;
-use super::{Account, Means, exposed, record};
-use base::time::now_secs;
+use super::{Account, Means, client_secret, configured_secret};
 
 /// Delay before the retry when the server refused a fresh token: it does not want such tokens.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
@@ -23,29 +26,19 @@ impl Account {
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
         let held = match &self.means {
             Means::Exchange(exchange) => return exchange.token(&self.url, &self.oauth, None).await.map(Some),
-            Means::Vouched(vouched) => match vouched.held(self).await? {
-                Some(token) => return Ok(Some(token)),
-                None => return self.renew(None).await,
-            },
-            Means::Login => match self.stored().await? {
-                Some(record) => record.credentials,
-                None => return Ok(None),
-            },
-            Means::Program => {
-                let held = self.renewal.lock().await.clone();
-                match held {
-                    Some(credentials) => {
-                        record::list_secrets(&credentials);
-                        credentials
-                    }
-                    None => return self.renew(None).await,
-                }
+            Means::Login => {
+                let Some(record) = self.stored().await? else { return Ok(None) };
+                return match record.access().map(str::to_owned) {
+                    Some(token) if !record.is_fresh() => self.renew(Some(token)).await,
+                    token => Ok(token),
+                };
             }
+            Means::Vouched(vouched) => vouched.held(self).await?,
+            Means::Program(held) => Held::good(&*held.lock().await, None, None),
         };
-        match record::access(&held) {
-            Some(token) if record::lasts(&held) => Ok(Some(token.to_owned())),
-            Some(token) => self.renew(Some(token.to_owned())).await,
-            None => Ok(None),
+        match held {
+            Some(token) => Ok(Some(token)),
+            None => self.renew(None).await,
         }
     }
 
@@ -68,7 +61,7 @@ impl Account {
                 Means::Exchange(exchange) => Some(exchange.token(&account.url, &account.oauth, refused).await?),
                 Means::Vouched(vouched) => vouched.token(&account, refused).await?,
                 Means::Login => account.refresh(refused).await?,
-                Means::Program => Some(account.obtain(refused).await?),
+                Means::Program(held) => Some(account.obtain(held, refused).await?),
             };
             *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
             Ok(token)
@@ -99,45 +92,38 @@ impl Account {
         let Some(store) = &self.store else { return Ok(None) };
         let _one_anywhere = store.lock().await?;
         let Some(record) = store.load().await? else { return Ok(None) };
-        let Some(current) = record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
-        if Some(current.as_str()) != refused && record::lasts(&record.credentials) {
+        let Some(current) = record.access().map(str::to_owned) else { return Ok(None) };
+        if Some(current.as_str()) != refused && record.is_fresh() {
             return Ok(Some(current));
         }
-        if !record::is_renewable(&record.credentials) {
+        if !record.is_renewable() {
             return Ok(None);
         }
-        let secret = self.client_secret(&record).await?;
+        let secret = client_secret(&self.oauth, &record).await?;
         let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
         manager.set_credential_store(Keep::new(Arc::clone(store), record, None));
         match manager.refresh_token().await {
-            Ok(_) => Ok(store.load().await?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
+            Ok(_) => Ok(store.load().await?.and_then(|record| record.access().map(str::to_owned))),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Gets a token with the client's own secret, unless another call has done so since `refused` was current.
-    async fn obtain(&self, refused: Option<&str>) -> Result<String, AuthError> {
-        let mut held = self.renewal.lock().await;
-        if let Some(credentials) = &*held
-            && let Some(token) = record::access(credentials)
-            && Some(token) != refused
-            && record::lasts(credentials)
-        {
-            return Ok(token.to_owned());
+    async fn obtain(&self, held: &Mutex<Option<Held>>, refused: Option<&str>) -> Result<String, AuthError> {
+        let mut held = held.lock().await;
+        if let Some(token) = Held::good(&held, None, refused) {
+            return Ok(token);
         }
         let Some(client_id) = self.oauth.client_id.as_ref().filter(|_| self.oauth.proves_itself()) else {
             return Err(AuthError::ClientCredentialsError("the client has no secret and no key".to_owned()));
         };
         // In place of none, the assertion of a key is sent.
-        let client_secret = match &self.oauth.client_secret {
-            Some(secret) => exposed(secret).await?,
-            None => String::new(),
-        };
+        let client_secret = configured_secret(&self.oauth).await?.unwrap_or_default();
         let (mut manager, resource) = match &self.oauth.token_url {
             Some(token_url) => (discovery::manager_at(&self.url, &self.oauth, token_url).await?, self.url.clone()),
             None => {
-                let found = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
+                let found = discovery::manager(&self.url, &self.oauth, None).await?;
                 (found.manager, found.resource)
             }
         };
@@ -152,10 +138,11 @@ impl Account {
         }
         manager.configure_client_credentials(&config)?;
         let response = manager.exchange_client_credentials(&config).await?;
-        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(now_secs()));
-        record::list_secrets(&credentials);
-        let token = record::access(&credentials).map(str::to_owned);
-        *held = Some(credentials);
-        token.ok_or(AuthError::AuthorizationRequired)
+        list_tokens(&response);
+        let token = response.access_token().secret().clone();
+        // One that says no end is good until it is refused.
+        let until = response.expires_in().map(|lasts| until(Some(lasts)));
+        *held = Some(Held { token: token.clone(), until, of: None });
+        Ok(token)
     }
 }

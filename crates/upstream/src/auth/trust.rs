@@ -4,7 +4,8 @@ use rmcp::transport::auth::{AuthError, AuthorizationMetadata};
 use url::Url;
 
 use super::client::Client;
-use super::discovery::{Issuer, documents, is_document};
+use super::discovery::{documents, is_document};
+use super::record::Record;
 use base::address::is_private;
 use config::OAuth;
 
@@ -15,7 +16,7 @@ pub(super) fn check_issuer(
     url: &Url,
     oauth: &OAuth,
     metadata: &AuthorizationMetadata,
-    expected: &Issuer<'_>,
+    earlier: Option<&Record>,
 ) -> Result<(), AuthError> {
     let refuse = |why: String| Err(AuthError::AuthorizationFailed(why));
     let named = metadata.issuer.as_deref().unwrap_or_default();
@@ -27,7 +28,7 @@ pub(super) fn check_issuer(
              {pinned}; nothing was sent there"
         ));
     }
-    if let Issuer::Of(record) = expected {
+    if let Some(record) = earlier {
         let then = record.issuer().unwrap_or_default();
         return match is_same(then, named) {
             true => Ok(()),

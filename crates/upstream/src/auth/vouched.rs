@@ -15,19 +15,17 @@ use rmcp::transport::auth::enterprise::{
 };
 use rmcp::transport::auth::{AuthError, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::Value;
-use tokio::time::Instant;
 use url::Url;
 
 use super::client::{Client, edit};
-use super::discovery::{self, Found, Issuer, wants_secret_in_form};
-use super::exchange::{said, until};
+use super::discovery::{self, Found, wants_secret_in_form};
+use super::exchange::said;
+use super::held::{Held, MARGIN, until};
 use super::record::Record;
-use super::{Account, exposed, hide};
+use super::{Account, configured_secret, exposed, hide};
 use base::time::now_secs;
 use config::{Identity, OAuth};
 
-/// Time before its end at which an ID token is not used any more.
-const MARGIN: u64 = 30;
 /// Most scopes that a server may ask for.
 const MOST_SCOPES: usize = 30;
 
@@ -40,24 +38,6 @@ pub(super) struct Vouched {
     held: tokio::sync::Mutex<Option<Held>>,
     /// Scopes that the server asked for beside those that it names.
     more: Mutex<BTreeSet<String>>,
-}
-
-/// Token of the server.
-struct Held {
-    token: String,
-    until: Instant,
-    /// The login that vouched for it, by its `id`.
-    of: Option<String>,
-}
-
-impl Held {
-    fn good(held: &Option<Self>, of: &Option<String>, refused: Option<&str>) -> Option<String> {
-        let held = held
-            .as_ref()
-            .filter(|held| held.of == *of && Some(held.token.as_str()) != refused && held.until > Instant::now())?;
-        hide(&held.token);
-        Some(held.token.clone())
-    }
 }
 
 /// Proof of the person's login.
@@ -100,7 +80,7 @@ impl Vouched {
     /// The server's token, if it is still good.
     pub(super) async fn held(&self, account: &Account) -> Result<Option<String>, AuthError> {
         let of = self.login(account).await?.map(|record| record.id);
-        Ok(Held::good(&*self.held.lock().await, &of, None).filter(|_| of.is_some() || !self.is_of_person()))
+        Ok(Held::good(&*self.held.lock().await, of.as_deref(), None).filter(|_| of.is_some() || !self.is_of_person()))
     }
 
     /// The login, if it is one of the account.
@@ -118,7 +98,7 @@ impl Vouched {
     pub(super) async fn token(&self, account: &Account, refused: Option<&str>) -> Result<Option<String>, AuthError> {
         let mut held = self.held.lock().await;
         let of = self.login(account).await?.map(|record| record.id);
-        if let Some(token) = Held::good(&held, &of, refused) {
+        if let Some(token) = Held::good(&held, of.as_deref(), refused) {
             return Ok(Some(token));
         }
         *held = None;
@@ -130,8 +110,8 @@ impl Vouched {
 
     /// Has the identity provider vouch for the person, and gets the server's token with these scopes beside the usual ones.
     async fn obtain(&self, of: Option<String>, subject: &Subject, more: &BTreeSet<String>) -> Result<Held, AuthError> {
-        let provider = discovery::manager(&self.identity.url, &self.identity.oauth, Issuer::Named).await?;
-        let server = discovery::manager(&self.server, &self.oauth, Issuer::Named).await?;
+        let provider = discovery::manager(&self.identity.url, &self.identity.oauth, None).await?;
+        let server = discovery::manager(&self.server, &self.oauth, None).await?;
         let [there, here] =
             [registered(&provider, &self.identity.oauth).await?, registered(&server, &self.oauth).await?];
         let resource = server.resource.as_str();
@@ -155,7 +135,7 @@ impl Vouched {
         let found = vouched.exchange(&server).await.map_err(|failed| self.told(&failed, &server))?;
         let token = found.access_token.secret().clone();
         hide(&token);
-        Ok(Held { token, until: until(found.expires_in), of })
+        Ok(Held { token, until: Some(until(found.expires_in)), of: of.map(Arc::from) })
     }
 
     /// Proof that the person is logged in, renewed where that is possible, with the login that it is of.
@@ -165,17 +145,14 @@ impl Vouched {
         }
         let Some(mut record) = self.login(account).await? else { return Ok(None) };
         if id_token(&record).is_none() {
-            let Some(access) = super::record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
-            if account.refresh(Some(&access)).await?.is_none() {
+            let Some(access) = record.access() else { return Ok(None) };
+            if account.refresh(Some(access)).await?.is_none() {
                 return Ok(None);
             }
             let Some(renewed) = self.login(account).await? else { return Ok(None) };
             record = renewed;
         }
-        let refresh = || {
-            let response = record.credentials.token_response.as_ref()?;
-            response.refresh_token().cloned().map(Subject::Refresh)
-        };
+        let refresh = || record.tokens()?.refresh_token().cloned().map(Subject::Refresh);
         let proof = id_token(&record).map(Subject::IdToken).or_else(refresh);
         Ok(proof.map(|proof| (Some(record.id), proof)))
     }
@@ -227,7 +204,7 @@ impl Vouched {
 
 /// The ID token of a login, if it is still good.
 fn id_token(record: &Record) -> Option<String> {
-    (lasts(record)? > Duration::from_secs(MARGIN)).then(|| token(record).map(str::to_owned)).flatten()
+    (lasts(record)? > MARGIN).then(|| token(record).map(str::to_owned)).flatten()
 }
 
 /// Lifetime of the ID token of a login; zero when it has expired, `None` without one.
@@ -237,7 +214,7 @@ pub(super) fn lasts(record: &Record) -> Option<Duration> {
 }
 
 fn token(record: &Record) -> Option<&str> {
-    record.credentials.token_response.as_ref()?.extra_fields().0.get("id_token")?.as_str()
+    record.tokens()?.extra_fields().0.get("id_token")?.as_str()
 }
 
 /// Claims of a token that came from the provider itself; its signature is for those who get it.
@@ -251,8 +228,7 @@ async fn registered(found: &Found, oauth: &OAuth) -> Result<EmaAuthorizationServ
     let issuer = found.metadata.issuer.clone().unwrap_or_default();
     let id = oauth.client_id.clone().unwrap_or_default();
     let server = EmaAuthorizationServer::new(issuer, found.metadata.token_endpoint.clone(), id);
-    let Some(secret) = &oauth.client_secret else { return Ok(server) };
-    let secret = ClientSecret::new(exposed(secret).await?);
+    let Some(secret) = configured_secret(oauth).await?.map(ClientSecret::new) else { return Ok(server) };
     Ok(server.with_client_authentication(match wants_secret_in_form(&found.metadata) {
         true => EmaClientAuthentication::ClientSecretPost(secret),
         false => EmaClientAuthentication::ClientSecretBasic(secret),

@@ -9,7 +9,6 @@ use std::sync::Once;
 use confine::folder;
 use confine::server::{Layer, LayerName};
 use nix::fcntl::OFlag;
-use tempfile::TempDir;
 
 use config::show_size;
 
@@ -19,15 +18,15 @@ use confine::cgroup::Cgroup;
 type Cgroup = ();
 
 /// Resources of a running process.
-pub struct Held {
+pub(crate) struct Held {
     pub(super) name: String,
     pub(super) _group: Option<Cgroup>,
-    pub(super) temporary: Option<Temporary>,
+    pub(super) temporary: Temporary,
 }
 
 impl Held {
     /// Gives it up, off the async threads: the process may have left much behind.
-    pub async fn give_up(self) {
+    pub(crate) async fn give_up(self) {
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }
@@ -70,7 +69,6 @@ const NAME: (&str, &str) = ("forgefs-server-", "-held");
 
 /// A private folder. Dropping it removes it with everything in it. Its lock tells other gateways that it is in use.
 pub(super) struct Temporary {
-    folder: Option<TempDir>,
     path: PathBuf,
     _lock: File,
 }
@@ -87,10 +85,10 @@ impl Temporary {
         });
         loop {
             let folder = tempfile::Builder::new().prefix(NAME.0).suffix(NAME.1).tempdir_in(&parent)?;
-            let path = folder.path().to_owned();
             // Before it is locked, another gateway may sweep it.
-            match open(&path).and_then(|file| file.lock().map(|()| file)) {
-                Ok(lock) if path.exists() => return Ok(Self { folder: Some(folder), path, _lock: lock }),
+            match open(folder.path()).and_then(|file| file.lock().map(|()| file)) {
+                // By itself the crate would go down as deep as the server has built.
+                Ok(lock) if folder.path().exists() => return Ok(Self { path: folder.keep(), _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -104,10 +102,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // By itself the crate would go down as deep as the server has built.
-        if let Some(folder) = self.folder.take()
-            && let Err(error) = folder::remove(&folder.keep())
-        {
+        if let Err(error) = folder::remove(&self.path) {
             tracing::warn!(%error, "temporary files of a server are left in {}", self.path.display());
         }
     }

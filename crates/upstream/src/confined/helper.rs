@@ -3,16 +3,16 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::io::AsyncRead;
 use tokio::process::Command;
 
-use super::{END, Log, dead};
+use super::{END, Server, dead};
+use crate::stderr::each_line;
 use base::error::Error;
 use base::program::{self, Ended, Running};
 
-/// Most bytes that are read of an answer, and of a line.
+/// Most bytes that are read of an answer.
 const MAX_ANSWER: usize = 16 << 10;
-const MAX_LINE: u64 = 2_000;
 /// Bytes of its first lines that are enough for an error.
 const MAX_FIRST: usize = 120;
 
@@ -36,22 +36,16 @@ pub(super) async fn ask(command: Command, limit: Duration) -> Result<String, Err
     }
 }
 
-/// Passes the lines of a stream on, to its end; returns the first of them.
-pub(super) async fn follow(stream: impl AsyncRead + Unpin, log: &Log) -> String {
-    let mut reader = BufReader::new(stream);
-    let (mut line, mut first) = (Vec::new(), String::new());
-    loop {
-        line.clear();
-        match (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return first,
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&line);
-                log(&text);
-                if !text.trim().is_empty() && first.len() < MAX_FIRST {
-                    first += if first.is_empty() { "" } else { " | " };
-                    first += text.trim();
-                }
-            }
+/// Keeps the lines of a stream among those of the server, to its end; returns the first of them.
+pub(super) async fn follow(stream: impl AsyncRead + Unpin, server: &Server<'_>) -> String {
+    let mut first = String::new();
+    let take = |line: &str| {
+        server.stderr.said(server.name, line);
+        if !line.trim().is_empty() && first.len() < MAX_FIRST {
+            first += if first.is_empty() { "" } else { " | " };
+            first += line.trim();
         }
-    }
+    };
+    each_line(stream, take).await;
+    first
 }

@@ -15,6 +15,7 @@ use super::launcher::{Launcher, Registry, npm_name};
 use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
 use super::{Server, apply, dead, helper, own_command, system};
+use crate::program::INHERITED;
 use base::error::Error;
 use base::files;
 use base::random;
@@ -38,7 +39,8 @@ pub(super) async fn install(server: &Server<'_>, launcher: &Launcher) -> Result<
     let installed = async {
         let _lock = lock(&folder).await?;
         if launcher.is_newest() || !folder.join(DONE).is_file() {
-            (server.log)(&format!("installing {} into {}", launcher.packages.join(" "), folder.display()));
+            let what = format!("installing {} into {}", launcher.packages.join(" "), folder.display());
+            server.stderr.said(server.name, &what);
             let _ = fs::remove_file(folder.join(DONE));
             run(server, launcher, &folder).await?;
             fs::write(folder.join(DONE), launcher.packages.join("\n")).map_err(unusable)?;
@@ -159,11 +161,12 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     };
     let layers = apply(&mut stdin, &mut stdout, &rules).await?;
     for layer in layers.iter().filter(|layer| !layer.active) {
-        (server.log)(&format!("{installer} is not confined by {}: {}", layer.name, layer.detail));
+        let what = format!("{installer} is not confined by {}: {}", layer.name, layer.detail);
+        server.stderr.said(server.name, &what);
     }
     let started = stdin.write_all(&[GO]).await;
     drop(stdin);
-    let (_, said) = tokio::join!(helper::follow(stdout, &server.log), helper::follow(stderr, &server.log));
+    let (_, said) = tokio::join!(helper::follow(stdout, server), helper::follow(stderr, server));
     let (ended, said) = (child.wait().await, head(&said, 300));
     let _ = fs::remove_dir_all(&temporary);
     match started.and(ended) {
@@ -180,8 +183,7 @@ fn environment(server: &Server<'_>) -> BTreeMap<String, OsString> {
         let name = name.to_ascii_lowercase();
         ["npm_config_", "uv_", "pip_"].iter().any(|start| name.starts_with(start)) || name.ends_with("_proxy")
     };
-    let is_meant =
-        |name: &str| server.inherited.contains(&name) || super::CERTIFICATES.contains(&name) || is_setting(name);
+    let is_meant = |name: &str| INHERITED.contains(&name) || super::CERTIFICATES.contains(&name) || is_setting(name);
     server.env.iter().filter(|(name, _)| is_meant(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -24,10 +24,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
 
 use self::held::Temporary;
+use crate::stderr::Stderr;
 use base::error::{Error, ErrorCode, Result};
 use config::Confinement;
 
-pub use self::held::Held;
+pub(crate) use self::held::Held;
 pub use self::launcher::may_install;
 
 /// Timeout for the report of a process that confines itself.
@@ -46,7 +47,7 @@ const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
 /// A server to start.
-pub struct Server<'a> {
+pub(crate) struct Server<'a> {
     /// Its name, for errors.
     pub name: &'a str,
     /// The program, as it is configured.
@@ -55,43 +56,31 @@ pub struct Server<'a> {
     pub args: &'a [String],
     /// Its whole environment.
     pub env: BTreeMap<String, OsString>,
-    /// Names of the variables there that every server gets.
-    pub inherited: &'a [&'a str],
     /// Its working directory.
     pub cwd: Option<&'a Path>,
     /// Its rights.
     pub confinement: &'a Confinement,
-    /// Takes lines of what is installed for it.
-    pub log: Log,
+    /// Keeps lines of what is installed for it.
+    pub stderr: &'a Stderr,
 }
 
-/// Takes lines for the server's stderr.
-pub type Log = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
-
 /// A program that was found, and the rules for its process.
-pub struct Prepared {
+pub(crate) struct Prepared {
     name: String,
     /// The program, and its arguments.
     program: PathBuf,
     args: Vec<String>,
     rules: Rules,
-    limits: Limits,
-    require: BTreeSet<LayerName>,
+    confinement: Confinement,
     temporary: Temporary,
-}
-
-#[derive(Clone, Copy)]
-struct Limits {
-    memory: Option<u64>,
-    processes: Option<u32>,
 }
 
 /// Finds what a server needs, and installs it where it is started by a launcher.
 ///
 /// # Errors
 /// `TRANSPORT_DEAD` when the program cannot be found or installed, or a path is unusable.
-pub async fn prepare(server: &Server<'_>) -> Result<Prepared> {
-    let Confinement { read, write, named, network, memory, processes, require } = server.confinement;
+pub(crate) async fn prepare(server: &Server<'_>) -> Result<Prepared> {
+    let Confinement { read, write, named, network, memory, .. } = server.confinement;
     let refused = |error: Error| not_started(server.name, error);
     let found = program::find(server).await.map_err(refused)?;
     let folders = paths::Folders { read: read.clone(), write: write.clone(), named: named.clone() };
@@ -119,8 +108,7 @@ pub async fn prepare(server: &Server<'_>) -> Result<Prepared> {
         program: found.program,
         args: found.args,
         rules,
-        limits: Limits { memory: *memory, processes: *processes },
-        require: require.clone(),
+        confinement: server.confinement.clone(),
         temporary,
     })
 }
@@ -128,7 +116,7 @@ pub async fn prepare(server: &Server<'_>) -> Result<Prepared> {
 impl Prepared {
     /// The process to start, with these variables, and with those of its temporary folder, which those of the server's
     /// configuration come after.
-    pub fn command(&self, inherited: impl Iterator<Item = (&'static str, OsString)>) -> Command {
+    pub(crate) fn command(&self, inherited: impl Iterator<Item = (&'static str, OsString)>) -> Command {
         let mut command = own_command(&self.program, &self.args);
         command.env_clear().envs(inherited);
         command.envs(TEMPORARY.map(|name| (name, self.temporary.path())));
@@ -139,7 +127,7 @@ impl Prepared {
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when the process does not do so, or a required layer is missing.
-    pub async fn enter(
+    pub(crate) async fn enter(
         self,
         pid: Option<u32>,
         stdin: &mut ChildStdin,
@@ -161,15 +149,15 @@ impl Prepared {
         stdin: &mut ChildStdin,
         stdout: &mut (impl AsyncRead + Unpin),
     ) -> Result<(Held, Vec<Layer>)> {
-        let Self { name, rules, limits, require, temporary, .. } = self;
+        let Self { name, rules, confinement: Confinement { memory, processes, require, .. }, temporary, .. } = self;
         // Its supervisor is in the group before there is a server.
-        let (group, more) = held::limit(pid, limits.memory, limits.processes).await;
+        let (group, more) = held::limit(pid, memory, processes).await;
         let mut layers = apply(stdin, stdout, &rules).await.map_err(|error| not_started(&name, error))?;
         for layer in layers.iter_mut().filter(|layer| layer.name == LayerName::Children && group.is_some()) {
             layer.detail.push_str(", and its control group");
         }
         layers.extend(more);
-        let held = Held { name, _group: group, temporary: Some(temporary) };
+        let held = Held { name, _group: group, temporary };
         for required in &require {
             let why = match layers.iter().find(|layer| layer.name == *required) {
                 Some(layer) if layer.active => continue,
@@ -187,7 +175,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As of [`Prepared::enter`].
-    pub async fn examine(self) -> Result<Examined> {
+    pub(crate) async fn examine(self) -> Result<Examined> {
         let Rules { write, .. } = &self.rules;
         let (program, write) = (self.program.clone(), write.clone());
         let command = self.command(std::iter::empty());
@@ -198,9 +186,9 @@ impl Prepared {
         };
         let (held, layers) = self.confine(pid, &mut stdin, &mut stdout).await?;
         drop((stdin, child));
-        let own = held.temporary.as_ref().map(|temporary| temporary.path().to_owned());
+        let own = held.temporary.path().to_owned();
         held.give_up().await;
-        let write = write.into_iter().filter(|path| Some(path) != own.as_ref()).collect();
+        let write = write.into_iter().filter(|path| *path != own).collect();
         Ok(Examined { program, write, layers })
     }
 }

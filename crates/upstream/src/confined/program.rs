@@ -21,6 +21,8 @@ const PACKAGES: [&str; 6] =
     ["package.json", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "deno.json"];
 /// Options whose value is a file of the program too.
 const LOADED: [&str; 5] = ["-r", "--require", "--import", "--loader", "-jar"];
+/// Interpreters of scripts, without their versions.
+const INTERPRETERS: [&str; 10] = ["python", "pypy", "node", "nodejs", "deno", "bun", "ruby", "perl", "php", "java"];
 /// Options after which an interpreter has no script in a file.
 const NO_SCRIPT: [&str; 6] = ["-m", "-c", "-e", "--eval", "-p", "-"];
 
@@ -60,7 +62,7 @@ pub(super) async fn resolve(server: &Server<'_>, mut command: String, mut args: 
         let head = head(&real.path)?;
         let Some(line) = interpreter(&head) else {
             search.program(&program, &real.path, &because);
-            if Kind::of(&real.path) != Kind::Other {
+            if is_interpreter(&real.path) {
                 search.scripts_of(server, &args)?;
             }
             let Search { grants, scripts, .. } = search;
@@ -156,28 +158,11 @@ fn home(server: &Server<'_>) -> Option<PathBuf> {
     std::fs::canonicalize(home).ok()
 }
 
-/// Kind of a program, as far as it matters for what it reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Python,
-    /// Another interpreter of scripts.
-    Interpreter,
-    Other,
-}
-
-impl Kind {
-    fn of(program: &Path) -> Self {
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        let is = |names: &[&str]| {
-            let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-            names.contains(&base)
-        };
-        match () {
-            () if is(&["python", "pypy"]) => Self::Python,
-            () if is(&["node", "nodejs", "deno", "bun", "ruby", "perl", "php", "java"]) => Self::Interpreter,
-            () => Self::Other,
-        }
-    }
+/// True for an interpreter of scripts.
+fn is_interpreter(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    INTERPRETERS.contains(&name)
 }
 
 struct Search {
@@ -222,9 +207,10 @@ impl Search {
         }
         let Some(bin) = real.parent().filter(|bin| bin.file_name().is_some_and(|name| name == "bin")) else { return };
         let Some(prefix) = bin.parent() else { return };
-        match Kind::of(real) {
-            Kind::Other => self.folder(&prefix.join("lib"), because),
-            _ => self.prefix(prefix, because),
+        if is_interpreter(real) {
+            self.prefix(prefix, because);
+        } else {
+            self.folder(&prefix.join("lib"), because);
         }
     }
 

@@ -55,29 +55,26 @@ impl Hook {
     /// # Errors
     /// Says why there is none, without words of the hook.
     pub fn ask<'a>(&'a self, question: &'a str) -> BoxFuture<'a, Result<Vec<u8>, String>> {
-        // Boxed: what it awaits is deep, and its callers are too.
-        self.answer(question).boxed()
-    }
-
-    async fn answer(&self, question: &str) -> Result<Vec<u8>, String> {
-        let asked = Instant::now();
-        let answer = async {
-            let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
-            match &self.place {
-                Place::Program(program) => program.ask(question).await,
-                Place::Service(service) => service.ask(question).await,
-                Place::Nowhere => Err("it is neither a program nor a service".to_owned()),
-            }
-        };
-        match (tokio::time::timeout(self.timeout, answer).await, &self.place) {
-            (Ok(answer), _) => answer,
-            (Err(_), place) => {
-                if let Place::Program(program) = place {
-                    program.end_if_quiet_since(asked);
+        let answer = async move {
+            let asked = Instant::now();
+            let answer = async {
+                let _turn = self.turns.acquire().await.map_err(|error| error.to_string())?;
+                match &self.place {
+                    Place::Program(program) => program.ask(question).await,
+                    Place::Service(service) => service.ask(question).await,
+                    Place::Nowhere => Err("it is neither a program nor a service".to_owned()),
                 }
-                Err(format!("it gave no answer within {:?}", self.timeout))
+            };
+            if let Ok(answer) = tokio::time::timeout(self.timeout, answer).await {
+                return answer;
             }
-        }
+            if let Place::Program(program) = &self.place {
+                program.end_if_quiet_since(asked);
+            }
+            Err(format!("it gave no answer within {:?}", self.timeout))
+        };
+        // What it awaits is deep, and its callers are too.
+        answer.boxed()
     }
 
     /// Stderr of its process, for the operator; `None` for a service.

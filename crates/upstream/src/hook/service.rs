@@ -42,7 +42,7 @@ impl Service {
         let mut headers = ready.headers.now();
         let post = async |values: &Values| {
             let request = ready.client.post(ready.url.clone()).header(CONTENT_TYPE, "application/json");
-            let request = values.headers().iter().fold(request, |request, (name, value)| request.header(name, value));
+            let request = values.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
             let sent = request.body(question.to_owned()).send().await;
             sent.map_err(|error| format!("it cannot be reached: {}", chain(&error.without_url())))
         };

@@ -5,17 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use reqwest::StatusCode;
-use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::auth::AuthError;
-use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-};
+use rmcp::transport::streamable_http_client::{AuthRequiredError, StreamableHttpError};
 
 use super::failure::HttpError;
-use super::http_client::{Events, Headers, HttpClient};
 use super::refusal::{Refusal, refusal};
 use super::sent_headers::{SentHeaders, Values};
-use crate::auth::{Account, Grant};
+use crate::auth::Account;
 
 /// Headers and login for the requests of one connection.
 #[derive(Clone)]
@@ -26,17 +22,9 @@ pub(crate) struct Authorization {
 }
 
 impl Authorization {
-    /// Makes a request with the headers in use, as [`Authorization::send_values`].
-    pub(super) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Headers) -> F) -> Result<T, HttpError>
-    where
-        F: Future<Output = Result<T, HttpError>>,
-    {
-        self.send_values(|token, values| request(token, values.headers())).await
-    }
-
     /// Makes a request with the values in use, and once more with other values if the server refuses them. A refusal comes
     /// before the server acts, so that nothing happens twice.
-    pub(crate) async fn send_values<T, F>(&self, request: impl Fn(Option<String>, &Values) -> F) -> Result<T, HttpError>
+    pub(crate) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Values) -> F) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
     {
@@ -78,7 +66,7 @@ impl Authorization {
         let Some(token) = token else { return Err(StreamableHttpError::AuthRequired(challenge)) };
         match account.renew(Some(token.clone())).await? {
             Some(renewed) if renewed != token => told(account, request(Some(renewed)).await),
-            _ if account.grant() == Grant::Program => {
+            _ if !account.is_of_person() => {
                 let why = "the server refuses the token that was made for it".to_owned();
                 Err(AuthError::ClientCredentialsError(why).into())
             }
@@ -106,63 +94,5 @@ fn is_refused(error: &HttpError) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
         error => refusal(error).is_some_and(Refusal::wants_credentials),
-    }
-}
-
-/// Headers of the transport and the configured ones.
-fn both(headers: &Headers, own: &Headers) -> Headers {
-    headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-/// An HTTP client that sends headers and the token of a login with every request. It leaves the trait's other methods, with rmcp's
-/// limits for events, at their default.
-#[derive(Clone)]
-pub(super) struct Authorized {
-    pub(super) inner: HttpClient,
-    pub(super) authorization: Authorization,
-}
-
-impl StreamableHttpClient for Authorized {
-    type Error = reqwest::Error;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        _: Option<String>,
-        headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let request = |token, own: &Headers| {
-            self.inner.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, own))
-        };
-        self.authorization.send(request).await
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session: Arc<str>,
-        _: Option<String>,
-        headers: Headers,
-    ) -> Result<(), HttpError> {
-        let request = |token, own: &Headers| {
-            self.inner.client.delete_session(uri.clone(), session.clone(), token, both(&headers, own))
-        };
-        self.authorization.send(request).await
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        _: Option<String>,
-        headers: Headers,
-    ) -> Result<Events, HttpError> {
-        let request = |token, own: &Headers| {
-            self.inner.events(uri.clone(), session.clone(), last_event.clone(), token, both(&headers, own))
-        };
-        self.authorization.send(request).await
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::caller::{APPS, Ask, LogEntry, PAGE_TYPE, Question};
 use crate::events::EventSender;
-use crate::mcp::request::Reports;
+use crate::mcp::reports::Reports;
 use crate::mcp::tasks::RELATED;
 use base::limits;
 use config::{Relay, Relays};

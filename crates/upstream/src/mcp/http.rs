@@ -13,7 +13,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use url::Url;
 
-use super::authorized::{Authorization, Authorized};
+use super::authorized::Authorization;
 use super::failure::dead;
 use super::handshake::Revision;
 use super::http_client::HttpClient;
@@ -41,7 +41,7 @@ pub(super) fn transport(
     in_session: Arc<AtomicBool>,
     passed_over: PassedOver,
     revision: &Revision,
-) -> Result<StreamableHttpClientTransport<Authorized>> {
+) -> Result<StreamableHttpClientTransport<HttpClient>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url);
     let mut config = config.max_concurrent_requests(MAX_REQUESTS);
     let mut resume = ExponentialBackoff::default();
@@ -51,9 +51,9 @@ pub(super) fn transport(
     config.retry_config = Arc::new(resume);
     // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
-    let inner =
-        HttpClient { client: client(url, Reach::configured())?, in_session, passed_over, revision: revision.clone() };
-    Ok(StreamableHttpClientTransport::with_client(Authorized { inner, authorization }, config))
+    let (client, revision) = (client(url, Reach::configured())?, revision.clone());
+    let client = HttpClient { client, authorization, in_session, passed_over, revision };
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// Configured headers, marked sensitive so that they are masked.

@@ -11,15 +11,17 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient as _, StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
+use super::authorized::Authorization;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
 use super::inbox::{PassedOver, first_answer, readable};
 use super::refusal::refusal;
+use super::sent_headers::Values;
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -30,6 +32,7 @@ const MAX_REPEATS: u32 = 3;
 #[derive(Clone)]
 pub(super) struct HttpClient {
     pub(super) client: reqwest::Client,
+    pub(super) authorization: Authorization,
     /// True while requests are part of a session.
     pub(super) in_session: Arc<AtomicBool>,
     pub(super) passed_over: PassedOver,
@@ -41,7 +44,7 @@ pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
     /// Posts a message. A handshake is made again as often as the server refuses a revision.
-    pub(super) async fn post(
+    async fn post(
         &self,
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
@@ -93,7 +96,7 @@ impl HttpClient {
         }
     }
 
-    pub(super) async fn events(
+    async fn events(
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
@@ -147,6 +150,58 @@ impl HttpClient {
         };
         Ok(StreamableHttpPostResponse::Json(message, session))
     }
+}
+
+/// Sends the configured headers and the token of the login with every request. The trait's other methods, with rmcp's limits for
+/// events, stay at their default.
+impl StreamableHttpClient for HttpClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let request = |token, own: &Values| {
+            self.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, &own.headers))
+        };
+        self.authorization.send(request).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<(), HttpError> {
+        let request = |token, own: &Values| {
+            self.client.delete_session(uri.clone(), session.clone(), token, both(&headers, &own.headers))
+        };
+        self.authorization.send(request).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, HttpError> {
+        let request = |token, own: &Values| {
+            self.events(uri.clone(), session.clone(), last_event.clone(), token, both(&headers, &own.headers))
+        };
+        self.authorization.send(request).await
+    }
+}
+
+/// Headers of the transport and the configured ones.
+fn both(headers: &Headers, own: &Headers) -> Headers {
+    headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Makes a request, and again after a 429 that says when, within [`MAX_PATIENCE`].

@@ -11,12 +11,13 @@ use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::client::Client;
 use super::failure::{excerpt, is_about_session};
 use super::others::Found;
 use super::results::value_of;
-use super::{Client, Listing, Progress, tasks};
-use crate::NO_TOOLS;
+use super::tasks;
 use crate::mcp::request::Unanswerable;
+use crate::{Listing, NO_TOOLS, Progress};
 use base::error::{Error, ErrorCode, Result};
 use base::text::brief;
 use base::{json, limits, memory, task};

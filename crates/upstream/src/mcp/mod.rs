@@ -1,6 +1,7 @@
 //! The rmcp client. Only this folder names rmcp's client types.
 
 pub(super) mod authorized;
+mod client;
 mod connection;
 pub(super) mod failure;
 mod handler;
@@ -15,6 +16,7 @@ mod message;
 mod others;
 mod pending;
 pub(super) mod refusal;
+mod reports;
 pub(super) mod request;
 mod results;
 pub(crate) mod sent_headers;
@@ -23,50 +25,36 @@ mod stdio;
 mod subscription;
 mod tasks;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, DiscoverRequest,
-    DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest, PingRequest, ProtocolVersion,
-    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
-};
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
-    ServiceError,
-};
-use serde_json::{Map, Value, json};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 
 use self::authorized::Authorization;
-use self::failure::{HttpError, excerpt, of_start};
+use self::client::Client;
+use self::failure::{HttpError, of_start};
+use self::handler::Handler;
 use self::inbox::PassedOver;
-use self::request::Round;
 use self::sent_headers::SentHeaders;
 use self::subscription::subscribe;
 use self::tasks::TaskTools;
-use super::events::{Changes, EventSender};
-use super::reconnect::{Connect, Link, Rounds};
+use super::events::EventSender;
+use super::reconnect::{Connect, Link};
 use super::stderr::Stderr;
-use super::{Answer, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
 use crate::confined::Examined;
 use crate::program::Program;
 use base::address::Reach;
 use base::error::{Error, ErrorCode, Result};
-use base::json;
-use base::task::{self, Task};
-use base::text::head;
 use config::secrets::{self, Resolved};
 use config::{Confinement, HttpKind, Tasks, Transport};
 use state::LoginVersion;
-
-use handler::Handler;
 
 pub use handshake::Revision;
 pub use message::count_messages;
@@ -74,8 +62,8 @@ pub use message::count_messages;
 /// Most bytes of a server's words in place of an answer.
 const MAX_WORDS: usize = 4000;
 
-/// Confinement of a server's process on this machine; `None` if it has none.
-pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
+/// Confinement of a server's process on this machine, for `forgefs doctor`; `None` if it has none.
+pub async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
     let (Transport::Stdio { command, args, env, cwd }, Some(sandbox)) = (&server.transport, &server.sandbox) else {
         return None;
     };
@@ -124,15 +112,13 @@ impl Connector {
 
 #[async_trait]
 impl Connect for Connector {
-    type Link = Arc<Client>;
-
     fn version(&self) -> Option<LoginVersion> {
         self.account.as_ref().and_then(|account| account.version())
     }
 
-    async fn connect(&self) -> Result<Arc<Client>> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         match self.connected(&self.place().await?).await {
-            Ok(client) => Ok(Arc::new(client)),
+            Ok(client) => Ok(Box::new(Arc::new(client))),
             Err(failed) => Err(self.describe(failed).await),
         }
     }
@@ -305,189 +291,4 @@ impl From<ClientInitializeError> for Failed {
     fn from(error: ClientInitializeError) -> Self {
         Self::Handshake(Box::new(error))
     }
-}
-
-/// A live connection.
-pub(super) struct Client {
-    name: String,
-    service: RunningService<RoleClient, Handler>,
-    stderr: Stderr,
-    /// The revision that it accepted after it had refused a newer one.
-    revision: Option<String>,
-    /// The transport has ended, although not every request has seen it yet.
-    ended: Arc<AtomicBool>,
-    in_session: Option<Arc<AtomicBool>>,
-    /// How long the lists besides the tools may take.
-    patience: Duration,
-    others: Mutex<others::Asked>,
-    tasks: TaskTools,
-    _subscription: Option<Task>,
-    /// Keeps the secrets of a process redacted.
-    _env: Option<Arc<Resolved>>,
-}
-
-impl Client {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn upstream(&self, what: impl std::fmt::Display) -> Error {
-        Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
-    }
-
-    pub(super) fn fault(&self, error: ServiceError) -> Error {
-        match error {
-            ServiceError::McpError(data) if self.is_in_session() && failure::is_about_session(&data) => {
-                failure::of_lost_session(&self.name, &data.message)
-            }
-            error => failure::of_request(&self.name, error),
-        }
-    }
-
-    fn is_in_session(&self) -> bool {
-        self.in_session.as_ref().is_some_and(|in_session| in_session.load(Ordering::Acquire))
-    }
-
-    async fn perform(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<ServerResult> {
-        let complete = match operation {
-            Operation::Complete { subject, params, .. } => Some(complete_params(subject, params)?),
-            _ => None,
-        };
-        let is_task = match operation {
-            Operation::Tool { name, .. } => self.wants_task(name)?,
-            _ => false,
-        };
-        self.request((operation, is_task), progress, rounds, |Round { responses, state }| match operation {
-            // A revision without rounds.
-            Operation::Tool { name, arguments, .. } if is_task => tasks::call(name, arguments),
-            Operation::Tool { name, arguments, .. } => {
-                let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
-                params.arguments = Some(arguments.clone());
-                (params.input_responses, params.request_state) = (responses, state);
-                ClientRequest::CallToolRequest(CallToolRequest::new(params))
-            }
-            Operation::Prompt { name, arguments, .. } => {
-                let mut params = GetPromptRequestParams::new(name.clone());
-                params.arguments = Some(arguments.clone());
-                (params.input_responses, params.request_state) = (responses, state);
-                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
-            }
-            Operation::Resource { uri, .. } => {
-                let mut params = ReadResourceRequestParams::new(uri);
-                (params.input_responses, params.request_state) = (responses, state);
-                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
-            }
-            Operation::Complete { .. } | Operation::List | Operation::Connect => match &complete {
-                Some(params) => ClientRequest::CompleteRequest(CompleteRequest::new(params.clone())),
-                None => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
-            },
-        })
-        .await
-    }
-
-    async fn answer_to(
-        self: &Arc<Self>,
-        operation: &Operation,
-        progress: &Progress,
-        rounds: &dyn Rounds,
-    ) -> Result<Answer> {
-        if matches!(operation, Operation::List | Operation::Connect) {
-            // Four lists at once have a large future, which a call would carry along.
-            return Box::pin(self.list(progress)).await.map(Answer::Listing);
-        }
-        let answer = self.perform(operation, progress, rounds).await.map_err(|error| match progress.refusal() {
-            // The server's error seldom names why its question stayed unanswered.
-            Some(refusal) => error.hint(refusal),
-            None => error,
-        })?;
-        let has_null = self.service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-        let result = match (operation, answer) {
-            (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
-            | (Operation::Prompt { .. }, whole @ ServerResult::GetPromptResult(_))
-            | (Operation::Complete { .. }, whole @ ServerResult::CompleteResult(_)) => {
-                return Ok(Answer::Raw(strip_protocol(serde_json::to_value(&whole).unwrap_or_default())));
-            }
-            (_, other) => results::value_of(other),
-        };
-        if let Operation::Tool { .. } = operation {
-            return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..results::tool(result, has_null) }));
-        }
-        task::work_on(usize::MAX, || {
-            // Only for an answer that cannot be read.
-            let came = |result: &Value| match json::words(result) {
-                Some(words) => head(words, MAX_WORDS).to_owned(),
-                None => format!("its answer is not MCP: {}", excerpt(result.to_string().as_bytes())),
-            };
-            let read = match operation {
-                Operation::Resource { uri, .. } => results::resource(result, uri),
-                Operation::Prompt { .. } => results::prompt(result),
-                _ => Err(result),
-            };
-            read.map(strip_protocol).map(Answer::Raw).map_err(|result| self.upstream(came(&result)))
-        })
-    }
-}
-
-#[async_trait]
-impl Link for Arc<Client> {
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
-        match self.answer_to(operation, progress, rounds).await {
-            Ok(answer) => Ok(answer),
-            // Of a server that died.
-            Err(error) if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) => {
-                Err(self.stderr.with_last_words(error).await)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.ended.load(Ordering::Acquire) || self.service.is_closed() || self.service.is_transport_closed()
-    }
-
-    fn is_stateless(&self) -> bool {
-        self.in_session.is_some() && !self.is_in_session()
-    }
-
-    fn changes(&self) -> Changes {
-        self.service.service().events.changes()
-    }
-
-    async fn listed(&self) {
-        self.others_listed().await;
-    }
-
-    /// Pings the server: any answer will do, even a refusal.
-    async fn answers(&self) -> bool {
-        let has_ping = self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
-        let request = match has_ping {
-            true => ClientRequest::PingRequest(PingRequest::default()),
-            false => ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {})),
-        };
-        let Ok(sent) = self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await else {
-            return false;
-        };
-        matches!(sent.await_response().await, Ok(_) | Err(ServiceError::McpError(_)))
-    }
-}
-
-fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<CompleteRequestParams> {
-    let reference = match subject {
-        Subject::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
-        Subject::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
-    };
-    let mut params = params.clone();
-    params.insert("ref".to_owned(), reference);
-    serde_json::from_value(Value::Object(params))
-        .map_err(|error| Error::new(ErrorCode::InvalidArgs, "the completion request is not valid").caused_by(error))
-}
-
-/// Removes fields that belong to the protocol between gateway and server, not to the script.
-fn strip_protocol(mut value: Value) -> Value {
-    if let Value::Object(object) = &mut value {
-        for key in ["resultType", "ttlMs", "cacheScope"] {
-            object.shift_remove(key);
-        }
-    }
-    value
 }

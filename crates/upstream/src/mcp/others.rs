@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::Client;
+use super::client::Client;
 use base::task::Task;
 
 /// Least time that tools which are listed wait for the other lists.

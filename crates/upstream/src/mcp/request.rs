@@ -3,32 +3,32 @@
 
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::future::join_all;
-use parking_lot::Mutex;
 use rmcp::ClientHandler as _;
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, CustomResult, InputRequest,
-    InputRequests, InputResponses, JsonObject, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId,
-    RequestMetaObject, ServerResult, SetLevelRequest, SetLevelRequestParams, TASKS_EXTENSION_ID,
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientCapabilities,
+    ClientRequest, CompleteRequest, CompleteRequestParams, CustomResult, GetPromptRequest, GetPromptRequestParams,
+    InputRequest, InputRequests, InputResponses, JsonObject, ListToolsRequest, LoggingLevel, ReadResourceRequest,
+    ReadResourceRequestParams, RequestId, RequestMetaObject, ServerResult, SetLevelRequest, SetLevelRequestParams,
+    TASKS_EXTENSION_ID,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use scopeguard::ScopeGuard;
-use serde_json::{Value, json};
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use serde_json::{Map, Value, json};
 
-use super::Client;
+use super::client::Client;
 use super::failure::{too_much, unreadable};
+use super::reports::Listening;
+use super::tasks;
 use crate::reconnect::Rounds;
-use crate::{Ask, Level, Operation, Progress, Question, Report, ReservedMemory, TraceContext};
+use crate::{Ask, Level, Operation, Progress, Question, Subject, TraceContext};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
 use base::memory;
-use base::principal::Principal;
 use base::task;
 use config::Tasks;
 
@@ -36,18 +36,14 @@ use config::Tasks;
 const MAX_ROUNDS: usize = limits::ROUNDS.max;
 /// Delay before a retry when the server gave neither answer nor question.
 const NOT_READY: Duration = Duration::from_millis(200);
-/// Time that an answered request is remembered, since messages sent before the answer are handled concurrently.
-const RECENT: Duration = Duration::from_millis(200);
-/// Time that a request which was given up is remembered: the server may go on with it, and ask or tell something.
-const GIVEN_UP: Duration = Duration::from_secs(60);
 /// Timeout for sending a cancellation.
 pub(super) const CANCEL: Duration = Duration::from_secs(5);
 
-/// A server's questions, the answers, and its own state.
+/// Answers to a server's questions, and its own state.
 #[derive(Default)]
-pub(super) struct Round {
-    pub(super) responses: Option<InputResponses>,
-    pub(super) state: Option<String>,
+struct Round {
+    responses: Option<InputResponses>,
+    state: Option<String>,
 }
 
 /// An unanswered request, and whether it left.
@@ -57,15 +53,18 @@ pub(super) struct Unanswerable {
 }
 
 impl Client {
-    /// Sends the request that `make` makes. While the server asks questions and `rounds` allows it, sends it again with
-    /// the answers. Follows a task that the server makes, or has made for the call before; `is_task` asks for one.
+    /// Sends the request of an operation. While the server asks questions and `rounds` allows it, sends it again with the
+    /// answers. Follows a task that the server makes, or has made for the call before.
     pub(super) async fn request(
         &self,
-        (operation, is_task): (&Operation, bool),
+        operation: &Operation,
         progress: &Progress,
         rounds: &dyn Rounds,
-        make: impl Fn(Round) -> ClientRequest,
     ) -> Result<ServerResult> {
+        let is_task = match operation {
+            Operation::Tool { name, .. } => self.wants_task(name)?,
+            _ => false,
+        };
         let in_doubt = |error: Error| error.with_effect(Effect::Unknown);
         // Before sending: a quick server may ask back before this task runs again.
         let mut listening = self.service.service().reports.listen(progress);
@@ -82,7 +81,7 @@ impl Client {
                 rounds.go_on().await.map_err(in_doubt)?;
             }
             // With its first questions a server has done nothing yet; what it did between later ones is unknown.
-            let sent = self.send(&mut listening, make(round), progress).await;
+            let sent = self.send(&mut listening, message(operation, is_task, round)?, progress).await;
             let asked = match if number > 1 { sent.map_err(in_doubt) } else { sent }? {
                 ServerResult::InputRequiredResult(asked) => asked,
                 answer if !matches!(operation, Operation::Tool { .. }) => return Ok(answer),
@@ -183,19 +182,19 @@ impl Client {
     pub(super) async fn options(&self, progress: &Progress) -> PeerRequestOptions {
         let options = PeerRequestOptions::no_options();
         let mut meta = RequestMetaObject::new();
-        if let Some(TraceContext { parent, state }) = progress.trace() {
+        if let Some(TraceContext { parent, state }) = progress.trace.as_deref() {
             meta.set_traceparent(parent);
             state.iter().for_each(|state| meta.set_tracestate(state));
         }
         let Some(info) = self.service.peer_info() else {
-            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
+            return if progress.trace.is_some() { options.with_meta(meta) } else { options };
         };
         let level = progress.caller().and_then(|caller| caller.log_level());
         if info.protocol_version.has_initialize() {
             if let (Some(level), Some(_)) = (level, &info.capabilities.logging) {
                 self.lower_log_level(level).await;
             }
-            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
+            return if progress.trace.is_some() { options.with_meta(meta) } else { options };
         }
         let of_caller = progress.abilities().and_then(|abilities| serde_json::from_value(abilities).ok());
         let mut abilities: ClientCapabilities =
@@ -225,35 +224,66 @@ impl Client {
     }
 }
 
-/// Reason why a text has no values.
-pub(crate) enum Unparsed {
-    /// They do not fit in memory.
-    TooMuch(String),
-    /// It is no JSON.
-    Unreadable,
+/// The request of an operation, with the answers to the server's questions.
+fn message(operation: &Operation, is_task: bool, Round { responses, state }: Round) -> Result<ClientRequest> {
+    Ok(match operation {
+        // A revision without rounds.
+        Operation::Tool { name, arguments, .. } if is_task => tasks::call(name, arguments),
+        Operation::Tool { name, arguments, .. } => {
+            let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
+            params.arguments = Some(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        }
+        Operation::Prompt { name, arguments, .. } => {
+            let mut params = GetPromptRequestParams::new(name.clone());
+            params.arguments = Some(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+        }
+        Operation::Resource { uri, .. } => {
+            let mut params = ReadResourceRequestParams::new(uri);
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        }
+        Operation::Complete { subject, params, .. } => {
+            ClientRequest::CompleteRequest(CompleteRequest::new(complete_params(subject, params)?))
+        }
+        Operation::List | Operation::Connect => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+    })
 }
 
-/// Parses JSON once its values fit in memory.
-pub(crate) async fn parsed(text: &[u8], progress: &Progress) -> Result<Value, Unparsed> {
-    let measured = task::work_on(text.len(), || json::measure(text));
-    let found = measured.map_err(|_| Unparsed::Unreadable)?;
+fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<CompleteRequestParams> {
+    let reference = match subject {
+        Subject::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+        Subject::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
+    };
+    let mut params = params.clone();
+    params.insert("ref".to_owned(), reference);
+    serde_json::from_value(Value::Object(params))
+        .map_err(|error| Error::new(ErrorCode::InvalidArgs, "the completion request is not valid").caused_by(error))
+}
+
+/// Parses JSON once its values fit in memory; `None` for what is no JSON.
+///
+/// # Errors
+/// Why they do not fit.
+pub(crate) async fn parsed(text: &[u8], progress: &Progress) -> Result<Option<Value>, String> {
+    let Ok(found) = task::work_on(text.len(), || json::measure(text)) else { return Ok(None) };
     if found.tree_bytes > memory::SMALL {
         let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
-        let room = room.map_err(|full| Unparsed::TooMuch(format!("{full}; {}", full.hint())))?;
-        progress.room().hold(room);
+        progress.room.hold(room.map_err(|full| format!("{full}; {}", full.hint()))?);
     }
-    let parsed = task::work_on(text.len(), || serde_json::from_slice::<Value>(text));
-    parsed.map_err(|_| Unparsed::Unreadable)
+    Ok(task::work_on(text.len(), || serde_json::from_slice(text).ok()))
 }
 
 /// Parses a large answer once its values fit in memory.
 async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
-    let value = parsed(text.as_bytes(), progress).await.map_err(|unparsed| {
-        ServiceError::McpError(match unparsed {
-            Unparsed::TooMuch(why) => too_much(why),
-            Unparsed::Unreadable => unreadable("no JSON", text.as_bytes()),
-        })
-    })?;
+    let value = match parsed(text.as_bytes(), progress).await {
+        Ok(Some(value)) => value,
+        Ok(None) => return Err(ServiceError::McpError(unreadable("no JSON", text.as_bytes()))),
+        Err(why) => return Err(ServiceError::McpError(too_much(why))),
+    };
     match value.get("resultType").and_then(Value::as_str) {
         Some("input_required") => {
             let asked = serde_json::from_value(value).map(ServerResult::InputRequiredResult);
@@ -275,214 +305,4 @@ fn give_up((peer, id): (Peer<RoleClient>, RequestId)) {
     runtime.spawn(async move {
         let _ = tokio::time::timeout(CANCEL, peer.send_notification(notice.into())).await;
     });
-}
-
-/// Requests in flight on a connection, with the calls behind them.
-#[derive(Clone, Default)]
-pub(super) struct Reports(Arc<Mutex<InFlight>>);
-
-#[derive(Default)]
-struct InFlight {
-    /// In the order of sending.
-    requests: Vec<Entry>,
-    /// Number of requests at which those too long ago are dropped: quick calls make many in little time.
-    crowd: usize,
-    /// Number of requests so far.
-    count: u64,
-    /// Clients of requests that ended, each until the server can have nothing more to say of them.
-    former: Vec<(Principal, Instant)>,
-    /// Least severe log level requested from the server.
-    log_level: Option<Level>,
-}
-
-struct Entry {
-    number: u64,
-    /// Progress token and id of the request; `None` until it is sent.
-    names: Option<(ProgressToken, RequestId)>,
-    progress: Progress,
-    /// The task that the server made for it, and a bell for its changes.
-    task: Option<(String, Arc<Notify>)>,
-    /// Time of the end; notifications sent before it may still be on their way.
-    ended: Option<Instant>,
-}
-
-/// Requests that are kept without looking for those too long ago.
-const CROWD: usize = 32;
-
-/// Reason why a message of a server reaches no client.
-const AMBIGUOUS: &str = "calls of several clients are in flight, and it does not say which one it belongs to";
-
-impl InFlight {
-    /// Drops what is too long ago.
-    fn forget(&mut self) {
-        let now = Instant::now();
-        self.requests.retain(|entry| entry.ended.is_none_or(|ended| now - ended < RECENT));
-        self.former.retain(|(_, until)| now < *until);
-    }
-
-    /// Ends a request. One that was given up may go on at the server.
-    fn end(&mut self, number: u64, is_answered: bool) {
-        let now = Instant::now();
-        let Some(entry) = self.entry(number) else { return };
-        entry.ended = Some(now);
-        let asker = entry.progress.caller().map(|caller| caller.principal().clone());
-        if let Some(asker) = asker {
-            let until = now + if is_answered { RECENT } else { GIVEN_UP };
-            match self.former.iter_mut().find(|(known, _)| *known == asker) {
-                Some((_, known)) => *known = until.max(*known),
-                None => self.former.push((asker, until)),
-            }
-        }
-        if self.requests.len() >= self.crowd {
-            self.forget();
-            self.crowd = CROWD + 2 * self.requests.len();
-        }
-    }
-
-    fn entry(&mut self, number: u64) -> Option<&mut Entry> {
-        let position = self.requests.binary_search_by_key(&number, |entry| entry.number).ok()?;
-        self.requests.get_mut(position)
-    }
-
-    /// Entries that a message can belong to, oldest first: they must be of one session, and no other may
-    /// have had a call a moment ago.
-    fn of_one_session<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<Vec<Progress>, &'static str> {
-        let mut asker: Option<Principal> = None;
-        let (mut calls, mut others) = (Vec::new(), Vec::new());
-        for Entry { progress, .. } in entries {
-            let Some(caller) = progress.caller() else {
-                others.push(progress.clone());
-                continue;
-            };
-            if asker.get_or_insert_with(|| caller.principal().clone()) != caller.principal() {
-                return Err(AMBIGUOUS);
-            }
-            calls.push(progress.clone());
-        }
-        if asker.is_some_and(|asker| self.former.iter().any(|(former, _)| *former != asker)) {
-            return Err(AMBIGUOUS);
-        }
-        // Calls of the gateway itself and of the command line have no client, and refuse questions for that reason.
-        Ok(if calls.is_empty() { others } else { calls })
-    }
-}
-
-impl Reports {
-    fn listen(&self, progress: &Progress) -> Listening<'_> {
-        let mut in_flight = self.0.lock();
-        in_flight.count += 1;
-        let number = in_flight.count;
-        // Kept beyond the call, whose answer is not.
-        let progress = progress.clone().in_room(ReservedMemory::default());
-        in_flight.requests.push(Entry { number, names: None, progress, task: None, ended: None });
-        Listening { reports: self, number, is_answered: false }
-    }
-
-    /// Forwards a progress report to the call of its request. A quick server reports on a request that has no token
-    /// here yet.
-    pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
-        let mut in_flight = self.0.lock();
-        in_flight.forget();
-        let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
-        let call = match in_flight.requests.iter().find(is_named) {
-            Some(entry) => Some(entry.progress.clone()),
-            None => {
-                let unnamed = in_flight.requests.iter().filter(|entry| entry.names.is_none());
-                in_flight.of_one_session(unnamed).ok().and_then(|calls| calls.into_iter().next())
-            }
-        };
-        drop(in_flight);
-        if let Some(call) = call {
-            let ProgressNotificationParam { progress: so_far, total, message, .. } = report;
-            call.report(Report { progress: so_far, total, message });
-        }
-    }
-
-    /// Polls the task of this id now, since it has changed.
-    pub(super) fn has_changed(&self, task: &str) {
-        let in_flight = self.0.lock();
-        let bells = in_flight.requests.iter().filter_map(|entry| entry.task.as_ref());
-        bells.filter(|(id, _)| id == task).for_each(|(_, bell)| bell.notify_one());
-    }
-
-    /// Calls that a message of the server can belong to, oldest first: the call of `task` or `request` if given, else the
-    /// calls of the only session that has any. The error gives the reason for none.
-    pub(super) fn in_flight(
-        &self,
-        task: Option<&str>,
-        request: Option<&RequestId>,
-    ) -> Result<Vec<Progress>, &'static str> {
-        let mut in_flight = self.0.lock();
-        in_flight.forget();
-        let going = || in_flight.requests.iter().filter(|entry| entry.ended.is_none());
-        let is_of = |entry: &&Entry| entry.task.as_ref().is_some_and(|(id, _)| Some(&**id) == task);
-        if let Some(entry) = going().find(is_of) {
-            return Ok(vec![entry.progress.clone()]);
-        }
-        // A message about the task of a call that is over reaches no other call.
-        if task.is_some() {
-            return Err("the task that it belongs to is of no call in flight");
-        }
-        let Some(request) = request else { return in_flight.of_one_session(going()) };
-        let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(_, own)| own == request);
-        match going().find(is_named) {
-            Some(entry) => Ok(vec![entry.progress.clone()]),
-            None => in_flight.of_one_session(going().filter(|entry| entry.names.is_none())),
-        }
-    }
-
-    /// Like [`Reports::in_flight`] without a request, with calls that ended a moment ago.
-    pub(super) fn recent(&self) -> Result<Vec<Progress>, &'static str> {
-        let mut in_flight = self.0.lock();
-        in_flight.forget();
-        in_flight.of_one_session(in_flight.requests.iter())
-    }
-
-    /// True if `level` is below the level requested so far.
-    fn lower(&self, level: Level) -> bool {
-        let mut in_flight = self.0.lock();
-        let is_lower = in_flight.log_level.is_none_or(|known| level < known);
-        if is_lower {
-            in_flight.log_level = Some(level);
-        }
-        is_lower
-    }
-}
-
-/// A call that is listened to until this is dropped.
-pub(super) struct Listening<'a> {
-    reports: &'a Reports,
-    number: u64,
-    is_answered: bool,
-}
-
-impl Listening<'_> {
-    /// Notes the task of the call, and returns the bell for its changes.
-    pub(super) fn is_task(&mut self, id: &str) -> Arc<Notify> {
-        let bell = Arc::new(Notify::new());
-        if let Some(entry) = self.reports.0.lock().entry(self.number) {
-            entry.task = Some((id.to_owned(), Arc::clone(&bell)));
-        }
-        // Given up before its result, it may go on at the server.
-        self.is_answered = false;
-        bell
-    }
-
-    /// Notes that its task has a result.
-    pub(super) fn has_result(&mut self) {
-        self.is_answered = true;
-    }
-
-    fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {
-        let mut in_flight = self.reports.0.lock();
-        if let Some(entry) = in_flight.entry(self.number) {
-            entry.names = Some((token.clone(), id.clone()));
-        }
-    }
-}
-
-impl Drop for Listening<'_> {
-    fn drop(&mut self) {
-        self.reports.0.lock().end(self.number, self.is_answered);
-    }
 }

@@ -13,7 +13,6 @@ use super::http_client::Headers;
 use base::error::Result;
 use config::Credential;
 use config::secrets::{self, Resolved};
-use redact::secret::Secret;
 
 /// Least time between two readings: a server that refuses everything starts no program for each request.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -29,24 +28,10 @@ pub(crate) struct SentHeaders {
 
 /// The values in use.
 pub(crate) struct Values {
-    headers: Headers,
-    query: Resolved,
-    _redacted: Resolved,
-}
-
-impl Values {
-    pub(crate) fn headers(&self) -> &Headers {
-        &self.headers
-    }
-
+    pub(crate) headers: Headers,
     /// Parameters of the query by name.
-    pub(crate) fn query(&self) -> &BTreeMap<String, Secret> {
-        self.query.values()
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.headers == other.headers && self.query() == other.query()
-    }
+    pub(crate) query: Resolved,
+    _redacted: Resolved,
 }
 
 impl SentHeaders {
@@ -82,7 +67,7 @@ impl SentHeaders {
         }
         *last = Some(Instant::now());
         match values(&self.configured, &self.query).await {
-            Ok(values) if !values.is_same(&now) => {
+            Ok(values) if values.headers != now.headers || values.query.values() != now.query.values() => {
                 self.now.store(Arc::new(values));
                 Some(self.now())
             }

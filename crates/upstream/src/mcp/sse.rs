@@ -23,6 +23,7 @@ use super::inbox::{Inbox, PassedOver};
 use super::lines::MAX_MESSAGE;
 use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header};
+use super::sent_headers::Values;
 use crate::openapi::spec::essence;
 use base::limits;
 
@@ -41,8 +42,8 @@ pub(super) async fn connect(
     mut over: PassedOver,
     revision: &Revision,
 ) -> Result<Connection<Posts>, HttpError> {
-    let get = |token, own: &Headers| {
-        let request = client.get(url).headers(map(own)).header(ACCEPT, "text/event-stream");
+    let get = |token, own: &Values| {
+        let request = client.get(url).headers(map(&own.headers)).header(ACCEPT, "text/event-stream");
         sent(request, token, false)
     };
     let response = authorization.send(get).await?;
@@ -75,8 +76,8 @@ impl Outgoing for Posts {
         let Self { client, authorization, endpoint } = self;
         let (client, authorization, endpoint) = (client.clone(), authorization.clone(), endpoint.clone());
         async move {
-            let post = |token, own: &Headers| {
-                sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token, true)
+            let post = |token, own: &Values| {
+                sent(client.post(endpoint.clone()).headers(map(&own.headers)).json(&message), token, true)
             };
             authorization.send(post).await.map(drop)
         }

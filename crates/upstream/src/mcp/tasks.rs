@@ -14,8 +14,10 @@ use scopeguard::ScopeGuard;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::Client;
-use super::request::{CANCEL, Listening, Unanswerable};
+use super::MAX_WORDS;
+use super::client::Client;
+use super::reports::Listening;
+use super::request::{CANCEL, Unanswerable};
 use super::results::value_of;
 use crate::Progress;
 use base::error::{Effect, Error, ErrorCode, Result};
@@ -31,8 +33,6 @@ const USUAL: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Milliseconds that a server is asked to keep a task of 2025-11-25: a resumed run may come late.
 const KEEP_MS: u64 = 24 * 60 * 60 * 1000;
-/// Most bytes of a server's words about a task.
-const MAX_WORDS: usize = 4000;
 
 /// `isError` of a task that failed.
 const FAILED: &str = "of its task";
@@ -186,10 +186,6 @@ impl Client {
             ScopeGuard::into_inner(unfinished);
         }
         result
-    }
-
-    fn is_old(&self) -> bool {
-        self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize())
     }
 
     /// Polls a task until it has a result.

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::exchange::Answered;
-use crate::mcp::request::{Unparsed, parsed};
+use crate::mcp::request::parsed;
 use crate::openapi::spec::{essence, is_json, is_text};
 use crate::{Block, Progress, ToolAnswer};
 use base::error::{Effect, Error, ErrorCode, Result};
@@ -24,15 +24,15 @@ pub(super) async fn of(server: &str, tool: &str, answered: Answered, progress: &
         return Ok(ToolAnswer::default());
     }
     if is_json(&kind) {
-        match parsed(&body, progress).await {
-            Ok(value) => return Ok(ToolAnswer { structured: Some(value), ..ToolAnswer::default() }),
-            Err(Unparsed::TooMuch(why)) => {
-                return Err(Error::new(ErrorCode::BudgetExceeded, format!("{server}: its answer is too large: {why}"))
-                    .hint("ask for less: a filter, a page size or fewer fields")
-                    .with_effect(Effect::Done));
-            }
-            Err(Unparsed::Unreadable) => return Ok(content(Block::Text(lossy(body)))),
-        }
+        let structured = parsed(&body, progress).await.map_err(|why| {
+            Error::new(ErrorCode::BudgetExceeded, format!("{server}: its answer is too large: {why}"))
+                .hint("ask for less: a filter, a page size or fewer fields")
+                .with_effect(Effect::Done)
+        })?;
+        return Ok(match structured {
+            Some(_) => ToolAnswer { structured, ..ToolAnswer::default() },
+            None => content(Block::Text(lossy(body))),
+        });
     }
     if is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&body).is_ok()) {
         return Ok(content(Block::Text(lossy(body))));

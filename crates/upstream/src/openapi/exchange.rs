@@ -43,7 +43,7 @@ impl Exchange {
             let request = self.with(request, values);
             async move { patiently(|| self.once(&request, token.as_deref(), most)).await }
         };
-        self.authorization.send_values(send).await
+        self.authorization.send(send).await
     }
 
     /// The same without credentials.
@@ -54,15 +54,12 @@ impl Exchange {
     /// The request with configured headers and query.
     fn with(&self, request: &Request, values: &Values) -> Request {
         let mut request = request.clone();
-        for (name, value) in values.headers() {
+        for (name, value) in &values.headers {
             request.headers.insert(name.clone(), value.clone());
         }
-        if !values.query().is_empty() {
-            let mut pairs = request.url.query_pairs_mut();
-            for (name, value) in values.query() {
-                pairs.append_pair(name, value.expose());
-            }
-            drop(pairs);
+        let query = values.query.values();
+        if !query.is_empty() {
+            request.url.query_pairs_mut().extend_pairs(query.iter().map(|(name, value)| (name, value.expose())));
         }
         request
     }

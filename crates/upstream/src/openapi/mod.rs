@@ -57,14 +57,12 @@ impl Connector {
 
 #[async_trait]
 impl Connect for Connector {
-    type Link = Client;
-
     fn version(&self) -> Option<LoginVersion> {
         self.account.as_ref().and_then(|account| account.version())
     }
 
     /// Reads the credentials and the document.
-    async fn connect(&self) -> Result<Client> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         let described = Arc::clone(&self.described);
         let headers = Arc::new(SentHeaders::read(&described.headers, &described.query).await?);
         let authorization = Authorization { headers, account: self.account.clone() };
@@ -78,7 +76,7 @@ impl Connect for Connector {
         let (plans, base) = (std::mem::take(&mut api.plans), api.base.clone());
         let listing = Mutex::new(Some(listing(loader.name(), api)?));
         let (digest, may_reread, is_replaced) = (document.digest, self.may_reread, AtomicBool::new(false));
-        Ok(Client { loader, digest, listing, plans, base, reserved, exchange, may_reread, is_replaced })
+        Ok(Box::new(Client { loader, digest, listing, plans, base, reserved, exchange, may_reread, is_replaced }))
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::events::Changes;
-use super::mcp::request::{Unparsed, parsed};
+use super::mcp::request::parsed;
 use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
 use base::error::{Effect, Error, ErrorCode, Result};
@@ -23,21 +23,19 @@ use state::LoginVersion;
 const MAX_NOTES: usize = 8;
 
 /// Connects to a server whose tools are overridden.
-pub(super) struct Overridden<C> {
-    connector: C,
+pub(super) struct Overridden {
+    connector: Box<dyn Connect>,
     overrides: Arc<Overrides>,
 }
 
-impl<C> Overridden<C> {
-    pub(super) fn new(connector: C, overrides: &BTreeMap<String, Override>) -> Self {
+impl Overridden {
+    pub(super) fn new(connector: Box<dyn Connect>, overrides: &BTreeMap<String, Override>) -> Self {
         Self { connector, overrides: Arc::new(Overrides::new(overrides)) }
     }
 }
 
 #[async_trait]
-impl<C: Connect> Connect for Overridden<C> {
-    type Link = OverriddenLink<C::Link>;
-
+impl Connect for Overridden {
     fn version(&self) -> Option<LoginVersion> {
         self.connector.version()
     }
@@ -46,22 +44,22 @@ impl<C: Connect> Connect for Overridden<C> {
         self.connector.with_last_words(error).await
     }
 
-    async fn connect(&self) -> Result<Self::Link> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         let link = self.connector.connect().await?;
-        Ok(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() })
+        Ok(Box::new(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() }))
     }
 }
 
 /// A connection to such a server.
-pub(super) struct OverriddenLink<L> {
-    link: L,
+struct OverriddenLink {
+    link: Box<dyn Link>,
     overrides: Arc<Overrides>,
     /// New names that are those of other tools, as the server last listed them: they are not for the renamed tools.
     taken: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait]
-impl<L: Link> Link for OverriddenLink<L> {
+impl Link for OverriddenLink {
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         match operation {
             Operation::List => {
@@ -189,17 +187,6 @@ fn sent(shown: &str, by: &Override, given: &Map<String, Value>) -> Result<Map<St
     Ok(given.clone().into_iter().chain(added).collect())
 }
 
-/// The values of a text, if it is JSON.
-async fn values(text: &str, progress: &Progress) -> Result<Option<Value>> {
-    match parsed(text.as_bytes(), progress).await {
-        Ok(value) => Ok(Some(value)),
-        Err(Unparsed::Unreadable) => Ok(None),
-        Err(Unparsed::TooMuch(why)) => {
-            Err(Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))
-        }
-    }
-}
-
 /// The part of an answer that a path leads to, in place of the whole.
 async fn part(answer: ToolAnswer, path: &[String], progress: &Progress) -> Result<ToolAnswer> {
     if path.is_empty() || answer.failed.is_some() {
@@ -208,7 +195,9 @@ async fn part(answer: ToolAnswer, path: &[String], progress: &Progress) -> Resul
     let (texts, others): (Vec<Block>, Vec<Block>) =
         answer.content.into_iter().partition(|block| matches!(block, Block::Text(_)));
     let whole = match (answer.structured, texts.as_slice()) {
-        (None, [Block::Text(text)]) => values(text, progress).await?,
+        (None, [Block::Text(text)]) => parsed(text.as_bytes(), progress)
+            .await
+            .map_err(|why| Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))?,
         (structured, _) => structured,
     };
     let found = path.iter().try_fold(whole.unwrap_or_default(), |whole, key| match whole {

@@ -4,20 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Basis, Connect, Link as _, LinkState, Shared};
+use super::{Basis, Link, LinkState, Shared};
 use crate::events::{Changes, Event};
 use crate::reading::{Reading, validity};
 use crate::{Answer, Listing, Operation, Progress};
 use base::error::{Error, ErrorCode, Result};
 
-impl<C: Connect> Shared<C> {
+impl Shared {
     /// Reads the list within `limit`. The refresher of the entry is told where it does not know what is in it.
-    pub(super) async fn read(
-        &self,
-        link: &Arc<C::Link>,
-        basis: &Basis<C::Link>,
-        limit: Duration,
-    ) -> Result<Arc<Reading>> {
+    pub(super) async fn read(&self, link: &dyn Link, basis: &Basis, limit: Duration) -> Result<Arc<Reading>> {
         let asked = self.ask(link);
         let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
             Ok(Ok(Answer::Listing(listing))) => listing,
@@ -45,14 +40,14 @@ impl<C: Connect> Shared<C> {
     }
 
     /// Taken before a list is requested: the number of the reading, and the changes counted so far.
-    pub(super) fn ask(&self, link: &C::Link) -> (u64, Changes) {
+    pub(super) fn ask(&self, link: &dyn Link) -> (u64, Changes) {
         (self.readings.fetch_add(1, Ordering::Relaxed) + 1, link.changes())
     }
 
     async fn reading(
         &self,
         (number, changes): (u64, Changes),
-        link: &C::Link,
+        link: &dyn Link,
         listing: Listing,
     ) -> Result<(Arc<Reading>, Listing)> {
         let valid = link.is_stateless().then(|| validity(self.settings.refresh, listing.ttl_ms));
@@ -79,8 +74,8 @@ impl<C: Connect> Shared<C> {
 
     /// Compares further calls on `link` with a list that was requested after the current one; never goes back to an
     /// earlier list.
-    pub(super) async fn renew(&self, asked: (u64, Changes), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
-        let (reading, listing) = self.reading(asked, link, listing).await?;
+    pub(super) async fn renew(&self, asked: (u64, Changes), link: &Arc<dyn Link>, listing: Listing) -> Result<Listing> {
+        let (reading, listing) = self.reading(asked, &**link, listing).await?;
         if let LinkState::Live(live) = &mut *self.state.lock()
             && Arc::ptr_eq(&live.link, link)
             && live.reading.number < reading.number

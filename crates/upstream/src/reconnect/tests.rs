@@ -40,14 +40,12 @@ struct Plan {
 
 #[async_trait]
 impl Connect for Arc<Plan> {
-    type Link = Self;
-
-    async fn connect(&self) -> Result<Self> {
+    async fn connect(&self) -> Result<Box<dyn Link>> {
         self.connected.fetch_add(1, Ordering::Relaxed);
         let next = self.connects.lock().pop_front();
         let (seconds, succeeds) = next.unwrap_or((0, true));
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        if succeeds { Ok(Self::clone(self)) } else { Err(Error::new(ErrorCode::TransportDead, "refused")) }
+        if succeeds { Ok(Box::new(Self::clone(self))) } else { Err(Error::new(ErrorCode::TransportDead, "refused")) }
     }
 }
 
@@ -108,7 +106,7 @@ fn defined(as_what: &str) -> Value {
     json!({ "name": "t", "description": as_what })
 }
 
-fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<Plan>>) {
+fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect) {
     let plan = Arc::new(Plan {
         connects: Mutex::new(connects.iter().copied().collect()),
         calls: Mutex::new(calls.iter().copied().collect()),
@@ -118,11 +116,7 @@ fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<P
     (Arc::clone(&plan), Reconnect::new(plan, SETTINGS, events().0))
 }
 
-fn plan_with(
-    settings: ConnectionSettings,
-    connects: &[(u64, bool)],
-    calls: &[Call],
-) -> (Arc<Plan>, Reconnect<Arc<Plan>>) {
+fn plan_with(settings: ConnectionSettings, connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect) {
     let (plan, _) = plan(connects, calls);
     (Arc::clone(&plan), Reconnect::new(plan, settings, events().0))
 }
@@ -136,7 +130,7 @@ fn tool(repeatable: bool) -> Operation {
     Operation::Tool { name: "t".to_owned(), definition, arguments: Map::new(), repeatable }
 }
 
-async fn call(upstream: &Reconnect<Arc<Plan>>, repeatable: bool) -> Result<(), Error> {
+async fn call(upstream: &Reconnect, repeatable: bool) -> Result<(), Error> {
     upstream.call(&tool(repeatable), &Progress::default()).await.map(drop)
 }
 

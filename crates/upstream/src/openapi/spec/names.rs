@@ -23,15 +23,15 @@ impl Names {
         }
         let path = path.replace(['{', '}'], "");
         let derived = plain(&format!("{method}_{}", path.trim_matches('/')), &['_']);
-        let mut name = derived.clone();
-        for number in 2_u32.. {
-            if self.0.insert(name.clone()) {
-                break;
-            }
-            name = format!("{derived}_{number}");
-        }
-        name
+        numbered(&mut self.0, derived)
     }
+}
+
+/// Takes a name, numbered where it is taken.
+pub(super) fn numbered(taken: &mut HashSet<String>, name: String) -> String {
+    let others = (2_u32..).map(|number| format!("{name}_{number}"));
+    let free = std::iter::once(name.clone()).chain(others).find(|name| taken.insert(name.clone()));
+    free.unwrap_or(name)
 }
 
 /// `text` with `_` in place of runs of characters that no name has.

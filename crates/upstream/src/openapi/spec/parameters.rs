@@ -34,6 +34,10 @@ const NOT_SET: &[&str] = &[
     "x-method-override",
 ];
 
+/// Parts by their names in a document.
+const PARTS: [(&str, Part); 4] =
+    [("path", Part::Path), ("query", Part::Query), ("header", Part::Header), ("cookie", Part::Cookie)];
+
 /// Part of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -82,12 +86,9 @@ pub(super) fn read<'d>(
         let here = |what: &str| Problem::Here(format!("a parameter {what}"));
         let fields = parameter.as_object().ok_or_else(|| here("is no object"))?;
         let name = fields.get("name").and_then(Value::as_str).ok_or_else(|| here("has no name"))?;
-        let part = match fields.get("in").and_then(Value::as_str) {
-            Some("path") => Part::Path,
-            Some("query") => Part::Query,
-            Some("header") => Part::Header,
-            Some("cookie") => Part::Cookie,
-            _ => return Err(here(&format!("`{}` is in none of path, query, header and cookie", brief(name)))),
+        let place = fields.get("in").and_then(Value::as_str);
+        let Some((_, part)) = PARTS.into_iter().find(|(word, _)| Some(*word) == place) else {
+            return Err(here(&format!("`{}` is in none of path, query, header and cookie", brief(name))));
         };
         if all.len() >= MAX_PARAMETERS {
             return Err(Problem::Here(format!("it has more than {MAX_PARAMETERS} parameters")));
@@ -103,12 +104,7 @@ pub(super) fn read<'d>(
     let (mut taken, mut defined) = (HashSet::new(), Vec::new());
     for (part, name, file, fields) in all {
         let mut argument = name.to_owned();
-        let word = match part {
-            Part::Path => "path",
-            Part::Query => "query",
-            Part::Header => "header",
-            Part::Cookie => "cookie",
-        };
+        let word = PARTS.iter().find(|(_, of)| *of == part).map_or("", |(word, _)| word);
         while !taken.insert(argument.clone()) {
             argument = format!("{argument}_{word}");
         }

@@ -8,6 +8,7 @@ use stubgen::KeywordForm;
 use super::Problem;
 use super::body::is_binary;
 use super::document::Version;
+use super::names::numbered;
 use super::refs::{Place, Refs};
 use base::json;
 use base::limits;
@@ -189,14 +190,7 @@ impl<'r> Schemas<'r> {
         let last = place.pointer.rsplit('/').next().unwrap_or_default();
         let plain: String =
             last.chars().take(80).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-        let plain = if plain.is_empty() { "Schema".to_owned() } else { plain };
-        let mut name = plain.clone();
-        for number in 2_u32.. {
-            if self.taken.insert(name.clone()) {
-                break;
-            }
-            name = format!("{plain}_{number}");
-        }
+        let name = numbered(&mut self.taken, if plain.is_empty() { "Schema".to_owned() } else { plain });
         self.names.insert(place.clone(), name.clone());
         self.waiting.push_back((place, name.clone()));
         Ok(name)
