@@ -33,10 +33,11 @@ pub(super) struct Fleet {
     state: Arc<dyn State>,
     /// Instances beside the first of each server.
     pub(super) instances: Arc<Instances>,
-    catalog: Arc<ArcSwap<Catalogs>>,
-    phase: watch::Receiver<Phase>,
+    pub(super) catalog: Arc<ArcSwap<Catalogs>>,
+    /// Notifies of each change of the catalog.
+    pub(super) phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
-    known: watch::Sender<Entries>,
+    pub(super) known: watch::Sender<Entries>,
     _rebuilding: Option<Task>,
 }
 
@@ -63,11 +64,18 @@ struct Server {
     config: config::Server,
     ident: String,
     instance: u64,
-    upstream: Option<(Arc<dyn Upstream>, EventSender)>,
-    blueprint: Option<Arc<Blueprint>>,
-    rotation: Option<Arc<dyn Rotate>>,
     observed: Observed,
-    _tasks: Option<[Task; 2]>,
+    /// `None` for one that is off.
+    live: Option<Live>,
+}
+
+/// What runs of a server that is on.
+struct Live {
+    upstream: Arc<dyn Upstream>,
+    event_sender: EventSender,
+    blueprint: Arc<Blueprint>,
+    rotation: Arc<dyn Rotate>,
+    _tasks: [Task; 2],
 }
 
 /// Effect of a reload, by server name.
@@ -194,14 +202,17 @@ impl Fleet {
 
     /// Lists every server again.
     pub(super) fn relist(&self) {
-        for (_, event_sender) in self.running.lock().servers.values().filter_map(|server| server.upstream.as_ref()) {
-            event_sender.tell(Event::Changed);
-        }
+        let running = self.running.lock();
+        running
+            .servers
+            .values()
+            .flat_map(|server| &server.live)
+            .for_each(|live| live.event_sender.tell(Event::Changed));
     }
 
     /// Connections of a server; `None` if it is not running.
     pub(super) fn rotations(&self, name: &str) -> Option<Vec<Arc<dyn Rotate>>> {
-        let first = self.running.lock().servers.get(name)?.rotation.clone()?;
+        let first = Arc::clone(&self.running.lock().servers.get(name)?.live.as_ref()?.rotation);
         Some([vec![first], self.instances.rotations(name)].concat())
     }
 
@@ -210,20 +221,6 @@ impl Fleet {
         let observed: Vec<Observed> =
             self.running.lock().servers.values().map(|server| server.observed.clone()).collect();
         futures::future::join_all(observed.iter().map(Observed::save)).await;
-    }
-
-    pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalogs>> {
-        Arc::clone(&self.catalog)
-    }
-
-    /// Entries of the servers.
-    pub(super) fn known(&self) -> watch::Sender<Entries> {
-        self.known.clone()
-    }
-
-    /// Notifies of each change of the catalog.
-    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.clone()
     }
 
     fn change(&self, known: &mut Entries, config: &Config, Prepared { pin, first_use }: Prepared) -> Reloaded {
@@ -286,20 +283,7 @@ impl Fleet {
         let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
         if !config.enabled {
             let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
-            let observed = Observed::default();
-            return (
-                Server {
-                    config,
-                    ident,
-                    instance,
-                    upstream: None,
-                    blueprint: None,
-                    rotation: None,
-                    observed,
-                    _tasks: None,
-                },
-                entry,
-            );
+            return (Server { config, ident, instance, observed: Observed::default(), live: None }, entry);
         }
         let Manifest { refresh, cache, observe, .. } = &running.manifest;
         let (refresh, cache) = (*refresh, Cache::new(cache.clone()));
@@ -335,10 +319,9 @@ impl Fleet {
         let refreshing = Task::spawn(refresher.run(move |entry| {
             known.send_if_modified(|known| known.renew(instance, entry));
         }));
-        let tasks = Some([refreshing, Task::spawn(observed.clone().keep())]);
-        let upstream = Some((upstream, event_sender));
-        let (blueprint, rotation) = (Some(Arc::new(blueprint)), Some(rotation));
-        (Server { config, ident, instance, upstream, blueprint, rotation, observed, _tasks: tasks }, entry)
+        let tasks = [refreshing, Task::spawn(observed.clone().keep())];
+        let live = Live { upstream, event_sender, blueprint: Arc::new(blueprint), rotation, _tasks: tasks };
+        (Server { config, ident, instance, observed, live: Some(live) }, entry)
     }
 
     fn route(&self, running: &Running, config: &Config) -> Router {
@@ -346,8 +329,8 @@ impl Fleet {
             (name.clone(), Route { instance: 0, upstream: Arc::new(Offline { file: file.clone() }), blueprint: None })
         });
         let live = running.servers.iter().filter_map(|(name, server)| {
-            let (upstream, _) = server.upstream.as_ref()?;
-            let (upstream, blueprint) = (Arc::clone(upstream), server.blueprint.clone());
+            let Live { upstream, blueprint, .. } = server.live.as_ref()?;
+            let (upstream, blueprint) = (Arc::clone(upstream), Some(Arc::clone(blueprint)));
             Some((name.clone(), Route { instance: server.instance, upstream, blueprint }))
         });
         Router::new(offline.chain(live).collect(), config.references.clone())
@@ -365,6 +348,14 @@ fn taken(file: &str, name: &str) -> Error {
 pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>, Views);
 
 impl Entries {
+    /// Puts the scripts that are tools beside the servers, or takes them away.
+    pub(super) fn show_scripts(&mut self, entry: Option<ServerEntry>) {
+        match entry {
+            Some(entry) => self.start(0, entry),
+            None => self.remove(SERVER),
+        }
+    }
+
     /// Adds a started server, or a tool list from a file.
     fn start(&mut self, number: u64, entry: ServerEntry) {
         self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
@@ -398,14 +389,6 @@ impl Entries {
         };
         self.2 = hiding.map(view).collect();
     }
-}
-
-/// Puts the scripts that are tools beside the servers, or takes them away.
-pub(super) fn show_scripts(known: &watch::Sender<Entries>, entry: Option<ServerEntry>) {
-    known.send_modify(|known| match entry {
-        Some(entry) => known.start(0, entry),
-        None => known.remove(SERVER),
-    });
 }
 
 /// Rebuilds the catalog from the latest entries. Readers never wait.

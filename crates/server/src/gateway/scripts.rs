@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::fleet::Entries;
 use base::error::Error;
 use base::task::Task;
 use catalog::manifest::{Phase, ServerEntry, ServerState};
@@ -41,8 +42,15 @@ pub(super) struct Follower {
     pub(super) max_bytes: usize,
     pub(super) catalog: Arc<ArcSwap<Catalogs>>,
     pub(super) phase: watch::Receiver<Phase>,
-    /// Puts the entry of the server into the catalog.
-    pub(super) show: Box<dyn Fn(Option<ServerEntry>) + Send + Sync>,
+    /// Entries of the servers, from which the catalog is built.
+    pub(super) known: watch::Sender<Entries>,
+}
+
+impl Follower {
+    /// Puts the entry of the server into the catalog, or takes it away.
+    fn show(&self, entry: Option<ServerEntry>) {
+        self.known.send_modify(|known| known.show_scripts(entry));
+    }
 }
 
 impl ScriptSet {
@@ -52,7 +60,7 @@ impl ScriptSet {
         if config.path.is_none() {
             if following.take().is_some() {
                 self.now.store(Arc::default());
-                (follower.show)(None);
+                follower.show(None);
             }
             return;
         }
@@ -63,7 +71,7 @@ impl ScriptSet {
         // Scripts reviewed under other settings are not called while these are read.
         *following = None;
         self.now.store(Arc::default());
-        (follower.show)(Some(entry(&Callables::default(), ServerState::Connecting)));
+        follower.show(Some(entry(&Callables::default(), ServerState::Connecting)));
         let (config, pool, now) = (config.clone(), Arc::clone(&follower.pool), Arc::clone(&self.now));
         let task = Task::spawn(keep_up(config.clone(), now, follower));
         *following = Some(Followed { config, pool, _task: task });
@@ -131,7 +139,7 @@ fn publish(judged: Result<Callables, &&Error>, now: &ArcSwap<Callables>, followe
         Ok(scripts) => (scripts, ServerState::Ready { protocol: String::new() }),
         Err(error) => (Callables::default(), ServerState::Failed { reason: error.to_string() }),
     };
-    (follower.show)(Some(entry(&scripts, state)));
+    follower.show(Some(entry(&scripts, state)));
     now.store(Arc::new(scripts));
 }
 
