@@ -17,7 +17,7 @@ use base::task;
 use base::text::{BYTES_PER_TOKEN, brief};
 use catalog::manifest::Phase;
 use catalog::{Catalog, Named};
-use config::{Config, Expose};
+use config::{Config, Expose, Matcher};
 use redact::Surface;
 use run::broker::{ExecutionContext, OF_PAGE, TOOL_REQUEST, address_pages};
 use upstream::Caller;
@@ -75,28 +75,12 @@ pub(super) enum Own {
 }
 
 /// A client's wish within its profile. `Err` names the form that is allowed.
-pub fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Narrowed, Expose> {
+pub fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Expose, Expose> {
     match (allowed, asked) {
-        (Expose::Hybrid, Some(Expose::Direct)) => Ok(Narrowed { expose: Expose::Direct, is_chosen: true }),
-        (allowed, None | Some(Expose::Auto)) => Ok(Narrowed::of(allowed)),
-        (allowed, Some(asked)) if allowed == asked => Ok(Narrowed::of(allowed)),
-        (Expose::Hybrid | Expose::Auto, Some(Expose::Code)) => Ok(Narrowed::of(Expose::Code)),
-        (Expose::Auto, Some(Expose::Direct)) => Ok(Narrowed::of(Expose::Direct)),
+        (allowed, None | Some(Expose::Auto)) => Ok(allowed),
+        (allowed, Some(asked)) if allowed == asked => Ok(allowed),
+        (Expose::Hybrid | Expose::Auto, Some(asked @ (Expose::Code | Expose::Direct))) => Ok(asked),
         (allowed, _) => Err(allowed),
-    }
-}
-
-/// A form within what is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Narrowed {
-    expose: Expose,
-    /// True if only the profile's chosen tools are shown directly.
-    is_chosen: bool,
-}
-
-impl Narrowed {
-    fn of(expose: Expose) -> Self {
-        Self { expose, is_chosen: expose == Expose::Hybrid }
     }
 }
 
@@ -105,8 +89,8 @@ impl SessionHandler {
     pub(super) fn shown(&self) -> Shown {
         let (allowed, most) = self.gateway.exposed(self.session.principal());
         // A narrower profile came into force: what it allows.
-        let Narrowed { expose, is_chosen } = narrowed(allowed, self.asked).unwrap_or_else(Narrowed::of);
-        let own = if is_chosen { Own::Chosen } else { Own::All };
+        let expose = narrowed(allowed, self.asked).unwrap_or_else(|allowed| allowed);
+        let own = if allowed == Expose::Hybrid { Own::Chosen } else { Own::All };
         match expose {
             Expose::Code => Shown { four: true, own: Own::None },
             Expose::Direct => Shown { four: false, own },
@@ -164,12 +148,8 @@ impl SessionHandler {
         if let Some(page) = PAGES.lock().get(&key) {
             return Ok(Arc::clone(page));
         }
-        let chosen = self.chosen(shown);
-        let is_its = |named: &Named<'_>| {
-            self.is_callable(named)
-                && (has_apps || !named.tool.is_for_pages())
-                && chosen.as_ref().is_none_or(|chosen| chosen(named))
-        };
+        let is_shown = self.shows(shown);
+        let is_its = |named: &Named<'_>| (has_apps || !named.tool.is_for_pages()) && is_shown(named);
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let bytes = page.iter().map(size).sum::<usize>();
@@ -189,10 +169,7 @@ impl SessionHandler {
             all.push_str(&serde_json::to_string(&own).unwrap_or_default());
         }
         if shown.own != Own::None {
-            let chosen = self.chosen(shown);
-            let is_its =
-                |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
-            for named in catalog.named_tools().filter(is_its) {
+            for named in catalog.named_tools().filter(self.shows(shown)) {
                 all.push_str(&format!("{} {}\n", named.name, named.tool.full_digest()));
             }
         }
@@ -218,18 +195,13 @@ impl SessionHandler {
         allowed != Expose::Code || has_own()
     }
 
-    /// True for one of the servers' own tools that is shown.
-    fn chosen(&self, shown: Shown) -> Option<impl Fn(&Named<'_>) -> bool + use<>> {
-        let matcher = match shown.own {
-            Own::Chosen => self.gateway.directly(self.session.principal()),
-            Own::All | Own::None => return None,
-        };
-        Some(move |named: &Named<'_>| matcher.is_match(&format!("{}.{}", named.server.name, named.tool.name)))
-    }
-
-    /// True unless only scripts may call it.
-    fn is_callable(&self, named: &Named<'_>) -> bool {
-        !self.gateway.is_left_to_scripts(&named.server.name, &named.tool.name)
+    /// True for one of the servers' own tools that is shown, where any is.
+    fn shows(&self, shown: Shown) -> impl Fn(&Named<'_>) -> bool {
+        let chosen = (shown.own == Own::Chosen).then(|| self.gateway.directly(self.session.principal()));
+        move |Named { server, tool, .. }: &Named<'_>| {
+            let is_chosen = |chosen: &Matcher| chosen.is_match(&format!("{}.{}", server.name, tool.name));
+            !self.gateway.is_left_to_scripts(&server.name, &tool.name) && chosen.as_ref().is_none_or(is_chosen)
+        }
     }
 
     /// Definition of a tool that is shown.
@@ -244,12 +216,8 @@ impl SessionHandler {
     }
 
     fn find<'a>(&self, catalog: &'a Catalog, shown: Shown, name: &str) -> Option<Named<'a>> {
-        let named = match shown.own {
-            Own::None => None,
-            Own::Chosen | Own::All => catalog.named_tool(name),
-        };
-        let chosen = self.chosen(shown);
-        named.filter(|named| self.is_callable(named) && chosen.is_none_or(|chosen| chosen(named)))
+        let named = catalog.named_tool(name).filter(|_| shown.own != Own::None);
+        named.filter(self.shows(shown))
     }
 
     /// Calls one of the servers' own tools; `None` if none of this name is shown.
@@ -285,7 +253,8 @@ impl SessionHandler {
             Ok(server) => &server?.name,
             Err(error) => return Some(Err(error)),
         };
-        let named = catalog.tool_for_pages(server, name).filter(|named| self.is_callable(named))?;
+        let is_callable = |named: &Named<'_>| !self.gateway.is_left_to_scripts(&named.server.name, &named.tool.name);
+        let named = catalog.tool_for_pages(server, name).filter(is_callable)?;
         if config.state.is_some() && config.has_labels() {
             let message = "pages call no tools here: what they hold for flows and strict groups is known to one process, and \
                            there is a store for several";
@@ -434,16 +403,14 @@ mod tests {
     fn a_client_narrows_what_its_profile_allows_and_nothing_else() {
         use Expose::{Auto, Code, Direct, Hybrid};
         let all = [None, Some(Code), Some(Direct), Some(Hybrid), Some(Auto)];
-        let of = |expose| Some((expose, expose == Hybrid));
         for (allowed, results) in [
-            (Code, [of(Code), of(Code), None, None, of(Code)]),
-            (Direct, [of(Direct), None, of(Direct), None, of(Direct)]),
-            (Hybrid, [of(Hybrid), of(Code), Some((Direct, true)), of(Hybrid), of(Hybrid)]),
-            (Auto, [of(Auto), of(Code), of(Direct), None, of(Auto)]),
+            (Code, [Some(Code), Some(Code), None, None, Some(Code)]),
+            (Direct, [Some(Direct), None, Some(Direct), None, Some(Direct)]),
+            (Hybrid, [Some(Hybrid), Some(Code), Some(Direct), Some(Hybrid), Some(Hybrid)]),
+            (Auto, [Some(Auto), Some(Code), Some(Direct), None, Some(Auto)]),
         ] {
             for (asked, result) in all.into_iter().zip(results) {
-                let narrowed = narrowed(allowed, asked).ok().map(|narrowed| (narrowed.expose, narrowed.is_chosen));
-                assert_eq!(narrowed, result, "{allowed:?} {asked:?}");
+                assert_eq!(narrowed(allowed, asked).ok(), result, "{allowed:?} {asked:?}");
             }
         }
     }
