@@ -121,7 +121,7 @@ pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
 }
 
 /// Reply to a line over the limit, as a line without its end; `None` if it was no request.
-pub(super) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
+pub(crate) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
     match skipped(head, tail, bytes) {
         Read::Refused(id, error) => serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok(),
         Read::Message(..) | Read::Mended(..) | Read::Nothing => None,

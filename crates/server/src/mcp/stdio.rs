@@ -18,7 +18,6 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use super::admission::{Admission, Held};
 use super::message::{self, Read, answered_id, refusal, request_id};
-use super::stdout::Output;
 use base::json;
 use base::limits;
 use base::lines::{self, Line, trim};
@@ -36,11 +35,6 @@ const LEAST_UNSENT: usize = limits::UNREAD.max / limits::REQUESTS.max;
 
 /// Last message on a connection that the gateway ends after its last answer, for a proxy in between.
 pub const GOODBYE: &str = "notifications/forgefs/closing";
-
-/// Output of this process to its client.
-pub fn output() -> Output {
-    Output::new()
-}
 
 /// Tells connections to end once their requests are answered.
 #[derive(Clone)]
