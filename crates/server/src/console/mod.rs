@@ -24,6 +24,7 @@ mod scripts;
 mod series;
 mod servers;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, header};
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
@@ -177,8 +179,9 @@ impl Console {
         };
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
         let _turn = if takes_turn { turns.acquire().await.ok() } else { None };
-        let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let decoded = |segment| percent_decode_str(segment).decode_utf8_lossy();
+        let segments: Vec<Cow<'_, str>> = asked.path.split('/').map(decoded).collect();
+        let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
         let object = match (is_read, segments.as_slice()) {
             (true, ["about"]) => self.about(&asked),
             (true, ["live"]) => return now::stream(self, &asked),
@@ -316,8 +319,4 @@ fn id(text: &str) -> Result<&str> {
     }
     Err(Error::new(ErrorCode::InvalidArgs, format!("`{}` is no id of a run", base::text::brief(text)))
         .hint("ids have twelve hexadecimal digits"))
-}
-
-fn decoded(segment: &str) -> String {
-    percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
 }
