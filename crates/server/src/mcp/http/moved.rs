@@ -28,7 +28,6 @@ use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::limits;
-use base::principal::Principal;
 use base::random;
 use base::task;
 use state::{Collection, Entry, Kind, New, Room, State};
@@ -284,7 +283,7 @@ impl Edge {
         let begun = Begun { id: SessionId::clone(id), keeping: Some(Arc::new(keeping)) };
         let own = self.own(client, Some(begun), retry(&initialize), ended.clone());
         let (_, transport) = own.create_session().await.map_err(|error| error.to_string())?;
-        let server = new_server(&self.gateway, client, client.principal(&self.gateway, id));
+        let server = new_server(&self.gateway, client, || client.session(id));
         let (all, ended_id) = (Arc::clone(&self.sessions), SessionId::clone(id));
         tokio::spawn(async move {
             let stop = ended.clone();
@@ -304,20 +303,6 @@ impl Edge {
         }
         tracing::info!(client = &*client.name, "a session goes on that another replica served");
         Ok(())
-    }
-}
-
-impl HttpClient {
-    /// Principal of its session `id`: at every replica it is the same session.
-    pub(super) fn principal(&self, gateway: &Gateway, id: &str) -> Principal {
-        let principal = Principal::of(&self.name);
-        match gateway.state().is_shared() {
-            true => {
-                let session = stubgen::digest(&format!("{} {id}", self.identity())).into();
-                Principal { session, ..principal }
-            }
-            false => principal,
-        }
     }
 }
 

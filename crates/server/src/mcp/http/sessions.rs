@@ -128,6 +128,11 @@ pub(super) enum Full {
 }
 
 impl HttpClient {
+    /// Digest that identifies its session `id` at every replica.
+    pub(super) fn session(&self, id: &str) -> String {
+        stubgen::digest(&format!("{} {id}", self.identity()))
+    }
+
     /// Digest that identifies this client at every replica.
     pub(super) fn identity(&self) -> String {
         let asked = self.asked.map(|asked| format!("{asked:?}"));
@@ -141,12 +146,7 @@ impl HttpClient {
 
     /// The server of its requests of 2026-07-28, which have no session of their own.
     pub(super) fn stateless(&self, gateway: &Arc<Gateway>) -> Arc<ForgeServer> {
-        Arc::clone(self.stateless.get_or_init(|| {
-            // At every replica it is the same session.
-            let principal = Principal::of(&self.name);
-            let session = gateway.state().is_shared().then(|| self.identity().into());
-            new_server(gateway, self, Principal { session: session.unwrap_or(principal.session), ..principal })
-        }))
+        Arc::clone(self.stateless.get_or_init(|| new_server(gateway, self, || self.identity())))
     }
 }
 
@@ -221,10 +221,18 @@ impl HttpSession {
     }
 }
 
-/// A server with a session for a client.
-pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient, principal: Principal) -> Arc<ForgeServer> {
-    let profile = client.profile.as_deref().map(Into::into);
-    let session = gateway.open_session(Principal { profile, ..principal });
+/// A server with a session for a client, which is the same one, by the digest `session`, at every replica.
+pub(super) fn new_server(
+    gateway: &Arc<Gateway>,
+    client: &HttpClient,
+    session: impl FnOnce() -> String,
+) -> Arc<ForgeServer> {
+    let mut principal = Principal::of(&client.name);
+    principal.profile = client.profile.as_deref().map(Into::into);
+    if gateway.state().is_shared() {
+        principal.session = session().into();
+    }
+    let session = gateway.open_session(principal);
     let handler = SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked };
     Arc::new(ForgeServer::new(handler, &client.admission))
 }
