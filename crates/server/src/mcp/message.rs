@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::admission::Held;
 use base::error::{Error, ErrorCode, code_name};
 use base::json;
-use base::limits;
+use base::limits::{self, Limit};
 use base::lines::{number_at_end, number_at_head};
 
 /// Id of a request; `None` for another message.
@@ -52,11 +52,7 @@ pub(super) fn read(line: &[u8], mut held: Held) -> Read {
             return Read::Refused(number(line, line), ErrorData::invalid_request(private.to_string(), None));
         }
     };
-    let fits = match found.tree_bytes <= limits::CLIENT_VALUES.max {
-        true => held.grow(found.tree_bytes),
-        false => Err(limits::CLIENT_VALUES.exceeded(ErrorCode::LimitExceeded, found.tree_bytes)),
-    };
-    if let Err(error) = fits {
+    if let Err(error) = within(&limits::CLIENT_VALUES, found.tree_bytes).and_then(|()| held.grow(found.tree_bytes)) {
         return refused(line, &error);
     }
     match serde_json::from_slice(line) {
@@ -107,11 +103,12 @@ fn names_fit(message: &ClientJsonRpcMessage) -> Result<(), Error> {
         RequestId::Number(_) => 0,
     };
     let token = request.request.get_meta().get_progress_token().map_or(0, |token| length(&token.0));
-    let longest = token.max(length(&request.id));
-    match longest <= limits::REQUEST_ID.max {
-        true => Ok(()),
-        false => Err(limits::REQUEST_ID.exceeded(ErrorCode::LimitExceeded, longest)),
-    }
+    within(&limits::REQUEST_ID, token.max(length(&request.id)))
+}
+
+/// Checks a size of a message itself.
+fn within(limit: &Limit, size: usize) -> Result<(), Error> {
+    limit.check(size).map_err(|error| error.with_code(ErrorCode::LimitExceeded))
 }
 
 /// Reply to a line over the limit.
@@ -199,7 +196,7 @@ mod tests {
 
     /// Describes a line: the method of a message, or the id and text of a refusal.
     fn told(line: &[u8]) -> String {
-        let held = Admission::default().hold(line.len()).expect("there is room");
+        let held = Admission::default().bytes.hold(line.len()).expect("there is room");
         match read(line, held) {
             Read::Message(message, _) | Read::Mended(message, _) => {
                 serde_json::to_string(&message).expect("it is JSON")

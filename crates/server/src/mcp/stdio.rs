@@ -101,7 +101,7 @@ impl Transport<RoleServer> for LineTransport {
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         let answered = async {
             self.closing.wanted().await;
-            while !self.outgoing.admission.is_idle() {
+            while self.outgoing.admission.unanswered() > 0 {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -158,7 +158,7 @@ impl Reader {
         if text.is_empty() {
             return Some(());
         }
-        let held = match self.inlet.outgoing.admission.hold(text.len()) {
+        let held = match self.inlet.outgoing.admission.bytes.hold(text.len()) {
             Ok(held) => held,
             Err(error) => return self.pass(message::refused(text, &error)),
         };
