@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use base::limits::{self, Limit};
+use base::limits::Limit;
 use base::lines::{Line, Lines};
 use base::principal::{LOCAL, Principal};
 
@@ -154,9 +154,4 @@ pub(super) async fn read_line(from: &mut (impl AsyncBufRead + Unpin), limit: usi
             return Ok(line);
         }
     }
-}
-
-/// Reads the first line of a connection.
-pub(super) async fn hello(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Hello> {
-    read(from, &limits::HANDSHAKE, PATIENCE).await
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub struct Host {
     clients: Mutex<BTreeMap<u64, Client>>,
     /// Connections that count as use, and the number of the newest.
     attached: watch::Sender<usize>,
-    newest: Mutex<u64>,
+    newest: AtomicU64,
     stop: Notify,
     switch: watch::Sender<bool>,
     closing: Closing,
@@ -80,7 +81,7 @@ impl Host {
             started: Instant::now(),
             clients: Mutex::default(),
             attached: watch::Sender::new(0),
-            newest: Mutex::default(),
+            newest: AtomicU64::default(),
             stop: Notify::new(),
             switch,
             closing,
@@ -153,7 +154,7 @@ impl Host {
         }
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);
-        let hello = match handshake::hello(&mut read).await {
+        let hello = match handshake::read::<Hello>(&mut read, &limits::HANDSHAKE, PATIENCE).await {
             Ok(hello) => hello,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return,
             Err(error) => {
@@ -294,11 +295,7 @@ struct Attached<'h> {
 
 impl<'h> Attached<'h> {
     fn new(host: &'h Host, client: Option<Client>) -> Self {
-        let number = {
-            let mut newest = host.newest.lock();
-            *newest += 1;
-            *newest
-        };
+        let number = host.newest.fetch_add(1, Ordering::Relaxed);
         if let Some(client) = client {
             host.clients.lock().insert(number, client);
         }
