@@ -126,9 +126,7 @@ impl SessionHandler {
         }
         let page = self.page(shown, asked, has_apps)?;
         first.extend(page.tools.iter().cloned());
-        let mut list = ListToolsResult::with_all_items(first);
-        list.next_cursor.clone_from(&page.next);
-        Ok(list)
+        Ok(ListToolsResult { next_cursor: page.next.clone(), ..ListToolsResult::with_all_items(first) })
     }
 
     /// One page of the servers' own tools. It is kept by what it is made of: catalog, configuration, listed secrets, profile

@@ -347,31 +347,23 @@ fn tidy(schema: &mut Value) {
 }
 
 fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, mut args: JsonObject) -> Result<A> {
-    let known: Vec<String> = get_properties(tool);
+    let schema = DEFINITIONS.iter().find(|it| it.name == tool).map(|it| &*it.input_schema);
+    let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
+    let known: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     // Some models fill what they leave out.
     let is_empty = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
-    let required = DEFINITIONS.iter().find(|it| it.name == tool).and_then(|it| it.input_schema.get("required"));
+    let required = schema.and_then(|schema| schema.get("required"));
     let needs = |key: &str| required.and_then(Value::as_array).is_some_and(|all| all.iter().any(|it| it == key));
     let is_new = args.get("resume").is_none_or(is_empty);
     args.retain(|key, value| needs(key) || (key == "code" && is_new) || !is_empty(value));
-    let unknown = args.keys().find(|key| !known.contains(key)).cloned();
-    if let Some(key) = unknown {
-        let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))
-            .unwrap_or_else(|| format!("`{tool}` takes {}", known.join(", ")));
-        return Err(
-            Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(&key))).hint(hint)
-        );
+    let takes = || format!("`{tool}` takes {}", known.join(", "));
+    if let Some(key) = args.keys().find(|key| !known.contains(&key.as_str())) {
+        let hint = did_you_mean(&nearest(key, known.iter().copied())).unwrap_or_else(takes);
+        return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(key))).hint(hint));
     }
     serde_json::from_value(Value::Object(args)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string())))
-            .hint(format!("`{tool}` takes {}", known.join(", ")))
+        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string()))).hint(takes())
     })
-}
-
-fn get_properties(tool: &str) -> Vec<String> {
-    let definition = DEFINITIONS.iter().find(|definition| definition.name == tool);
-    let properties = definition.and_then(|tool| tool.input_schema.get("properties")?.as_object().cloned());
-    properties.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 /// Parses a client's timeout.
