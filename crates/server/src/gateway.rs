@@ -5,6 +5,7 @@ mod ready;
 mod scripts;
 mod sessions;
 mod skills;
+mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Scripts that are tools: loaded, followed while they are edited, and shown in the catalog as the server `scripts`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::fleet::Entries;
+use super::trace::Trace;
 use base::error::Error;
 use base::task::Task;
 use catalog::manifest::{Phase, ServerEntry, ServerState};
 use catalog::{Catalog, Catalogs};
 use run::sandbox::Pool;
-use run::scripts::{Callables, Listed, SERVER, Scripts, Trace};
+use run::scripts::{Callables, Listed, SERVER, Scripts};
 use upstream::Listing;
 
 /// How often the folder and the lock are looked at; a change is taken once it has been stable for as long.
@@ -80,8 +82,9 @@ impl ScriptSet {
 
 /// Loads the scripts, and again after each edit of them or their lock.
 async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut follower: Follower) {
+    let paths: Vec<PathBuf> = config.path.iter().chain([&config.lock]).cloned().collect();
     loop {
-        let trace = traced(&config).await;
+        let trace = Trace::of(paths.clone()).await;
         let read = Scripts::read(&config, follower.max_bytes).await;
         let loaded = match &read {
             Ok(read) => {
@@ -111,7 +114,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
             tokio::select! {
                 _ = follower.phase.changed() => {}
                 () = tokio::time::sleep(LOOK) => {
-                    let here = traced(&config).await;
+                    let here = Trace::of(paths.clone()).await;
                     let is_at_rest = here == seen;
                     seen = here;
                     // Continual writing there puts off no review.
@@ -127,11 +130,6 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
 
 fn owned((name, reason): (&str, &str)) -> (String, String) {
     (name.to_owned(), reason.to_owned())
-}
-
-async fn traced(config: &config::Scripts) -> Trace {
-    let (folder, lock) = (config.path.clone().unwrap_or_default(), config.lock.clone());
-    tokio::task::spawn_blocking(move || Trace::of(&folder, &lock)).await.unwrap_or_default()
 }
 
 fn publish(judged: Result<Callables, &&Error>, now: &ArcSwap<Callables>, follower: &Follower) {
