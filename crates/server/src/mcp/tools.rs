@@ -228,7 +228,7 @@ pub fn definitions(servers: &[String], proposals: bool) -> Vec<Tool> {
 }
 
 /// Estimated tokens of the four tools and the instructions, without names of servers.
-pub(super) fn shown_tokens() -> usize {
+pub(crate) fn shown_tokens() -> usize {
     let tools = serde_json::to_string(&definitions(&[], false)).map_or(0, |text| text.len());
     (tools + render_instructions(&[]).len()) / BYTES_PER_TOKEN
 }
