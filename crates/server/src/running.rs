@@ -32,11 +32,14 @@ impl Drop for Entry {
 /// When the file cannot be created or locked.
 pub fn enter(folder: &Path, config: &Path) -> io::Result<Entry> {
     files::make_private_folder(folder)?;
-    let path = folder.join(format!("{}{}", prefix(config), std::process::id()));
+    let name = format!("{}{}", prefix(config), std::process::id());
+    let (path, new) = (folder.join(&name), folder.join(format!(".new-{name}")));
     // Left behind by another process with this id.
-    let _ = fs::remove_file(&path);
-    let file = files::private().write(true).create_new(true).open(&path)?;
+    let _ = fs::remove_file(&new);
+    let file = files::private().write(true).create_new(true).open(&new)?;
     file.lock()?;
+    // Only now: an entry that nobody holds is removed.
+    fs::rename(&new, &path)?;
     Ok(Entry { path, _file: file })
 }
 
