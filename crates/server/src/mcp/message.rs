@@ -35,9 +35,8 @@ pub(super) fn answered_id(message: &ServerJsonRpcMessage) -> Option<RequestId> {
 
 /// Result of parsing a line.
 pub(super) enum Read {
-    Message(Box<ClientJsonRpcMessage>, Held),
-    /// A message that is not what the line says: see [`with_arguments`].
-    Mended(Box<ClientJsonRpcMessage>, Held),
+    /// A message, and true if it is not what the line says: see [`with_arguments`].
+    Message(Box<ClientJsonRpcMessage>, Held, bool),
     /// An error for its request, if the id is known.
     Refused(Option<RequestId>, ErrorData),
     /// No answer: invalid JSON without a recognisable id, or an unusable notification.
@@ -58,13 +57,13 @@ pub(super) fn read(line: &[u8], mut held: Held) -> Read {
     match serde_json::from_slice(line) {
         Ok(message) => match (names_fit(&message), unread_call(&message)) {
             (Err(error), _) => Read::Refused(None, refusal(&error)),
-            (Ok(()), None) => Read::Message(Box::new(message), held),
+            (Ok(()), None) => Read::Message(Box::new(message), held, false),
             (Ok(()), Some(id)) => {
                 let mended = with_arguments(line, found.tree_bytes, &mut held);
                 let why = "tools/call takes `name`, a text, and `arguments`, an object with the arguments by name";
                 mended.map_or_else(
                     || Read::Refused(Some(id.clone()), ErrorData::invalid_params(why, None)),
-                    |message| Read::Mended(Box::new(message), held),
+                    |message| Read::Message(Box::new(message), held, true),
                 )
             }
         },
@@ -119,10 +118,8 @@ pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
 
 /// Reply to a line over the limit, as a line without its end; `None` if it was no request.
 pub(crate) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
-    match skipped(head, tail, bytes) {
-        Read::Refused(id, error) => serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok(),
-        Read::Message(..) | Read::Mended(..) | Read::Nothing => None,
-    }
+    let Read::Refused(id, error) = skipped(head, tail, bytes) else { return None };
+    serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok()
 }
 
 /// Reply to a line that is not parsed.
@@ -198,9 +195,7 @@ mod tests {
     fn told(line: &[u8]) -> String {
         let held = Admission::default().bytes.hold(line.len()).expect("there is room");
         match read(line, held) {
-            Read::Message(message, _) | Read::Mended(message, _) => {
-                serde_json::to_string(&message).expect("it is JSON")
-            }
+            Read::Message(message, ..) => serde_json::to_string(&message).expect("it is JSON"),
             Read::Refused(id, error) => {
                 let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
                 format!("{id} {} {}", error.code.0, error.message)

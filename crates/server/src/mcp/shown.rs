@@ -361,14 +361,10 @@ fn definition(named: &Named<'_>, surface: Surface, has_apps: bool) -> Tool {
     let own = named.tool.definition.tree();
     let own = own.as_object();
     let field = |key: &str| own.and_then(|own| own.get(key));
-    let schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
-    let schema = match schema.get("type").and_then(Value::as_str) {
-        Some("object") => schema,
-        _ => [("type".to_owned(), made_of!("object"))]
-            .into_iter()
-            .chain(schema.into_iter().filter(|(key, _)| key != "type"))
-            .collect(),
-    };
+    let mut schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        schema.shift_insert(0, "type".to_owned(), "object".into());
+    }
     let mut made = Map::new();
     made.insert("name".to_owned(), named.name.into());
     made.insert("inputSchema".to_owned(), Value::Object(schema.clone()));

@@ -173,7 +173,7 @@ impl Reader {
 
     fn pass(&self, read: Read) -> Option<()> {
         let overtakes = match &read {
-            Read::Message(message, _) | Read::Mended(message, _) => matches!(**message, JsonRpcMessage::Request(_)),
+            Read::Message(message, ..) => matches!(**message, JsonRpcMessage::Request(_)),
             Read::Refused(..) | Read::Nothing => true,
         };
         match overtakes || self.ahead.load(Ordering::Acquire) == 0 {
@@ -216,12 +216,10 @@ impl Inlet {
     /// `None` when the receiver is gone. A refusal is written before this returns.
     async fn pass(&self, read: Read) -> Option<()> {
         let (id, error) = match read {
-            Read::Message(message, held) | Read::Mended(message, held) => {
-                match self.outgoing.admission.admit(&message, held) {
-                    Ok(_) => return self.deliver.send(*message).await.ok(),
-                    Err(error) => (request_id(&message), refusal(&error)),
-                }
-            }
+            Read::Message(message, held, _) => match self.outgoing.admission.admit(&message, held) {
+                Ok(_) => return self.deliver.send(*message).await.ok(),
+                Err(error) => (request_id(&message), refusal(&error)),
+            },
             Read::Refused(id, error) => (id, error),
             Read::Nothing => return Some(()),
         };

@@ -231,8 +231,8 @@ impl Edge {
         let (body, held) = received(body, &client.admission).await?;
         let (read, body) = parsed(body, held).await?;
         let (message, held, body) = match read {
-            Read::Message(message, held) => (message, held, body),
-            Read::Mended(message, held) => {
+            Read::Message(message, held, false) => (message, held, body),
+            Read::Message(message, held, true) => {
                 let body = serde_json::to_vec(&message).map_or(body, Bytes::from);
                 (message, held, body)
             }

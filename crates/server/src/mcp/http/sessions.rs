@@ -1,7 +1,6 @@
 //! Sessions over HTTP: of the older revisions one per `Mcp-Session-Id`, of 2026-07-28 one per client.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,7 @@ pub(super) struct HttpClient {
     /// Bytes in flight of all its sessions, and requests of 2026-07-28.
     pub(super) admission: Admission,
     stateless: OnceLock<Arc<ForgeServer>>,
-    usage: Arc<Usage>,
+    used: Used,
 }
 
 /// A session of the older revisions.
@@ -79,43 +78,28 @@ pub(super) struct HttpSession {
     streams: Counter,
     /// Log entries of the requests whose streams are open.
     pub(super) asides: Asides,
-    usage: Arc<Usage>,
+    used: Used,
 }
 
-/// Requests and streams that hold something, and the time since the last one ended.
-pub(super) struct Usage {
-    holds: AtomicUsize,
-    since: Mutex<Instant>,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        Self { holds: AtomicUsize::new(0), since: Mutex::new(Instant::now()) }
-    }
-}
-
-impl Usage {
-    /// Time without use; `None` while in use.
-    fn idle(&self) -> Option<Duration> {
-        (self.holds.load(Ordering::Acquire) == 0).then(|| self.since.lock().elapsed())
-    }
-}
+/// End of the last [`Hold`]. As long as there is one, it has this too.
+type Used = Arc<Mutex<Instant>>;
 
 /// Keeps a session or a client from ending as unused, until dropped.
-pub(super) struct Hold(Arc<Usage>);
-
-impl Hold {
-    fn on(usage: &Arc<Usage>) -> Self {
-        usage.holds.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(usage))
-    }
-}
+pub(super) struct Hold(Used);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        *self.0.since.lock() = Instant::now();
-        self.0.holds.fetch_sub(1, Ordering::AcqRel);
+        *self.0.lock() = Instant::now();
     }
+}
+
+fn used_now() -> Used {
+    Arc::new(Mutex::new(Instant::now()))
+}
+
+/// Time without use; `None` while in use.
+fn idle(used: &Used) -> Option<Duration> {
+    (Arc::strong_count(used) == 1).then(|| used.lock().elapsed())
 }
 
 /// Reason why a client gets no further session.
@@ -141,7 +125,7 @@ impl HttpClient {
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold::on(&self.usage)
+        Hold(Arc::clone(&self.used))
     }
 
     /// The server of its requests of 2026-07-28, which have no session of their own.
@@ -169,7 +153,7 @@ impl HttpSession {
             admission: client.admission.of_session(),
             streams: Counter::new(&limits::GET_STREAMS),
             asides: Arc::default(),
-            usage: Arc::default(),
+            used: used_now(),
         }
     }
 
@@ -179,7 +163,7 @@ impl HttpSession {
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold::on(&self.usage)
+        Hold(Arc::clone(&self.used))
     }
 
     /// Opens one more `GET` stream.
@@ -217,7 +201,7 @@ impl HttpSession {
     /// True if it is unused for `limit`, or its client left a request in flight long ago.
     fn is_idle(&self, limit: Duration) -> bool {
         let limit = if self.admission.count() == 0 { limit } else { ABANDONED };
-        self.usage.idle().is_some_and(|idle| idle >= limit)
+        idle(&self.used).is_some_and(|idle| idle >= limit)
     }
 }
 
@@ -274,7 +258,7 @@ impl Sessions {
             ended: self.ended.child_token(),
             admission: admission.unwrap_or_default(),
             stateless: OnceLock::new(),
-            usage: Arc::default(),
+            used: used_now(),
         };
         Arc::clone(clients.entry(key).or_insert(Arc::new(client)))
     }
@@ -299,7 +283,7 @@ impl Sessions {
             let Err(full) = has_place(&sessions, client, settings) else { return Ok(()) };
             let own = sessions.iter().filter(|(_, session)| session.client.name == client.name);
             let unused = own.filter(|(_, session)| session.is_idle(Duration::ZERO));
-            let oldest = unused.max_by_key(|(_, session)| session.usage.idle());
+            let oldest = unused.max_by_key(|(_, session)| idle(&session.used));
             oldest.map(|(id, _)| SessionId::clone(id)).ok_or(full)?
         };
         let keeping = self.sessions.lock().get(&unused).and_then(|session| session.keeping.clone());
@@ -363,8 +347,7 @@ impl Sessions {
         };
         ended.iter().for_each(|id| self.end(id));
         let is_over = |client: &Arc<HttpClient>| {
-            let is_idle =
-                client.admission.count() == 0 && client.usage.idle().is_some_and(|idle| idle >= settings.idle);
+            let is_idle = client.admission.count() == 0 && idle(&client.used).is_some_and(|idle| idle >= settings.idle);
             // Its sessions hold it too.
             !is_client(client) || Arc::strong_count(client) == 1 && is_idle
         };
