@@ -294,14 +294,7 @@ pub fn render_instructions(servers: &[String]) -> String {
         1 => "An MCP server".to_owned(),
         many => format!("{many} MCP servers"),
     };
-    let mut environment = minijinja::Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    let template = include_str!("../../templates/instructions.j2");
-    let rendered = environment.render_str(template, minijinja::context! { servers => &named });
-    rendered.unwrap_or_else(|error| {
-        tracing::error!(%error, "the template of the instructions is broken");
-        named
-    })
+    include_str!("../../templates/instructions.txt").trim_end().replace("SERVERS", &named)
 }
 
 fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static str, read_only: bool) -> Tool {
@@ -315,14 +308,8 @@ fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static st
     schema.remove("description");
     let mut schema = schema.to_value();
     tidy(&mut schema);
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
-    let annotations = match read_only {
-        true => ToolAnnotations::new().read_only(true).open_world(false),
-        false => ToolAnnotations::new().read_only(false).open_world(true),
-    };
+    let schema: JsonObject = serde_json::from_value(schema).unwrap_or_default();
+    let annotations = ToolAnnotations::new().read_only(read_only).open_world(!read_only);
     Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema)).with_title(title).annotate(annotations)
 }
 
