@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use base::limits::Limit;
 use base::lines::{Line, Lines};
@@ -138,6 +138,11 @@ pub(super) async fn read<T: DeserializeOwned>(
             Err(invalid(limit.exceeded(base::error::ErrorCode::LimitExceeded, bytes).message))
         }
     }
+}
+
+/// Waits until the other end goes: nothing more is expected of it.
+pub(super) async fn gone(from: &mut (impl AsyncRead + Unpin)) {
+    let _ = from.read(&mut [0; 1]).await;
 }
 
 /// Reads a line; `None` at the end of the input. Nothing is read beyond it.

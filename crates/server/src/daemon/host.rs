@@ -215,14 +215,9 @@ impl Host {
         let request = handshake::read(&mut read, &limits::DAEMON_REQUEST, PATIENCE).await?;
         let session = self.gateway.open_attached(hello.speaker.principal(), hello.speaker.environment.into());
         let answering = panics::caught((self.answering)(Arc::clone(&self.gateway), session, request));
-        let gone = async {
-            let mut rest = [0; 1];
-            // Nothing more is expected.
-            let _ = read.read(&mut rest).await;
-        };
         tokio::select! {
             answer = answering => handshake::write(&mut write, &answer.map_err(io::Error::other)?).await,
-            () = gone => Ok(()),
+            () = handshake::gone(&mut read) => Ok(()),
         }
     }
 
@@ -233,22 +228,19 @@ impl Host {
         let opened = match asked.open(&self.gateway).await {
             Ok(opened) => opened,
             Err(error) => {
-                let answer =
-                    Opened { url: None, error: Some((error.message.clone(), error.suggested_fix().to_owned())) };
-                return handshake::write(&mut write, &answer).await;
+                let error = Some((error.message.clone(), error.suggested_fix().to_owned()));
+                return handshake::write(&mut write, &Opened { url: None, error }).await;
             }
         };
         handshake::write(&mut write, &Opened { url: Some(opened.url.clone()), error: None }).await?;
         let mut closing = self.closing.clone();
-        let gone = async {
-            let mut rest = [0; 1];
+        let ends = async {
             tokio::select! {
-                // Nothing more is expected.
-                _ = read.read(&mut rest) => {}
+                () = handshake::gone(&mut read) => {}
                 () = closing.wanted() => {}
             }
         };
-        opened.serve(gone).await;
+        opened.serve(ends).await;
         Ok(())
     }
 
