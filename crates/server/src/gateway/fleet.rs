@@ -46,8 +46,7 @@ struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
     profiles: BTreeMap<String, config::Profile>,
-    pin: Option<Arc<Pin>>,
-    first_use: Option<FirstUse>,
+    reviewed: Prepared,
     /// Permits of servers that are started or listed at once.
     starts: Arc<Semaphore>,
     /// Number of the last started server.
@@ -89,7 +88,8 @@ pub struct Reloaded {
     pub removed: Vec<String>,
 }
 
-/// The fallible part of a reload, done before anything changes.
+/// The fallible part of a reload, done before anything changes: what lists are compared with.
+#[derive(Default)]
 pub(super) struct Prepared {
     pin: Option<Arc<Pin>>,
     first_use: Option<FirstUse>,
@@ -127,8 +127,7 @@ impl Fleet {
             servers: BTreeMap::new(),
             manifest: config.manifest.clone(),
             profiles: BTreeMap::new(),
-            pin: None,
-            first_use: None,
+            reviewed: Prepared::default(),
             starts: starts(&config.manifest),
             last: 0,
         };
@@ -168,7 +167,7 @@ impl Fleet {
                 && *pin == running.manifest.pin
                 && config.manifest.accepts_text == running.manifest.accepts_text =>
             {
-                running.pin.clone()
+                running.reviewed.pin.clone()
             }
             Some(folder) => Some(Arc::new(Pin::load(folder)?.accepting_text(config.manifest.accepts_text))),
             None => None,
@@ -223,19 +222,18 @@ impl Fleet {
         futures::future::join_all(observed.iter().map(Observed::save)).await;
     }
 
-    fn change(&self, known: &mut Entries, config: &Config, Prepared { pin, first_use }: Prepared) -> Reloaded {
+    fn change(&self, known: &mut Entries, config: &Config, reviewed: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         // Its identifier is taken.
         names.extend(config.scripts.path.iter().map(|_| SERVER));
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
         let mut running = self.running.lock();
-        let all = running.manifest != config.manifest || running.pin != pin;
+        let all = running.manifest != config.manifest || running.reviewed.pin != reviewed.pin;
         running.manifest = config.manifest.clone();
         known.view(config, &running.profiles);
         running.profiles.clone_from(&config.profiles);
-        running.pin.clone_from(&pin);
-        running.first_use = first_use;
+        running.reviewed = reviewed;
         if all {
             running.starts = starts(&config.manifest);
         }
@@ -258,13 +256,13 @@ impl Fleet {
             if let Some((tools, _)) = self.files.get(name) {
                 let listing = Listing { tools: tools.clone(), ..Listing::default() };
                 let entry = ServerEntry::listed(name, ident, None, listing, ServerState::Offline);
-                known.start(0, entry.pinned(pin.as_deref()));
+                known.start(0, entry.pinned(running.reviewed.pin.as_deref()));
             } else if let Some(config) = config.servers.get(name).filter(|_| !running.servers.contains_key(name)) {
                 if !reloaded.changed.iter().any(|changed| changed == name) {
                     reloaded.added.push(name.to_owned());
                 }
                 running.last += 1;
-                let (server, entry) = self.start_server(name, ident, config, pin.clone(), &running);
+                let (server, entry) = self.start_server(name, ident, config, &running);
                 known.start(running.last, entry);
                 running.servers.insert(name.to_owned(), server);
             }
@@ -277,7 +275,6 @@ impl Fleet {
         name: &str,
         ident: &str,
         config: &config::Server,
-        pin: Option<Arc<Pin>>,
         running: &Running,
     ) -> (Server, ServerEntry) {
         let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
@@ -300,8 +297,8 @@ impl Fleet {
             server: config.clone(),
             account,
             health,
-            pin,
-            first_use: running.first_use.clone(),
+            pin: running.reviewed.pin.clone(),
+            first_use: running.reviewed.first_use.clone(),
             cache,
             observed: observed.clone(),
         };
