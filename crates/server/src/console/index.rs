@@ -118,7 +118,7 @@ struct Index {
     bytes: usize,
     /// Bytes of those without an end.
     open_bytes: usize,
-    words: HashMap<Box<str>, Arc<str>>,
+    words: HashSet<Arc<str>>,
 }
 
 impl Runs {
@@ -271,7 +271,7 @@ impl Index {
             return Arc::clone(known);
         }
         let new: Arc<str> = word.into();
-        self.words.insert(word.into(), Arc::clone(&new));
+        self.words.insert(Arc::clone(&new));
         new
     }
 }

@@ -318,10 +318,7 @@ const MARKS: u32 = 1 << 20;
 impl Mark {
     /// A new one; none where there are no replicas.
     pub(super) fn new(gateway: &Gateway) -> Self {
-        match gateway.state().is_shared() {
-            true => Self(random::number() % (MARKS - 1) + 1),
-            false => Self(0),
-        }
+        if gateway.state().is_shared() { Self(random::number() % (MARKS - 1) + 1) } else { Self(0) }
     }
 
     /// The id of a request of this replica, as its client sees it.
