@@ -105,6 +105,8 @@ async fn rotate(gateway: &Gateway, taken: running::Taken) {
 /// Ends the clients whose token was taken back at any replica, and returns all such tokens.
 pub async fn take_back(gateway: &Gateway) -> Revoked {
     let revoked = gateway.state().revoked().await;
+    // One reload at a time: an edit from the console would be lost otherwise.
+    let _one = gateway.variables().lock();
     if let Some(less) = gateway.config().without_tokens(&revoked) {
         match gateway.reload(less, Pins::Keep) {
             Ok(_) => tracing::warn!("a client of forge.toml has a token that was revoked, and is refused"),
