@@ -469,7 +469,10 @@ impl ServerHandler for ForgeServer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(changes::accepted(requested, self.handler.changes_tools()))
+        let mut accepted = requested.clone();
+        // The four tools never change, servers' own do.
+        accepted.tools_list_changed.take_if(|_| !self.handler.changes_tools());
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

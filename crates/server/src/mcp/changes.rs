@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::ErrorData;
-use rmcp::model::{
-    ResourceUpdatedNotification, ResourceUpdatedNotificationParam, ServerNotification, SubscriptionFilter,
-};
+use rmcp::model::{ResourceUpdatedNotification, ResourceUpdatedNotificationParam, ServerNotification};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 
@@ -85,15 +83,6 @@ impl SessionHandler {
             () = context.cancelled() => {}
         }
     }
-}
-
-/// Supported part of a client's filter; the four tools never change, servers' own do.
-pub(super) fn accepted(requested: &SubscriptionFilter, has_own_tools: bool) -> SubscriptionFilter {
-    let mut accepted = requested.clone();
-    if !has_own_tools {
-        accepted.tools_list_changed = None;
-    }
-    accepted
 }
 
 /// The client's last known catalog, and the watch for new ones.

@@ -39,8 +39,6 @@ use sessions::Sessions;
 
 /// Least time between comments on a silent stream, which show that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often unused sessions are looked for.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// A bound address.
 pub struct HttpListener {
@@ -126,7 +124,7 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
     let stopped = settings.cancellation_token.clone();
     let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
     let console = Console::new(Arc::clone(&gateway), Arc::default(), false);
-    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console), LOOK));
+    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console)));
     let edge = Edge {
         gateway: Arc::clone(&gateway),
         sessions: Arc::clone(&sessions),

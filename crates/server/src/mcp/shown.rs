@@ -309,22 +309,24 @@ pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
     catalog.definition_bytes() / BYTES_PER_TOKEN <= tokens
 }
 
+/// Value of a tool's answer, the answer as it came, blocks of content behind handles, and the number of those left out.
+type Answer = (Value, Option<JsonObject>, Vec<Value>, Value);
+
 /// The answer of a tool: its value as text, then the content that has handles in it.
 fn result(answer: Value, is_structured: bool) -> CallToolResult {
-    let Ok([value, whole, blocks, left_out]) = serde_json::from_value::<[Value; 4]>(answer) else {
+    let Ok((value, whole, blocks, left_out)) = serde_json::from_value::<Answer>(answer) else {
         return CallToolResult::success(Vec::new());
     };
-    let mut whole = if let Value::Object(whole) = whole { whole } else { Map::new() };
-    let mut blocks = if let Value::Array(blocks) = blocks { blocks.into_iter() } else { Vec::new().into_iter() };
+    let (mut whole, mut blocks) = (whole.unwrap_or_default(), blocks.into_iter());
     // A block of a kind that MCP does not have is a text.
     let decoded = |block: Value| {
         let text = ContentBlock::text(block.to_string());
         serde_json::from_value::<ContentBlock>(block).unwrap_or(text)
     };
-    let parts = whole.shift_remove("content").unwrap_or_default();
-    let parts = if let Value::Array(parts) = parts { parts } else { Vec::new() };
+    let parts = whole.shift_remove("content").and_then(|parts| serde_json::from_value::<Vec<Value>>(parts).ok());
     let structured = whole.shift_remove("structuredContent");
     let mut content: Vec<ContentBlock> = parts
+        .unwrap_or_default()
         .into_iter()
         // Behind those over the limit there is none.
         .filter_map(|part| if part.get("handle").is_some() { blocks.next() } else { Some(part) })

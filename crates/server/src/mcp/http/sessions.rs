@@ -26,6 +26,8 @@ use config::{Expose, Http};
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
 const FIRST_EVENT: &str = "0";
+/// How often unused sessions are looked for.
+const LOOK: Duration = Duration::from_secs(5);
 /// Time after which a session ends whose client is gone with a request in flight, and does not come back for it.
 const ABANDONED: Duration = Duration::from_secs(120);
 
@@ -371,11 +373,11 @@ fn has_place(
 }
 
 /// Ends unused sessions for as long as the sessions live, and those of the console that are over.
-pub(super) async fn look_after(sessions: Weak<Sessions>, console: Weak<Console>, every: Duration) {
+pub(super) async fn look_after(sessions: Weak<Sessions>, console: Weak<Console>) {
     let Some(mut reloads) = sessions.upgrade().map(|sessions| sessions.gateway.reloads()) else { return };
     loop {
         // Who is gone from the configuration ends at once.
-        let _ = tokio::time::timeout(every, reloads.changed()).await;
+        let _ = tokio::time::timeout(LOOK, reloads.changed()).await;
         let Some(sessions) = sessions.upgrade() else { return };
         console.upgrade().inspect(|console| console.end_over());
         let config = sessions.gateway.config();
