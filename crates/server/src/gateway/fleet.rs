@@ -345,16 +345,8 @@ fn taken(file: &str, name: &str) -> Error {
 pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>, Views);
 
 impl Entries {
-    /// Puts the scripts that are tools beside the servers, or takes them away.
-    pub(super) fn show_scripts(&mut self, entry: Option<ServerEntry>) {
-        match entry {
-            Some(entry) => self.start(0, entry),
-            None => self.remove(SERVER),
-        }
-    }
-
-    /// Adds a started server, or a tool list from a file.
-    fn start(&mut self, number: u64, entry: ServerEntry) {
+    /// Adds a started server, a tool list from a file, or the scripts that are tools.
+    pub(super) fn start(&mut self, number: u64, entry: ServerEntry) {
         self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
     }
 
@@ -365,7 +357,7 @@ impl Entries {
     }
 
     /// Removes the server with this identifier.
-    fn remove(&mut self, ident: &str) {
+    pub(super) fn remove(&mut self, ident: &str) {
         self.0.remove(ident);
     }
 

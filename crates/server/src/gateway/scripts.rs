@@ -51,7 +51,10 @@ pub(super) struct Follower {
 impl Follower {
     /// Puts the entry of the server into the catalog, or takes it away.
     fn show(&self, entry: Option<ServerEntry>) {
-        self.known.send_modify(|known| known.show_scripts(entry));
+        self.known.send_modify(|known| match entry {
+            Some(entry) => known.start(0, entry),
+            None => known.remove(SERVER),
+        });
     }
 }
 

@@ -33,7 +33,6 @@ use base::tls;
 use config::{Config, Http, Tls};
 pub use console::Opening;
 use edge::Edge;
-use moved::Mark;
 use oauth::Issuers;
 use sessions::Sessions;
 
@@ -131,7 +130,6 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         settings,
         issuers: Issuers::default(),
         console,
-        mark: Mark::new(&gateway),
     };
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();

@@ -20,7 +20,7 @@ use super::super::caller::Until;
 use super::super::message::{self, Read, request_id};
 use super::console;
 use super::logins;
-use super::moved::{Keeping, Mark, Setup};
+use super::moved::{Keeping, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply, ReplyBody};
@@ -62,8 +62,6 @@ pub(super) struct Edge {
     pub(super) issuers: Issuers,
     /// The console, for the people of `[console]`.
     pub(super) console: Arc<Console>,
-    /// Mark of the replica's own requests and events.
-    pub(super) mark: Mark,
 }
 
 /// A session that begins.
@@ -371,7 +369,7 @@ impl Edge {
         ended: CancellationToken,
     ) -> OwnSessions {
         let (all, client) = (Arc::clone(&self.sessions), Arc::clone(client));
-        OwnSessions { all, client, begun, mark: self.mark, ended, retry, taken: Arc::default() }
+        OwnSessions { all, client, begun, ended, retry, taken: Arc::default() }
     }
 
     /// rmcp's service for one request of a client.

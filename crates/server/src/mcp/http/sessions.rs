@@ -37,6 +37,8 @@ pub(super) struct Sessions {
     /// Ends everything.
     ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    /// Mark of the replica's own requests and events.
+    pub(super) mark: Mark,
     /// Sessions of other replicas that begin again here.
     pub(super) moving: Moving,
     clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
@@ -227,6 +229,7 @@ impl Sessions {
     /// No sessions yet. `ended` ends all of them.
     pub(super) fn new(gateway: Arc<Gateway>, ended: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
+            mark: Mark::new(&gateway),
             gateway,
             ended,
             sessions: Mutex::default(),
