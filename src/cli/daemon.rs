@@ -353,7 +353,7 @@ pub(super) async fn attached(
         }
     };
     tokio::select! {
-        served = proxy.serve(std::io::stdin(), mcp::output()) => {
+        served = proxy.serve(std::io::stdin(), mcp::Output::default()) => {
             served.map_err(|error| Failure::internal(format!("the client cannot be reached: {error}")))?;
         }
         () = end.asked() => {}

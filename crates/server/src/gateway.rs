@@ -5,6 +5,7 @@ mod ready;
 mod scripts;
 mod sessions;
 mod skills;
+mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -106,6 +107,37 @@ struct InForce {
 }
 
 impl InForce {
+    /// All that a configuration needs; what the same settings made `before` goes on.
+    fn new(
+        (state, workers): (&Arc<dyn State>, &WorkerCommand),
+        config: Config,
+        router: Arc<Router>,
+        traces: Option<Arc<Traces>>,
+        before: Option<&Self>,
+    ) -> Self {
+        let same = |is_same: fn(&Config, &Config) -> bool| before.filter(|before| is_same(&before.config, &config));
+        let hooks = Hooks::new(&config, before.map_or(&Hooks::default(), |before| before.rules.hooks()));
+        let rules = |profile| Arc::new(Rules::new(&config, profile).with_hooks(hooks.clone()));
+        let is_same_pool = |one: &Config, other: &Config| pool_needs(&one.sandbox) == pool_needs(&other.sandbox);
+        let pool = same(is_same_pool).map(|before| Arc::clone(&before.pool));
+        let audit = same(|one, other| one.audit == other.audit).map(|before| Arc::clone(&before.audit));
+        let journals = same(|one, other| one.journal == other.journal).map(|before| before.journals.clone());
+        let learning = same(|one, other| one.search == other.search).map(|before| before.learning.clone());
+        Self {
+            rules: rules(None),
+            profiles: config.profiles.iter().map(|(name, profile)| (name.clone(), rules(Some(profile)))).collect(),
+            router,
+            pool: pool.unwrap_or_else(|| workers.pool(&config.sandbox)),
+            audit: audit.unwrap_or_else(|| audit::Log::open(&config.audit)),
+            spending: Spending::new(&config, Arc::clone(state)),
+            journals: journals.unwrap_or_else(|| Journals::new(&config, state)),
+            waiting_approvals: Approvals::new(&config, state),
+            learning: learning.unwrap_or_else(|| Learning::new(&config, state)),
+            traces,
+            config: Arc::new(config),
+        }
+    }
+
     /// Rules for a principal: those of its profile.
     fn rules(&self, principal: &Principal) -> Arc<Rules> {
         match self.profile(principal) {
@@ -127,13 +159,6 @@ impl InForce {
 /// Settings that a worker pool depends on.
 fn pool_needs(sandbox: &config::Sandbox) -> (usize, RecyclePolicy, usize, usize, &[LayerName]) {
     (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
-}
-
-/// Rules for clients without a profile, and those of each profile. Hooks that are the same as `before` go on.
-fn all_rules(config: &Config, before: &Hooks) -> (Arc<Rules>, BTreeMap<String, Arc<Rules>>) {
-    let hooks = Hooks::new(config, before);
-    let rules = |profile| Arc::new(Rules::new(config, profile).with_hooks(hooks.clone()));
-    (rules(None), config.profiles.iter().map(|(name, profile)| (name.clone(), rules(Some(profile)))).collect())
 }
 
 /// Command of a worker.
@@ -170,20 +195,7 @@ impl Gateway {
         let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
         let metrics_wanted = watch::Sender::new(config.metrics.clone());
-        let (rules, profiles) = all_rules(&config, &Hooks::default());
-        let in_force = InForce {
-            rules,
-            profiles,
-            router,
-            pool: workers.pool(&config.sandbox),
-            audit: audit::Log::open(&config.audit),
-            spending: Spending::new(&config, Arc::clone(&state)),
-            journals: Journals::new(&config, &state),
-            waiting_approvals: Approvals::new(&config, &state),
-            learning: Learning::new(&config, &state),
-            traces,
-            config: Arc::new(config),
-        };
+        let in_force = InForce::new((&state, &workers), config, router, traces, None);
         let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::default());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
@@ -212,15 +224,14 @@ impl Gateway {
     /// Loads the scripts of the configuration in force, and follows edits of them.
     fn follow_scripts(&self) {
         let in_force = self.in_force.load();
-        let (known, config) = (self.fleet.known(), &in_force.config);
         let follower = Follower {
             pool: Arc::clone(&in_force.pool),
-            max_bytes: config.sandbox.limits.code_bytes,
-            catalog: self.fleet.catalog(),
-            phase: self.fleet.phase(),
-            show: Box::new(move |entry| fleet::show_scripts(&known, entry)),
+            max_bytes: in_force.config.sandbox.limits.code_bytes,
+            catalog: Arc::clone(&self.fleet.catalog),
+            phase: self.fleet.phase.clone(),
+            known: self.fleet.known.clone(),
         };
-        self.shelf.follow(&config.scripts, follower);
+        self.shelf.follow(&in_force.config.scripts, follower);
     }
 
     /// Switches to another configuration: changed servers are replaced, the others continue, and running scripts
@@ -241,23 +252,6 @@ impl Gateway {
             true => before.traces.clone(),
             false => config.telemetry.as_ref().map(Traces::start).transpose()?,
         };
-        let is_same_pool = pool_needs(&before.config.sandbox) == pool_needs(&config.sandbox);
-        let pool = if is_same_pool { Arc::clone(&before.pool) } else { self.workers.pool(&config.sandbox) };
-        let audit = match before.config.audit == config.audit {
-            true => Arc::clone(&before.audit),
-            false => audit::Log::open(&config.audit),
-        };
-        let (rules, profiles) = all_rules(&config, before.rules.hooks());
-        let spending = Spending::new(&config, Arc::clone(&self.state));
-        let journals = match before.config.journal == config.journal {
-            true => before.journals.clone(),
-            false => Journals::new(&config, &self.state),
-        };
-        let waiting_approvals = Approvals::new(&config, &self.state);
-        let learning = match before.config.search == config.search {
-            true => before.learning.clone(),
-            false => Learning::new(&config, &self.state),
-        };
         // Infallible from here on.
         memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -267,19 +261,9 @@ impl Gateway {
         self.background.keep_only(is_client);
         self.fleet.instances.keep_clients(is_client);
         self.browsers().pages.set_public(config.http.public_url.clone());
-        self.in_force.store(Arc::new(InForce {
-            config: Arc::new(config),
-            rules,
-            profiles,
-            router,
-            pool,
-            audit,
-            spending,
-            journals,
-            waiting_approvals,
-            learning,
-            traces,
-        }));
+        let in_force = InForce::new((&self.state, &self.workers), config, router, traces, Some(&before));
+        let is_same_pool = Arc::ptr_eq(&in_force.pool, &before.pool);
+        self.in_force.store(Arc::new(in_force));
         self.follow_scripts();
         if !is_same_pool && self.warming.load().is_some() {
             self.warm_up();
@@ -390,13 +374,13 @@ impl Gateway {
 
     /// Current catalog of everything, for the operator. Clients get that of their profile.
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.fleet.catalog().load().whole)
+        Arc::clone(&self.fleet.catalog.load().whole)
     }
 
     /// Current catalog of a client: what its profile has.
     pub fn catalog_of(&self, principal: &Principal) -> Arc<Catalog> {
         let in_force = self.in_force.load();
-        let catalogs = self.fleet.catalog().load_full();
+        let catalogs = self.fleet.catalog.load_full();
         match in_force.profile(principal) {
             Some((name, profile)) if !profile.shows_all() => {
                 // One that was configured a moment ago has nothing yet.
@@ -435,7 +419,7 @@ impl Gateway {
 
     /// Notifies of each change of the catalog.
     pub fn changes(&self) -> watch::Receiver<Phase> {
-        self.fleet.phase()
+        self.fleet.phase.clone()
     }
 
     /// Scripts that are tools, as they are now.

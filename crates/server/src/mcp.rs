@@ -63,10 +63,13 @@ use waiting::Waiting;
 
 pub use http::Opening;
 pub use http::{HttpListener, serve_http};
+pub(crate) use message::too_long;
 use shown::Own;
 pub use shown::narrowed;
 pub use shown::{AUTO_TOKENS, INSTRUCTIONS as DIRECT_INSTRUCTIONS, has_few};
-pub use stdio::{Closing, GOODBYE, output};
+pub use stdio::{Closing, GOODBYE};
+pub use stdout::Output;
+pub(crate) use tools::shown_tokens;
 pub use tools::{definitions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
@@ -85,7 +88,7 @@ const LIST_TTL: u64 = 60 * 60 * 1000;
 pub async fn serve_stdio(gateway: Arc<Gateway>, principal: Principal, asked: Option<Expose>) -> Result<()> {
     let (_switch, closing) = Closing::switch();
     let session = gateway.open_only_session(principal);
-    serve_lines(gateway, (session, asked), std::io::stdin(), output(), closing).await
+    serve_lines(gateway, (session, asked), std::io::stdin(), Output::default(), closing).await
 }
 
 /// Serves MCP to one client in lines of any stream, until it ends or `closing` wants it to.
@@ -115,11 +118,6 @@ pub async fn serve_lines(
 /// True for the error of a pipe whose reader has left.
 fn is_gone(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-/// Answer to a line over the limit of a client's messages, of which both ends are left; `None` if it was no request.
-pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
-    message::too_long(head, tail, bytes)
 }
 
 /// State that a session's requests are answered from.
@@ -471,7 +469,10 @@ impl ServerHandler for ForgeServer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(changes::accepted(requested, self.handler.changes_tools()))
+        let mut accepted = requested.clone();
+        // The four tools never change, servers' own do.
+        accepted.tools_list_changed.take_if(|_| !self.handler.changes_tools());
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

@@ -105,6 +105,8 @@ async fn rotate(gateway: &Gateway, taken: running::Taken) {
 /// Ends the clients whose token was taken back at any replica, and returns all such tokens.
 pub async fn take_back(gateway: &Gateway) -> Revoked {
     let revoked = gateway.state().revoked().await;
+    // One reload at a time: an edit from the console would be lost otherwise.
+    let _one = gateway.variables().lock();
     if let Some(less) = gateway.config().without_tokens(&revoked) {
         match gateway.reload(less, Pins::Keep) {
             Ok(_) => tracing::warn!("a client of forge.toml has a token that was revoked, and is refused"),
@@ -319,14 +321,8 @@ impl Follower {
 /// last message is always logged, if late.
 struct Complaints {
     limiter: DefaultDirectRateLimiter,
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    last: Option<String>,
-    /// Number of messages that it stands for.
-    count: u32,
+    /// The last message that was not logged, and the number of those that it stands for.
+    waiting: Mutex<Option<(String, u32)>>,
 }
 
 impl Complaints {
@@ -338,29 +334,25 @@ impl Complaints {
 
     fn tell(&self, complaint: String) -> bool {
         let mut waiting = self.waiting.lock();
-        (waiting.last, waiting.count) = (Some(complaint), waiting.count.saturating_add(1));
+        let before = waiting.take().map_or(0, |(_, count)| count);
+        *waiting = Some((complaint, before.saturating_add(1)));
         drop(waiting);
         self.due()
     }
 
     /// Logs the last message if it is due; true if it did.
     fn due(&self) -> bool {
-        let mut waiting = self.waiting.lock();
-        if waiting.last.is_none() || self.limiter.check().is_err() {
-            return false;
-        }
-        let Waiting { last, count } = std::mem::take(&mut *waiting);
-        let complaint = last.unwrap_or_default();
-        match count {
-            1 => tracing::warn!("{complaint}"),
-            _ => tracing::warn!("{complaint} (the last of {count} such edits)"),
+        match self.waiting.lock().take_if(|_| self.limiter.check().is_ok()) {
+            None => return false,
+            Some((complaint, 1)) => tracing::warn!("{complaint}"),
+            Some((complaint, count)) => tracing::warn!("{complaint} (the last of {count} such edits)"),
         }
         true
     }
 
     /// The file is valid again.
     fn forget(&self) {
-        *self.waiting.lock() = Waiting::default();
+        *self.waiting.lock() = None;
     }
 }
 
@@ -381,10 +373,8 @@ mod tests {
         let complaints = Complaints::new();
         let said = (0..1_000).filter(|n| complaints.tell(format!("edit {n}"))).count();
         assert_eq!(said, COMPLAINTS as usize);
-        let waiting = complaints.waiting.lock();
-        assert_eq!((waiting.last.as_deref(), waiting.count), (Some("edit 999"), 1_000 - COMPLAINTS));
-        drop(waiting);
+        assert_eq!(*complaints.waiting.lock(), Some(("edit 999".to_owned(), 1_000 - COMPLAINTS)));
         complaints.forget();
-        assert!(complaints.waiting.lock().last.is_none() && !complaints.due());
+        assert!(complaints.waiting.lock().is_none() && !complaints.due());
     }
 }

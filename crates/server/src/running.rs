@@ -32,39 +32,47 @@ impl Drop for Entry {
 /// When the file cannot be created or locked.
 pub fn enter(folder: &Path, config: &Path) -> io::Result<Entry> {
     files::make_private_folder(folder)?;
-    let path = folder.join(format!("{}{}", prefix(config), std::process::id()));
+    let name = format!("{}{}", prefix(config), std::process::id());
+    let (path, new) = (folder.join(&name), folder.join(format!(".new-{name}")));
     // Left behind by another process with this id.
-    let _ = fs::remove_file(&path);
-    let file = files::private().write(true).create_new(true).open(&path)?;
+    let _ = fs::remove_file(&new);
+    let file = files::private().write(true).create_new(true).open(&new)?;
     file.lock()?;
+    // Only now: an entry that nobody holds is removed.
+    fs::rename(&new, &path)?;
     Ok(Entry { path, _file: file })
 }
 
-/// Sends SIGHUP to every gateway of this user that follows `config`; returns their process ids. Removes entries of dead
-/// processes.
+/// Sends SIGHUP to every gateway of this user that follows `config`; returns their process ids.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub fn hang_up(folder: &Path, config: &Path) -> io::Result<Vec<u32>> {
+    let gateways = all(folder, config)?.into_iter().map(|(pid, _)| pid);
+    Ok(gateways.filter(|pid| signal(*pid)).collect())
+}
+
+/// Every gateway of this user that follows `config`, by process id, with its entry. Removes entries of dead processes.
+fn all(folder: &Path, config: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let prefix = prefix(config);
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut signalled = Vec::new();
+    let mut gateways = Vec::new();
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix)).and_then(|pid| pid.parse::<u32>().ok());
         let Some(pid) = pid else { continue };
         match is_held(&entry.path()) {
-            Ok(true) if is_gateway(pid) && signal(pid) => signalled.push(pid),
+            Ok(true) if is_gateway(pid) => gateways.push((pid, entry.path())),
             Ok(false) => drop(fs::remove_file(entry.path())),
             _ => {}
         }
     }
-    signalled.sort_unstable();
-    Ok(signalled)
+    gateways.sort_unstable();
+    Ok(gateways)
 }
 
 /// Name prefix of a configuration file's entries, by any path to it.

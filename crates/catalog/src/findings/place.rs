@@ -55,7 +55,7 @@ impl fmt::Display for Item {
 
 impl Item {
     /// Kind and name, for JSON.
-    fn parts(&self) -> (&'static str, Option<&str>) {
+    pub fn parts(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Instructions => ("instructions", None),
             Self::Tool(name) => ("tool", Some(name)),

@@ -39,7 +39,7 @@ pub struct Word {
 }
 
 /// A factor of a score.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize)]
 pub struct Boost {
     /// Reason.
     pub what: String,

@@ -1,49 +1,14 @@
 //! The folder of skills: a folder with a `SKILL.md` each. No link below it is followed, and everything is bounded.
 
-use std::fs::{self, Metadata};
 use std::path::Path;
-use std::time::SystemTime;
 
 use super::{Content, SKILL_MD, Skill, Skills};
 use base::limits;
 use base::text::brief;
 use base::tree::{Kind, Tree};
 
-/// Most entries that are looked at for changes.
-const MAX_TRACED: usize = 20_000;
-/// Most levels of folders that are looked at for changes.
-const MAX_LEVELS: usize = 9;
 /// Most skills and files left out that are named.
 const MAX_NOTES: usize = 100;
-
-/// Times and sizes of everything below the folder: what is compared to find edits.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trace(Vec<(String, u64, Option<SystemTime>)>);
-
-impl Trace {
-    /// Looks at a folder, without reading files.
-    pub fn of(path: &Path) -> Self {
-        let mut trace = Vec::new();
-        let mut folders = vec![(path.to_owned(), 0)];
-        while let Some((folder, level)) = folders.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                // Of a link itself: it is not followed.
-                let metadata = entry.metadata().ok();
-                let is_folder = metadata.as_ref().is_some_and(Metadata::is_dir);
-                let size = metadata.as_ref().map_or(0, Metadata::len);
-                trace.push((entry.path().display().to_string(), size, metadata.and_then(|m| m.modified().ok())));
-                if is_folder && level < MAX_LEVELS {
-                    folders.push((entry.path(), level + 1));
-                }
-                if trace.len() > MAX_TRACED {
-                    return Self(trace);
-                }
-            }
-        }
-        trace.sort();
-        Self(trace)
-    }
-}
 
 /// Reads the skills of a folder. What cannot be read is left out, and noted.
 pub fn read(path: &Path) -> Skills {

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::findings::{Finding, Findings, Item};
 use base::random;
-pub use folder::{Trace, read};
+pub use folder::read;
 pub use of_scripts::with_scripts;
 
 /// Name of the file with a skill's instructions.

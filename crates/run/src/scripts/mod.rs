@@ -9,7 +9,6 @@ mod load;
 mod lock;
 mod returned;
 mod saved;
-mod trace;
 mod write;
 
 pub use callable::{Callable, Callables};
@@ -19,7 +18,6 @@ pub use definition::{Hints, definition};
 pub use folder::{Folder, Refused, Source};
 pub use lock::{FILE, Lock, Locked, LockedCall, Use, in_file};
 pub use saved::{Saved, Wanted, function, is_script_name};
-pub use trace::Trace;
 pub use write::{CASSETTE, EXTENSIONS, further_tests, write};
 
 /// Name of the server whose tools are scripts.

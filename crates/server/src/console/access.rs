@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderMap;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
@@ -87,15 +87,6 @@ impl Session {
     }
 }
 
-/// Answer to a login.
-#[derive(Debug, Serialize)]
-pub(super) struct SignedIn {
-    session: String,
-    can_act: bool,
-    version: &'static str,
-    expires_ms: u64,
-}
-
 impl Access {
     /// A token that lets a person of this name in once, within ten minutes.
     pub fn once(&self, name: String, rights: Rights) -> String {
@@ -123,8 +114,8 @@ impl Access {
         known.fold(None, |found, its| if is_given(&its.token) { Some(its) } else { found }).ok_or_else(Refusal::nobody)
     }
 
-    /// Begins a session.
-    pub(super) fn begin(&self, gateway: &Gateway, guest: Guest) -> Result<SignedIn, Refusal> {
+    /// Begins a session; its token and what it may do.
+    pub(super) fn begin(&self, gateway: &Gateway, guest: Guest) -> Result<Value, Refusal> {
         let Guest { name, rights, token, until } = guest;
         let is_gone = |once: &mut Vec<Guest>| once.extract_if(.., |once| once.token == token).count() == 0;
         if until.is_some() && is_gone(&mut self.once.lock()) {
@@ -150,7 +141,8 @@ impl Access {
         let person = Person { name, rights, key, session: opened, ended };
         sessions.insert(key, Session { person, until, entry, _ends });
         let expires_ms = base::time::now_ms() + SESSION.as_millis() as u64;
-        Ok(SignedIn { session, can_act, version: env!("CARGO_PKG_VERSION"), expires_ms })
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(json!({ "session": session, "can_act": can_act, "version": version, "expires_ms": expires_ms }))
     }
 
     /// The person whose session a request has.

@@ -13,7 +13,7 @@ use base::limits;
 use base::meter::metered_as;
 use base::principal::Principal;
 use base::task;
-use catalog::{Boost, Catalog, Signals, Word};
+use catalog::{Catalog, Signals, Word};
 use run::discovery::{self, File, Lines, SEARCH_STEPS, objects};
 
 /// Hits of a search, by default and at most.
@@ -84,7 +84,7 @@ fn found(
             ("learned", "calls after such queries", explained.learned),
         ];
         object["why"] = explained.words.iter().map(word).chain(beside.into_iter().filter_map(signal)).collect();
-        object["boosts"] = explained.boosts.iter().map(boost).collect();
+        object["boosts"] = json!(explained.boosts);
         object["agent_sees"] = (!hit.server.quarantine.contains_key(&hit.tool.ident)).into();
         object
     });
@@ -107,10 +107,6 @@ fn signal((how, meant, gives): (&str, &str, f32)) -> Option<Value> {
     let fields = if how == "name" { json!(["name"]) } else { json!([]) };
     let row = || json!({ "word": null, "as": meant, "how": how, "fields": fields, "rarity": null, "gives": gives });
     (gives > 0.001).then(row)
-}
-
-fn boost(boost: &Boost) -> Value {
-    json!({ "what": boost.what, "factor": boost.factor })
 }
 
 fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {

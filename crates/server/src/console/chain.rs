@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Console;
 use super::runs::brief;
@@ -15,7 +15,7 @@ const CHAIN: usize = 50;
 
 impl Console {
     /// State of a run in its chain, and the actions that are left.
-    pub(super) fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Map<String, Value> {
+    pub(super) fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Value {
         let journal = match (recorded, self.gateway.journals()) {
             (Some(_), _) => "kept",
             (None, Some(_)) => "gone",
@@ -26,7 +26,7 @@ impl Console {
         let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome);
         let can_resume = has_ended && next.is_none() && outcome != Some(Ended::Ok);
         let is_saved = has_ended && outcome == Some(Ended::Ok) && self.gateway.config().scripts.path.is_some();
-        let object = json!({
+        json!({
             "journal": journal,
             "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
             "resumed_by": next,
@@ -36,11 +36,7 @@ impl Console {
             "can_resume": can_resume && recorded.is_some_and(|(run, _)| run.head.client == LOCAL),
             "can_replay": has_ended,
             "can_save": is_saved,
-        });
-        match object {
-            Value::Object(object) => object,
-            _ => Map::new(),
-        }
+        })
     }
 
     /// The runs of the chain that a run is in, oldest first: those around it, with what of each was replayed. Empty for one

@@ -1,7 +1,6 @@
 //! What servers list otherwise than it was reviewed, or seen first.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -41,14 +40,11 @@ pub(super) struct Accept {
 
 /// One difference.
 struct Drift {
-    kind: &'static str,
-    name: String,
+    item: Item,
     change: String,
     /// The definition as it was, if that is known, and as it is listed; instructions are strings.
     before: Option<Value>,
     now: Option<Value>,
-    /// Findings in the definition as it is listed, worst first.
-    findings: Vec<Finding>,
 }
 
 impl Console {
@@ -57,25 +53,23 @@ impl Console {
         let (catalog, manifest) = (self.gateway.catalog(), self.gateway.config().manifest.clone());
         let can_accept = manifest.pin_first_use && manifest.pin.is_none();
         let items: Vec<Value> = task::work_on(task::LONG, || {
-            let of = |entry: &Arc<ServerEntry>| {
-                let mut drifts = drifts(entry);
-                for drift in &mut drifts {
-                    let item = drift.item();
-                    drift.findings =
-                        catalog.findings(entry).filter(|found| found.place.item == item).cloned().collect();
-                    drift.findings.sort();
-                }
-                let name = entry.name.clone();
-                drifts.into_iter().map(move |drift| (name.clone(), drift))
+            // Findings in the definition as it is listed, worst first.
+            let found = |entry: &ServerEntry, drift: &Drift| {
+                let its = catalog.findings(entry).filter(|found| found.place.item == drift.item);
+                let mut its: Vec<Finding> = its.cloned().collect();
+                its.sort();
+                its
             };
             // Scripts are held by their lock: `forgefs scripts check` compares them.
             let servers = catalog.servers().iter().filter(|entry| !entry.is_scripts());
-            let mut all: Vec<(String, Drift)> = servers.flat_map(of).take(ITEMS).collect();
-            all.sort_by_cached_key(|(_, drift)| {
-                let worst = drift.findings.first().map(|found| found.severity);
+            let drifts = servers.flat_map(|entry| drifts(entry).into_iter().map(move |drift| (entry, drift)));
+            let found = drifts.take(ITEMS).map(|(entry, drift)| (&entry.name, found(entry, &drift), drift));
+            let mut all: Vec<(&String, Vec<Finding>, Drift)> = found.collect();
+            all.sort_by_cached_key(|(_, findings, drift)| {
+                let worst = findings.first().map(|found| found.severity);
                 (Reverse(worst), drift.changes().first().map(|change| change.class))
             });
-            all.iter().map(|(server, drift)| drift.object(server, can_accept)).collect()
+            all.iter().map(|(server, findings, drift)| drift.object(server, findings, can_accept)).collect()
         });
         let unmatched = self.gateway.config().unmatched(&catalog.listed_names());
         Ok(json!({
@@ -105,21 +99,19 @@ impl Console {
         if entry.is_scripts() {
             return Err(wrong("scripts have a lock, not a pin", "`forgefs scripts lock` writes it"));
         }
-        let found =
-            drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
+        let is_it = |drift: &Drift| (drift.kind(), drift.name()) == (wanted.kind.as_str(), wanted.name.as_str());
+        let found = drifts(entry).into_iter().find(is_it);
         let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
         let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
-        let item = drift.item();
-        first_use.accept(&entry.as_listed(), Some(&item)).await?;
-        tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
-        let (mut changes, (server, kind, digest)) =
-            (self.gateway.changes(), (entry.name.clone(), drift.kind, drift.digest()));
+        first_use.accept(&entry.as_listed(), Some(&drift.item)).await?;
+        tracing::info!(target: "forgefs::console", server = entry.name, item = %drift.item, by = by.name, "accepted");
+        let (mut changes, server, digest) = (self.gateway.changes(), &entry.name, drift.digest());
         self.gateway.relist();
         // Its server is listed anew: what the page shows next has that, unless it takes too long.
         let is_held = || {
             let catalog = self.gateway.catalog();
-            let entry = catalog.servers().iter().find(|entry| entry.name == server);
-            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.kind == kind && drift.digest() == digest))
+            let entry = catalog.servers().iter().find(|entry| entry.name == *server);
+            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.digest() == digest))
         };
         let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(RELISTING, relisted).await;
@@ -128,25 +120,22 @@ impl Console {
 }
 
 impl Drift {
-    fn item(&self) -> Item {
-        let name = self.name.clone();
-        match self.kind {
-            "tool" => Item::Tool(name),
-            "prompt" => Item::Prompt(name),
-            "resource" => Item::Resource(name),
-            "template" => Item::Template(name),
-            _ => Item::Instructions,
-        }
+    fn kind(&self) -> &'static str {
+        self.item.parts().0
+    }
+
+    fn name(&self) -> &str {
+        self.item.parts().1.unwrap_or_default()
     }
 
     fn digest(&self) -> String {
-        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now.as_ref().map(text)))
+        stubgen::digest(&format!("{} {} {:?}", self.kind(), self.name(), self.now.as_ref().map(text)))
     }
 
     /// The changes as `forgefs stubs` tells them, worst first.
     fn changes(&self) -> Vec<Difference> {
         match (&self.before, &self.now) {
-            (Some(before), Some(now)) => drift::of_item(&self.item(), before, now),
+            (Some(before), Some(now)) => drift::of_item(&self.item, before, now),
             (None, Some(_)) => {
                 let what = "it is new, or what was reviewed is not known".to_owned();
                 vec![Difference { class: Class::Widening, what }]
@@ -155,7 +144,7 @@ impl Drift {
         }
     }
 
-    fn object(&self, server: &str, can_accept: bool) -> Value {
+    fn object(&self, server: &str, findings: &[Finding], can_accept: bool) -> Value {
         let is_short = |text: &&String| text.len() <= SHOWN;
         let (before, now) = (self.before.as_ref().map(text), self.now.as_ref().map(text));
         let texts = before.as_ref().filter(is_short).zip(now.as_ref().filter(is_short));
@@ -167,11 +156,11 @@ impl Drift {
         });
         json!({
             "server": server,
-            "kind": self.kind,
-            "name": self.name,
+            "kind": self.kind(),
+            "name": self.name(),
             "class": changes.first().map(|change| change.class),
             "changes": changes,
-            "findings": self.findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
+            "findings": findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
             "change": self.change,
             "diff": diff,
             "now": now.as_deref().map(|now| head(now, SHOWN)),
@@ -194,40 +183,34 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
         let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
         let definition = |tool: &stubgen::ToolStub| Value::clone(&tool.definition.tree());
         Drift {
-            kind: "tool",
-            name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
+            item: Item::Tool(now.map_or_else(|| ident.clone(), |tool| tool.name.clone())),
             change: held.told(),
             before: before.map(definition),
             now: now.map(definition),
-            findings: Vec::new(),
         }
     });
     let mut all: Vec<Drift> = tools.collect();
     let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
-    let lists = [
-        ("prompt", &held.prompts, &offers.prompts),
-        ("resource", &held.resources, &offers.resources),
-        ("template", &held.templates, &offers.templates),
+    let lists: [(fn(String) -> Item, _, _); 3] = [
+        (Item::Prompt, &held.prompts, &offers.prompts),
+        (Item::Resource, &held.resources, &offers.resources),
+        (Item::Template, &held.templates, &offers.templates),
     ];
-    for (kind, ids, listed) in lists {
+    for (item, ids, listed) in lists {
         let now = |id: &String| listed.iter().find(|offer: &&Offer| offer.id == *id);
         all.extend(ids.iter().map(|id| Drift {
-            kind,
-            name: id.clone(),
+            item: item(id.clone()),
             change: "not as reviewed".to_owned(),
             before: None,
             now: now(id).map(|offer| offer.definition.clone()),
-            findings: Vec::new(),
         }));
     }
     if held.instructions {
         all.push(Drift {
-            kind: "instructions",
-            name: String::new(),
+            item: Item::Instructions,
             change: "the server's instructions are not as reviewed".to_owned(),
             before: entry.stubs.instructions.clone().map(Value::String),
             now: stubs.instructions.clone().map(Value::String),
-            findings: Vec::new(),
         });
     }
     all

@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub(super) dry_run: bool,
     /// Tokens of a plain list of its client's tools then, estimated.
     pub(super) plain_list: Option<u64>,
-    pub(super) calls: Box<[Call]>,
+    pub(super) calls: Vec<Call>,
 }
 
 /// A call of a run.
@@ -98,9 +98,8 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        let labels: usize = self.calls.iter().map(|call| call.labels.len()).sum();
         let texts = self.code.len() + self.error.as_ref().map_or(0, |error| error.len());
-        RUN + texts + self.calls.len() * CALL + labels * size_of::<Arc<str>>()
+        RUN + texts + self.calls.iter().map(Call::bytes).sum::<usize>()
     }
 }
 
@@ -115,18 +114,11 @@ struct Index {
     ended: VecDeque<Arc<Entry>>,
     known: HashSet<Arc<str>>,
     /// Runs that sent calls and have no end yet.
-    open: HashMap<Arc<str>, Begun>,
+    open: HashMap<Arc<str>, Entry>,
     bytes: usize,
     /// Bytes of those without an end.
     open_bytes: usize,
-    words: HashMap<Box<str>, Arc<str>>,
-}
-
-/// Facts of a run without an end.
-#[derive(Debug)]
-struct Begun {
-    entry: Entry,
-    calls: Vec<Call>,
+    words: HashSet<Arc<str>>,
 }
 
 impl Runs {
@@ -138,7 +130,7 @@ impl Runs {
     pub(super) fn all(&self, path: &Path) -> Result<Vec<Arc<Entry>>> {
         let index = self.followed(path)?;
         let mut all: Vec<Arc<Entry>> = index.ended.iter().cloned().collect();
-        all.extend(index.open.values().map(Begun::entry));
+        all.extend(index.open.values().cloned().map(Arc::new));
         Ok(all)
     }
 
@@ -148,7 +140,7 @@ impl Runs {
     /// `INTERNAL` when the log cannot be read.
     pub(super) fn open(&self, path: &Path, ids: &[String]) -> Result<Vec<Arc<Entry>>> {
         let index = self.followed(path)?;
-        Ok(ids.iter().filter_map(|id| index.open.get(id.as_str())).map(Begun::entry).collect())
+        Ok(ids.iter().filter_map(|id| index.open.get(id.as_str())).cloned().map(Arc::new).collect())
     }
 
     /// The index with all that the log has by now.
@@ -169,13 +161,9 @@ impl Runs {
     }
 }
 
-impl Begun {
-    fn entry(&self) -> Arc<Entry> {
-        Arc::new(Entry { calls: self.calls.as_slice().into(), ..self.entry.clone() })
-    }
-
+impl Call {
     fn bytes(&self) -> usize {
-        self.entry.bytes() + self.calls.len() * CALL
+        CALL + self.labels.len() * size_of::<Arc<str>>()
     }
 }
 
@@ -209,15 +197,14 @@ impl Index {
         let call = Call { outcome: Outcome::Running, ..self.call(call) };
         if let Some(begun) = self.open.get_mut(run) {
             if begun.calls.len() < CALLS {
+                self.open_bytes += call.bytes();
                 begun.calls.push(call);
-                self.open_bytes += CALL;
             }
             return;
         }
-        let entry = Entry { outcome: Outcome::Unfinished, ..self.entry(run, record) };
-        let begun = Begun { entry, calls: vec![call] };
+        let begun = Entry { outcome: Outcome::Unfinished, calls: vec![call], ..self.entry(run, record) };
         self.open_bytes += begun.bytes();
-        self.open.insert(Arc::clone(&begun.entry.id), begun);
+        self.open.insert(Arc::clone(&begun.id), begun);
     }
 
     fn ended(&mut self, record: &Record) {
@@ -226,12 +213,12 @@ impl Index {
             return;
         }
         let begun = self.open.remove(id);
-        self.open_bytes = self.open_bytes.saturating_sub(begun.as_ref().map_or(0, Begun::bytes));
+        self.open_bytes = self.open_bytes.saturating_sub(begun.as_ref().map_or(0, Entry::bytes));
         let calls = record.calls.iter().take(CALLS).map(|call| self.call(call)).collect();
         let mut entry = Entry { calls, ..self.entry(id, record) };
         // The name of a request is in each record, the begin of a run in its first line.
         if let Some(begun) = begun.filter(|_| entry.at_ms == 0) {
-            entry.at_ms = begun.entry.at_ms;
+            entry.at_ms = begun.at_ms;
         }
         let entry = Arc::new(entry);
         self.bytes += entry.bytes();
@@ -258,7 +245,7 @@ impl Index {
             config: run.config.as_deref().map(|path| self.word(path)),
             dry_run: run.dry_run,
             plain_list: record.plain_list,
-            calls: Box::default(),
+            calls: Vec::new(),
         }
     }
 
@@ -284,7 +271,7 @@ impl Index {
             return Arc::clone(known);
         }
         let new: Arc<str> = word.into();
-        self.words.insert(word.into(), Arc::clone(&new));
+        self.words.insert(Arc::clone(&new));
         new
     }
 }
@@ -313,7 +300,7 @@ mod tests {
     #[test]
     fn calls_of_runs_without_an_end_are_bounded_together() {
         let mut index = Index::default();
-        let kept = |index: &Index| index.open.values().map(Begun::bytes).sum::<usize>();
+        let kept = |index: &Index| index.open.values().map(Entry::bytes).sum::<usize>();
         let most = limits::CONSOLE_INDEX.max / 2;
         let runs = most / (CALLS * CALL) + 1;
         for run in 0..runs {

@@ -24,6 +24,7 @@ mod scripts;
 mod series;
 mod servers;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,11 +32,13 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, header};
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::gateway::Gateway;
+use crate::mcp::shown_tokens;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::time::unix_ms;
@@ -87,15 +90,14 @@ struct Asked {
 }
 
 impl Console {
-    /// The console of a gateway, for people that `access` lets in. `shown_tokens` are those of the text that clients
-    /// are shown at first, estimated. `everywhere` if those people are this machine's user, who sees what gateways of other
-    /// configurations run.
-    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize, everywhere: bool) -> Arc<Self> {
+    /// The console of a gateway, for people that `access` lets in. `everywhere` if those people are this machine's user, who
+    /// sees what gateways of other configurations run.
+    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, everywhere: bool) -> Arc<Self> {
         let reserve = limits::CONSOLE_STREAMS.max / 4;
         let streams = [limits::CONSOLE_STREAMS.max - reserve, reserve];
         Arc::new(Self {
             index: index::Runs::default(),
-            shown_tokens,
+            shown_tokens: shown_tokens(),
             everywhere,
             seen: Mutex::default(),
             streams: streams.map(|places| Arc::new(Semaphore::new(places))),
@@ -177,8 +179,9 @@ impl Console {
         };
         let turns = &self.turns[usize::from(asked.by.rights.may_act)];
         let _turn = if takes_turn { turns.acquire().await.ok() } else { None };
-        let segments: Vec<String> = asked.path.split('/').map(decoded).collect();
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let decoded = |segment| percent_decode_str(segment).decode_utf8_lossy();
+        let segments: Vec<Cow<'_, str>> = asked.path.split('/').map(decoded).collect();
+        let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
         let object = match (is_read, segments.as_slice()) {
             (true, ["about"]) => self.about(&asked),
             (true, ["live"]) => return now::stream(self, &asked),
@@ -316,8 +319,4 @@ fn id(text: &str) -> Result<&str> {
     }
     Err(Error::new(ErrorCode::InvalidArgs, format!("`{}` is no id of a run", base::text::brief(text)))
         .hint("ids have twelve hexadecimal digits"))
-}
-
-fn decoded(segment: &str) -> String {
-    percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
 }

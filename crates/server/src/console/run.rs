@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::time::unix_ms;
-use serde_json::{Map, Value, json};
-use wire::{Language, Op, Outcome};
+use serde_json::{Value, json};
+use wire::{Op, Outcome};
 
 use super::access::Person;
 use super::runs::{brief, log};
@@ -19,7 +19,7 @@ use catalog::people;
 use run::calls::title_of;
 use run::replay::Asked as Request;
 use state::audit::{self, CallRecord};
-use state::journal::{NESTED, Operation, Recorded, Run};
+use state::journal::{End, NESTED, Operation, Recorded, Run};
 
 /// Most bytes of one answer, and of one value: the page stays usable.
 const VALUE: usize = 2 << 20;
@@ -41,21 +41,22 @@ impl Console {
         let whole = recorded.as_ref().map(|(_, recorded)| recorded);
         let size = recorded.as_ref().map_or(0, |(run, _)| usize::try_from(run.file.bytes).unwrap_or(usize::MAX));
         let is_running = recorded.as_ref().is_some_and(|(run, _)| run.file.is_running);
-        let (operations, ended) =
-            task::work_on(size, || (operations(record.as_ref(), whole, is_running), ended(whole)));
-        object.extend([("operations".to_owned(), operations.into())]);
-        object.extend(ended);
-        object.extend(self.place_in_chain(id, recorded.as_ref()));
-        object.insert("chain".to_owned(), self.chain(recorded.as_ref()).await.into());
-        let read = self.read_before(record).await?;
-        object.extend(read);
-        if let Some((language, code)) = script(whole) {
-            object.insert("marks".to_owned(), self.marks(language, &code, whole, by).await.into());
-            object.insert("script".to_owned(), code.into());
-        } else {
-            object.extend([("marks".to_owned(), json!([])), ("script".to_owned(), Value::Null)]);
-        }
-        Ok(object.into())
+        let end = whole.and_then(|recorded| recorded.end.as_ref());
+        let (operations, value) = task::work_on(size, || (operations(record.as_ref(), whole, is_running), value(end)));
+        object["operations"] = operations.into();
+        object["value"] = value;
+        object["output"] = end.map(|end| end.output.as_str()).unwrap_or_default().into();
+        object["explained"] = end.and_then(explained).into();
+        add(&mut object, self.place_in_chain(id, recorded.as_ref()));
+        object["chain"] = self.chain(recorded.as_ref()).await.into();
+        add(&mut object, self.read_before(record).await?);
+        let marks = match whole {
+            Some(recorded) => self.marks(recorded, by).await,
+            None => Vec::new(),
+        };
+        object["marks"] = marks.into();
+        object["script"] = whole.map(|recorded| recorded.head.code.as_str()).into();
+        Ok(object)
     }
 
     /// The record of the audit log, if there is one.
@@ -89,42 +90,41 @@ impl Console {
         id: &str,
         record: Option<&audit::Record>,
         recorded: Option<&(Run, Recorded)>,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Value> {
         let is_running = self.gateway.board().look(0).iter().any(|run| run.id == id);
         let listed = match record {
             Some(_) => self.entries().await?.into_iter().find(|entry| *entry.id == *id),
             None => None,
         };
-        let brief = match (listed, recorded) {
+        let mut object = match (listed, recorded) {
             (Some(entry), _) => brief(&entry, is_running),
             (None, Some((run, recorded))) => of_journal(run, recorded, is_running),
             (None, None) => json!({ "id": id, "outcome": Ended::Unfinished }),
         };
-        let Value::Object(mut object) = brief else { return Ok(Map::new()) };
         let layers = |of: fn(&audit::Record) -> &Vec<String>| json!(record.map(of).cloned().unwrap_or_default());
-        object.extend([
-            ("profile".to_owned(), json!(record.and_then(|record| record.run.profile.as_deref()))),
-            ("engine".to_owned(), json!(record.and_then(|record| record.engine.as_ref()))),
-            ("trace".to_owned(), json!(record.and_then(|record| record.run.trace.as_ref()))),
-            ("warm".to_owned(), json!(record.and_then(|record| record.warm))),
-            ("confined".to_owned(), layers(|record| &record.confined)),
-            ("unconfined".to_owned(), layers(|record| &record.unconfined)),
-        ]);
         let tokens = record.and_then(|record| record.plain_list);
-        let tokens = tokens.map(|plain_list| json!({ "plain_list": plain_list, "four_tools": self.shown_tokens }));
-        object.insert("tokens".to_owned(), tokens.into());
+        let more = json!({
+            "profile": record.and_then(|record| record.run.profile.as_deref()),
+            "engine": record.and_then(|record| record.engine.as_ref()),
+            "trace": record.and_then(|record| record.run.trace.as_ref()),
+            "warm": record.and_then(|record| record.warm),
+            "confined": layers(|record| &record.confined),
+            "unconfined": layers(|record| &record.unconfined),
+            "tokens": tokens.map(|plain_list| json!({ "plain_list": plain_list, "four_tools": self.shown_tokens })),
+        });
+        add(&mut object, more);
         Ok(object)
     }
 
     /// The stubs that the agent had read before, with the tokens of their texts.
-    async fn read_before(&self, record: Option<audit::Record>) -> Result<Map<String, Value>> {
+    async fn read_before(&self, record: Option<audit::Record>) -> Result<Value> {
         let (Some(record), Ok(path)) = (record, log(&self.gateway.config())) else {
-            return Ok(Map::from_iter([("read".to_owned(), json!([])), ("read_missing".to_owned(), 0.into())]));
+            return Ok(json!({ "read": [], "read_missing": 0 }));
         };
         let (read, missing) = task::apart(move || Ok(audit::had_read(&path, &record))).await?;
         let listed: Vec<Value> =
             read.iter().map(|(path, seen)| json!({ "path": path, "digest": seen.digest })).collect();
-        Ok(Map::from_iter([("read".to_owned(), listed.into()), ("read_missing".to_owned(), missing.into())]))
+        Ok(json!({ "read": listed, "read_missing": missing }))
     }
 
     /// A stub as the agent had read it.
@@ -148,17 +148,16 @@ impl Console {
     }
 
     /// Marks on the lines of a script: its calls, what a check finds today, and the error that it ended with.
-    async fn marks(&self, language: Language, code: &str, recorded: Option<&Recorded>, by: &Person) -> Vec<Value> {
+    async fn marks(&self, recorded: &Recorded, by: &Person) -> Vec<Value> {
         let mark = |line: u32, column: u32, kind: &str, text: String| json!({ "line": line, "column": column, "kind": kind, "text": text });
         let mut marks = Vec::new();
-        if let Ok(judged) = self.context(by).check(language, code).await {
+        if let Ok(judged) = self.context(by).check(recorded.head.language, &recorded.head.code).await {
             marks
                 .extend(judged.calls.iter().map(|((line, column), label)| mark(*line, *column, "call", label.clone())));
             let found = judged.mistakes.iter().chain(&judged.warnings);
             marks.extend(found.map(|found| mark(found.line, found.column, "warning", found.message.clone())));
         }
-        let end = recorded.and_then(|recorded| recorded.end.as_ref());
-        let explained = end.and_then(|end| end.explained.as_deref().or(end.error.as_deref()));
+        let explained = recorded.end.as_ref().and_then(explained);
         if let Some((line, text)) = explained.and_then(|text| Some((records::line_of(text)?, text))) {
             let first = text.lines().next().unwrap_or_default();
             marks.push(mark(line, 1, "error", first.to_owned()));
@@ -167,8 +166,11 @@ impl Console {
     }
 }
 
-fn script(recorded: Option<&Recorded>) -> Option<(Language, String)> {
-    recorded.map(|recorded| (recorded.head.language, recorded.head.code.clone()))
+/// Adds the fields of another object.
+fn add(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
 }
 
 /// Line of the list for a run that the audit log does not have.
@@ -197,18 +199,15 @@ fn of_journal(run: &Run, recorded: &Recorded, is_running: bool) -> Value {
     })
 }
 
-/// Value, output and error of a run that has ended.
-fn ended(recorded: Option<&Recorded>) -> Map<String, Value> {
-    let end = recorded.and_then(|recorded| recorded.end.as_ref());
+/// Value of a run that has ended.
+fn value(end: Option<&End>) -> Value {
     let value = end.and_then(|end| end.value.as_ref()).filter(|value| value.get().len() <= VALUE);
-    let value: Option<Value> = value.and_then(|value| serde_json::from_str(value.get()).ok());
-    let explained = end.and_then(|end| end.explained.as_ref().or(end.error.as_ref()));
-    let output = end.map(|end| end.output.as_str()).unwrap_or_default();
-    Map::from_iter([
-        ("value".to_owned(), value.unwrap_or_default()),
-        ("output".to_owned(), output.into()),
-        ("explained".to_owned(), explained.map_or(Value::Null, |text| text.as_str().into())),
-    ])
+    value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+}
+
+/// Error of a run that has ended with one.
+fn explained(end: &End) -> Option<&str> {
+    end.explained.as_deref().or(end.error.as_deref())
 }
 
 /// Every operation of a run: those of its journal with what the audit log says of them, then calls that only the log has.

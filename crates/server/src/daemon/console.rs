@@ -1,7 +1,6 @@
 //! The console of a daemon, opened for another process and served as long as that is there.
 
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncReadExt as _;
 
 use super::handshake::{self, Hello, PATIENCE};
 use super::link::{self, LinkError};
@@ -33,6 +32,6 @@ pub async fn open_console(
     Ok(Some(Ok((url, async move {
         // The daemon closes its end when it ends; ours stays open meanwhile.
         let _writer = link.writer;
-        let _ = link.reader.read(&mut [0; 1]).await;
+        handshake::gone(&mut link.reader).await;
     }))))
 }

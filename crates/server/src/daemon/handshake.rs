@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use base::limits::{self, Limit};
+use base::limits::Limit;
 use base::lines::{Line, Lines};
 use base::principal::{LOCAL, Principal};
 
@@ -140,6 +140,11 @@ pub(super) async fn read<T: DeserializeOwned>(
     }
 }
 
+/// Waits until the other end goes: nothing more is expected of it.
+pub(super) async fn gone(from: &mut (impl AsyncRead + Unpin)) {
+    let _ = from.read(&mut [0; 1]).await;
+}
+
 /// Reads a line; `None` at the end of the input. Nothing is read beyond it.
 pub(super) async fn read_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> io::Result<Option<Line>> {
     let mut lines = Lines::new(limit);
@@ -154,9 +159,4 @@ pub(super) async fn read_line(from: &mut (impl AsyncBufRead + Unpin), limit: usi
             return Ok(line);
         }
     }
-}
-
-/// Reads the first line of a connection.
-pub(super) async fn hello(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Hello> {
-    read(from, &limits::HANDSHAKE, PATIENCE).await
 }

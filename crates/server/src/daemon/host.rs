@@ -6,6 +6,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub struct Host {
     clients: Mutex<BTreeMap<u64, Client>>,
     /// Connections that count as use, and the number of the newest.
     attached: watch::Sender<usize>,
-    newest: Mutex<u64>,
+    newest: AtomicU64,
     stop: Notify,
     switch: watch::Sender<bool>,
     closing: Closing,
@@ -80,7 +81,7 @@ impl Host {
             started: Instant::now(),
             clients: Mutex::default(),
             attached: watch::Sender::new(0),
-            newest: Mutex::default(),
+            newest: AtomicU64::default(),
             stop: Notify::new(),
             switch,
             closing,
@@ -153,7 +154,7 @@ impl Host {
         }
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);
-        let hello = match handshake::hello(&mut read).await {
+        let hello = match handshake::read::<Hello>(&mut read, &limits::HANDSHAKE, PATIENCE).await {
             Ok(hello) => hello,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return,
             Err(error) => {
@@ -214,14 +215,9 @@ impl Host {
         let request = handshake::read(&mut read, &limits::DAEMON_REQUEST, PATIENCE).await?;
         let session = self.gateway.open_attached(hello.speaker.principal(), hello.speaker.environment.into());
         let answering = panics::caught((self.answering)(Arc::clone(&self.gateway), session, request));
-        let gone = async {
-            let mut rest = [0; 1];
-            // Nothing more is expected.
-            let _ = read.read(&mut rest).await;
-        };
         tokio::select! {
             answer = answering => handshake::write(&mut write, &answer.map_err(io::Error::other)?).await,
-            () = gone => Ok(()),
+            () = handshake::gone(&mut read) => Ok(()),
         }
     }
 
@@ -232,22 +228,19 @@ impl Host {
         let opened = match asked.open(&self.gateway).await {
             Ok(opened) => opened,
             Err(error) => {
-                let answer =
-                    Opened { url: None, error: Some((error.message.clone(), error.suggested_fix().to_owned())) };
-                return handshake::write(&mut write, &answer).await;
+                let error = Some((error.message.clone(), error.suggested_fix().to_owned()));
+                return handshake::write(&mut write, &Opened { url: None, error }).await;
             }
         };
         handshake::write(&mut write, &Opened { url: Some(opened.url.clone()), error: None }).await?;
         let mut closing = self.closing.clone();
-        let gone = async {
-            let mut rest = [0; 1];
+        let ends = async {
             tokio::select! {
-                // Nothing more is expected.
-                _ = read.read(&mut rest) => {}
+                () = handshake::gone(&mut read) => {}
                 () = closing.wanted() => {}
             }
         };
-        opened.serve(gone).await;
+        opened.serve(ends).await;
         Ok(())
     }
 
@@ -294,11 +287,7 @@ struct Attached<'h> {
 
 impl<'h> Attached<'h> {
     fn new(host: &'h Host, client: Option<Client>) -> Self {
-        let number = {
-            let mut newest = host.newest.lock();
-            *newest += 1;
-            *newest
-        };
+        let number = host.newest.fetch_add(1, Ordering::Relaxed);
         if let Some(client) = client {
             host.clients.lock().insert(number, client);
         }

@@ -176,13 +176,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
 
     /// Takes the next line of the client; false when it has ended.
     async fn next(&mut self) -> bool {
-        while self.unsent.is_none() {
-            match self.lines.recv().await {
-                None => return false,
-                Some(line) => self.unsent = whole(line, &self.output).await,
-            }
-        }
-        true
+        next(&mut self.lines, &mut self.unsent, &self.output).await.is_some()
     }
 
     /// Answers the unsent request with an error, and takes the next line; false when the client has ended.
@@ -210,14 +204,7 @@ async fn pass_up<W: AsyncWrite + Unpin>(
     writer: &mut OwnedWriteHalf,
     traffic: &Mutex<Traffic>,
 ) -> io::Result<()> {
-    loop {
-        if unsent.is_none() {
-            match lines.recv().await {
-                None => return Ok(()),
-                Some(line) => *unsent = whole(line, output).await,
-            }
-        }
-        let Some(line) = unsent else { continue };
+    while let Some(line) = next(lines, unsent, output).await {
         if traffic.lock().is_for_daemon(line) {
             // Noted with the last byte: an incomplete line is no request, and is sent again.
             writer.write_all(line).await?;
@@ -225,6 +212,19 @@ async fn pass_up<W: AsyncWrite + Unpin>(
         }
         *unsent = None;
     }
+    Ok(())
+}
+
+/// The line of the client that is unsent, else its next one; `None` when it has ended.
+async fn next<'u, W: AsyncWrite + Unpin>(
+    lines: &mut mpsc::Receiver<Line>,
+    unsent: &'u mut Option<Vec<u8>>,
+    output: &tokio::sync::Mutex<W>,
+) -> Option<&'u [u8]> {
+    while unsent.is_none() {
+        *unsent = whole(lines.recv().await?, output).await;
+    }
+    unsent.as_deref()
 }
 
 /// Passes lines to the client, until the daemon ends; an error is one of the client's output.

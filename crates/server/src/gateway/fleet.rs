@@ -33,10 +33,11 @@ pub(super) struct Fleet {
     state: Arc<dyn State>,
     /// Instances beside the first of each server.
     pub(super) instances: Arc<Instances>,
-    catalog: Arc<ArcSwap<Catalogs>>,
-    phase: watch::Receiver<Phase>,
+    pub(super) catalog: Arc<ArcSwap<Catalogs>>,
+    /// Notifies of each change of the catalog.
+    pub(super) phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
-    known: watch::Sender<Entries>,
+    pub(super) known: watch::Sender<Entries>,
     _rebuilding: Option<Task>,
 }
 
@@ -45,8 +46,7 @@ struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
     profiles: BTreeMap<String, config::Profile>,
-    pin: Option<Arc<Pin>>,
-    first_use: Option<FirstUse>,
+    reviewed: Prepared,
     /// Permits of servers that are started or listed at once.
     starts: Arc<Semaphore>,
     /// Number of the last started server.
@@ -63,11 +63,18 @@ struct Server {
     config: config::Server,
     ident: String,
     instance: u64,
-    upstream: Option<(Arc<dyn Upstream>, EventSender)>,
-    blueprint: Option<Arc<Blueprint>>,
-    rotation: Option<Rotation>,
     observed: Observed,
-    _tasks: Option<[Task; 2]>,
+    /// `None` for one that is off.
+    live: Option<Live>,
+}
+
+/// What runs of a server that is on.
+struct Live {
+    upstream: Arc<dyn Upstream>,
+    event_sender: EventSender,
+    blueprint: Arc<Blueprint>,
+    rotation: Rotation,
+    _tasks: [Task; 2],
 }
 
 /// Effect of a reload, by server name.
@@ -81,7 +88,8 @@ pub struct Reloaded {
     pub removed: Vec<String>,
 }
 
-/// The fallible part of a reload, done before anything changes.
+/// The fallible part of a reload, done before anything changes: what lists are compared with.
+#[derive(Default)]
 pub(super) struct Prepared {
     pin: Option<Arc<Pin>>,
     first_use: Option<FirstUse>,
@@ -119,8 +127,7 @@ impl Fleet {
             servers: BTreeMap::new(),
             manifest: config.manifest.clone(),
             profiles: BTreeMap::new(),
-            pin: None,
-            first_use: None,
+            reviewed: Prepared::default(),
             starts: starts(&config.manifest),
             last: 0,
         };
@@ -160,7 +167,7 @@ impl Fleet {
                 && *pin == running.manifest.pin
                 && config.manifest.accepts_text == running.manifest.accepts_text =>
             {
-                running.pin.clone()
+                running.reviewed.pin.clone()
             }
             Some(folder) => Some(Arc::new(Pin::load(folder)?.accepting_text(config.manifest.accepts_text))),
             None => None,
@@ -194,14 +201,17 @@ impl Fleet {
 
     /// Lists every server again.
     pub(super) fn relist(&self) {
-        for (_, event_sender) in self.running.lock().servers.values().filter_map(|server| server.upstream.as_ref()) {
-            event_sender.tell(Event::Changed);
-        }
+        let running = self.running.lock();
+        running
+            .servers
+            .values()
+            .flat_map(|server| &server.live)
+            .for_each(|live| live.event_sender.tell(Event::Changed));
     }
 
     /// Connections of a server; `None` if it is not running.
     pub(super) fn rotations(&self, name: &str) -> Option<Vec<Rotation>> {
-        let first = self.running.lock().servers.get(name)?.rotation.clone()?;
+        let first = self.running.lock().servers.get(name)?.live.as_ref()?.rotation.clone();
         Some([vec![first], self.instances.rotations(name)].concat())
     }
 
@@ -212,33 +222,18 @@ impl Fleet {
         futures::future::join_all(observed.iter().map(Observed::save)).await;
     }
 
-    pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalogs>> {
-        Arc::clone(&self.catalog)
-    }
-
-    /// Entries of the servers.
-    pub(super) fn known(&self) -> watch::Sender<Entries> {
-        self.known.clone()
-    }
-
-    /// Notifies of each change of the catalog.
-    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.clone()
-    }
-
-    fn change(&self, known: &mut Entries, config: &Config, Prepared { pin, first_use }: Prepared) -> Reloaded {
+    fn change(&self, known: &mut Entries, config: &Config, reviewed: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         // Its identifier is taken.
         names.extend(config.scripts.path.iter().map(|_| SERVER));
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
         let mut running = self.running.lock();
-        let all = running.manifest != config.manifest || running.pin != pin;
+        let all = running.manifest != config.manifest || running.reviewed.pin != reviewed.pin;
         running.manifest = config.manifest.clone();
         known.view(config, &running.profiles);
         running.profiles.clone_from(&config.profiles);
-        running.pin.clone_from(&pin);
-        running.first_use = first_use;
+        running.reviewed = reviewed;
         if all {
             running.starts = starts(&config.manifest);
         }
@@ -261,13 +256,13 @@ impl Fleet {
             if let Some((tools, _)) = self.files.get(name) {
                 let listing = Listing { tools: tools.clone(), ..Listing::default() };
                 let entry = ServerEntry::listed(name, ident, None, listing, ServerState::Offline);
-                known.start(0, entry.pinned(pin.as_deref()));
+                known.start(0, entry.pinned(running.reviewed.pin.as_deref()));
             } else if let Some(config) = config.servers.get(name).filter(|_| !running.servers.contains_key(name)) {
                 if !reloaded.changed.iter().any(|changed| changed == name) {
                     reloaded.added.push(name.to_owned());
                 }
                 running.last += 1;
-                let (server, entry) = self.start_server(name, ident, config, pin.clone(), &running);
+                let (server, entry) = self.start_server(name, ident, config, &running);
                 known.start(running.last, entry);
                 running.servers.insert(name.to_owned(), server);
             }
@@ -280,26 +275,12 @@ impl Fleet {
         name: &str,
         ident: &str,
         config: &config::Server,
-        pin: Option<Arc<Pin>>,
         running: &Running,
     ) -> (Server, ServerEntry) {
         let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
         if !config.enabled {
             let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
-            let observed = Observed::default();
-            return (
-                Server {
-                    config,
-                    ident,
-                    instance,
-                    upstream: None,
-                    blueprint: None,
-                    rotation: None,
-                    observed,
-                    _tasks: None,
-                },
-                entry,
-            );
+            return (Server { config, ident, instance, observed: Observed::default(), live: None }, entry);
         }
         let Manifest { refresh, cache, observe, .. } = &running.manifest;
         let (refresh, cache) = (*refresh, Cache::new(cache.clone()));
@@ -316,8 +297,8 @@ impl Fleet {
             server: config.clone(),
             account,
             health,
-            pin,
-            first_use: running.first_use.clone(),
+            pin: running.reviewed.pin.clone(),
+            first_use: running.reviewed.first_use.clone(),
             cache,
             observed: observed.clone(),
         };
@@ -335,10 +316,9 @@ impl Fleet {
         let refreshing = Task::spawn(refresher.run(move |entry| {
             known.send_if_modified(|known| known.renew(instance, entry));
         }));
-        let tasks = Some([refreshing, Task::spawn(observed.clone().keep())]);
-        let upstream = Some((upstream, event_sender));
-        let (blueprint, rotation) = (Some(Arc::new(blueprint)), Some(rotation));
-        (Server { config, ident, instance, upstream, blueprint, rotation, observed, _tasks: tasks }, entry)
+        let tasks = [refreshing, Task::spawn(observed.clone().keep())];
+        let live = Live { upstream, event_sender, blueprint: Arc::new(blueprint), rotation, _tasks: tasks };
+        (Server { config, ident, instance, observed, live: Some(live) }, entry)
     }
 
     fn route(&self, running: &Running, config: &Config) -> Router {
@@ -346,8 +326,8 @@ impl Fleet {
             (name.clone(), Route { instance: 0, upstream: Arc::new(Offline { file: file.clone() }), blueprint: None })
         });
         let live = running.servers.iter().filter_map(|(name, server)| {
-            let (upstream, _) = server.upstream.as_ref()?;
-            let (upstream, blueprint) = (Arc::clone(upstream), server.blueprint.clone());
+            let Live { upstream, blueprint, .. } = server.live.as_ref()?;
+            let (upstream, blueprint) = (Arc::clone(upstream), Some(Arc::clone(blueprint)));
             Some((name.clone(), Route { instance: server.instance, upstream, blueprint }))
         });
         Router::new(offline.chain(live).collect(), config.references.clone())
@@ -365,8 +345,8 @@ fn taken(file: &str, name: &str) -> Error {
 pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>, Views);
 
 impl Entries {
-    /// Adds a started server, or a tool list from a file.
-    fn start(&mut self, number: u64, entry: ServerEntry) {
+    /// Adds a started server, a tool list from a file, or the scripts that are tools.
+    pub(super) fn start(&mut self, number: u64, entry: ServerEntry) {
         self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
     }
 
@@ -377,7 +357,7 @@ impl Entries {
     }
 
     /// Removes the server with this identifier.
-    fn remove(&mut self, ident: &str) {
+    pub(super) fn remove(&mut self, ident: &str) {
         self.0.remove(ident);
     }
 
@@ -398,14 +378,6 @@ impl Entries {
         };
         self.2 = hiding.map(view).collect();
     }
-}
-
-/// Puts the scripts that are tools beside the servers, or takes them away.
-pub(super) fn show_scripts(known: &watch::Sender<Entries>, entry: Option<ServerEntry>) {
-    known.send_modify(|known| match entry {
-        Some(entry) => known.start(0, entry),
-        None => known.remove(SERVER),
-    });
 }
 
 /// Rebuilds the catalog from the latest entries. Readers never wait.

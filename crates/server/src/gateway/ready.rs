@@ -23,7 +23,7 @@ impl Gateway {
             let starting = catalog.servers().iter().filter(|server| server.is_listing() && is_wanted(server));
             starting.map(|server| server.name.clone()).collect()
         };
-        let mut phase = self.fleet.phase();
+        let mut phase = self.fleet.phase.clone();
         let _ = tokio::time::timeout(limit, phase.wait_for(|_| starting().is_empty())).await;
         starting()
     }
@@ -39,7 +39,7 @@ impl Gateway {
     /// Like [`Gateway::usable_since_start`], for the servers alone that a script may reach.
     pub async fn usable_for(&self, script: Option<(Language, &str)>, limit: Duration) {
         let left = limit.saturating_sub(self.started.elapsed());
-        if left.is_zero() || *self.fleet.phase().borrow() >= Phase::Usable {
+        if left.is_zero() || *self.fleet.phase.borrow() >= Phase::Usable {
             return;
         }
         let named = match script {
@@ -59,7 +59,7 @@ impl Gateway {
     }
 
     async fn reach(&self, wanted: Phase, limit: Duration) -> bool {
-        let mut phase = self.fleet.phase();
+        let mut phase = self.fleet.phase.clone();
         let reached = *phase.borrow() >= wanted;
         reached || tokio::time::timeout(limit, phase.wait_for(|phase| *phase >= wanted)).await.is_ok_and(|p| p.is_ok())
     }

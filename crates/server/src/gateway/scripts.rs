@@ -1,5 +1,6 @@
 //! Scripts that are tools: loaded, followed while they are edited, and shown in the catalog as the server `scripts`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::fleet::Entries;
+use super::trace::Trace;
 use base::error::Error;
 use base::task::Task;
 use catalog::manifest::{Phase, ServerEntry, ServerState};
 use catalog::{Catalog, Catalogs};
 use run::sandbox::Pool;
-use run::scripts::{Callables, Listed, SERVER, Scripts, Trace};
+use run::scripts::{Callables, Listed, SERVER, Scripts};
 use upstream::Listing;
 
 /// How often the folder and the lock are looked at; a change is taken once it has been stable for as long.
@@ -41,8 +44,18 @@ pub(super) struct Follower {
     pub(super) max_bytes: usize,
     pub(super) catalog: Arc<ArcSwap<Catalogs>>,
     pub(super) phase: watch::Receiver<Phase>,
-    /// Puts the entry of the server into the catalog.
-    pub(super) show: Box<dyn Fn(Option<ServerEntry>) + Send + Sync>,
+    /// Entries of the servers, from which the catalog is built.
+    pub(super) known: watch::Sender<Entries>,
+}
+
+impl Follower {
+    /// Puts the entry of the server into the catalog, or takes it away.
+    fn show(&self, entry: Option<ServerEntry>) {
+        self.known.send_modify(|known| match entry {
+            Some(entry) => known.start(0, entry),
+            None => known.remove(SERVER),
+        });
+    }
 }
 
 impl ScriptSet {
@@ -52,7 +65,7 @@ impl ScriptSet {
         if config.path.is_none() {
             if following.take().is_some() {
                 self.now.store(Arc::default());
-                (follower.show)(None);
+                follower.show(None);
             }
             return;
         }
@@ -63,7 +76,7 @@ impl ScriptSet {
         // Scripts reviewed under other settings are not called while these are read.
         *following = None;
         self.now.store(Arc::default());
-        (follower.show)(Some(entry(&Callables::default(), ServerState::Connecting)));
+        follower.show(Some(entry(&Callables::default(), ServerState::Connecting)));
         let (config, pool, now) = (config.clone(), Arc::clone(&follower.pool), Arc::clone(&self.now));
         let task = Task::spawn(keep_up(config.clone(), now, follower));
         *following = Some(Followed { config, pool, _task: task });
@@ -72,8 +85,9 @@ impl ScriptSet {
 
 /// Loads the scripts, and again after each edit of them or their lock.
 async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut follower: Follower) {
+    let paths: Vec<PathBuf> = config.path.iter().chain([&config.lock]).cloned().collect();
     loop {
-        let trace = traced(&config).await;
+        let trace = Trace::of(paths.clone()).await;
         let read = Scripts::read(&config, follower.max_bytes).await;
         let loaded = match &read {
             Ok(read) => {
@@ -103,7 +117,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
             tokio::select! {
                 _ = follower.phase.changed() => {}
                 () = tokio::time::sleep(LOOK) => {
-                    let here = traced(&config).await;
+                    let here = Trace::of(paths.clone()).await;
                     let is_at_rest = here == seen;
                     seen = here;
                     // Continual writing there puts off no review.
@@ -121,17 +135,12 @@ fn owned((name, reason): (&str, &str)) -> (String, String) {
     (name.to_owned(), reason.to_owned())
 }
 
-async fn traced(config: &config::Scripts) -> Trace {
-    let (folder, lock) = (config.path.clone().unwrap_or_default(), config.lock.clone());
-    tokio::task::spawn_blocking(move || Trace::of(&folder, &lock)).await.unwrap_or_default()
-}
-
 fn publish(judged: Result<Callables, &&Error>, now: &ArcSwap<Callables>, follower: &Follower) {
     let (scripts, state) = match judged {
         Ok(scripts) => (scripts, ServerState::Ready { protocol: String::new() }),
         Err(error) => (Callables::default(), ServerState::Failed { reason: error.to_string() }),
     };
-    (follower.show)(Some(entry(&scripts, state)));
+    follower.show(Some(entry(&scripts, state)));
     now.store(Arc::new(scripts));
 }
 

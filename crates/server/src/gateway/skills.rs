@@ -1,14 +1,15 @@
 //! Follows edits of the folder of skills, and shows its skills in the catalog.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::InForce;
+use super::trace::Trace;
 use base::task::Task;
-use catalog::skills::{self, Calls, Skills, Trace};
+use catalog::skills::{self, Calls, Skills};
 use run::scripts::Callables;
 
 /// Polling interval; an edit is applied once it has been stable for as long.
@@ -33,7 +34,7 @@ pub(super) fn follow(
     Task::spawn(async move {
         let mut named = in_force.load().config.skills.clone();
         // Of no state of the folder: what was edited since it was read is read once more.
-        let (mut taken, mut seen) = (Found::default(), Found::default());
+        let (mut taken, mut seen) = (Trace::default(), Trace::default());
         let mut shown = Calls::new();
         loop {
             tokio::time::sleep(LOOK).await;
@@ -42,12 +43,11 @@ pub(super) fn follow(
                 tracing::warn!(path = ?path, before = ?named, "skills are read from another folder");
                 named.clone_from(&path);
             }
-            let here = look(path).await;
+            let here = Trace::of(path.iter().cloned().collect()).await;
             let is_at_rest = here == seen;
             seen = here;
             let calls = calls(&scripts.load());
             if (is_at_rest && seen != taken) || calls != shown {
-                let path = seen.path.clone();
                 let read = tokio::task::spawn_blocking(move || read(path.as_deref())).await;
                 if let Ok(skills) = read {
                     taken.clone_from(&seen);
@@ -57,20 +57,6 @@ pub(super) fn follow(
             }
         }
     })
-}
-
-/// A state of the folder.
-#[derive(Clone, Default, PartialEq)]
-struct Found {
-    path: Option<PathBuf>,
-    trace: Trace,
-}
-
-async fn look(path: Option<PathBuf>) -> Found {
-    let Some(path) = path else { return Found::default() };
-    let of = path.clone();
-    let trace = tokio::task::spawn_blocking(move || Trace::of(&of)).await.unwrap_or_default();
-    Found { path: Some(path), trace }
 }
 
 /// Rights of each script.

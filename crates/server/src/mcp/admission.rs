@@ -106,7 +106,8 @@ impl Drop for Held {
 #[derive(Clone)]
 pub(super) struct Admission {
     requests: Arc<Mutex<HashMap<RequestId, UnderWay>>>,
-    bytes: Counter,
+    /// Bytes of requests in flight.
+    pub(super) bytes: Counter,
     streams: Counter,
     /// URIs that it subscribes to.
     pub(super) uris: Counter,
@@ -147,14 +148,6 @@ impl Admission {
     /// Requests in flight that will be answered.
     pub(super) fn unanswered(&self) -> usize {
         self.requests.lock().values().filter(|request| request.stream.is_none()).count()
-    }
-
-    /// Holds `bytes` of a request.
-    ///
-    /// # Errors
-    /// `BUSY` when the client has too many in flight.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Held, Error> {
-        self.bytes.hold(bytes)
     }
 
     /// Admits a message: a request is in flight until it is answered or cancelled. Returns the bytes of any other, to be
@@ -208,11 +201,6 @@ impl Admission {
         Ok(())
     }
 
-    /// True if no request waits for its answer; a stream of changes has none.
-    pub(super) fn is_idle(&self) -> bool {
-        self.unanswered() == 0
-    }
-
     /// Ends a request.
     pub(super) fn end(&self, id: &RequestId) {
         self.requests.lock().remove(id);
@@ -234,15 +222,15 @@ mod tests {
         let (admission, max) = (Admission::default(), limits::UNDER_WAY.max);
         let ping: ClientJsonRpcMessage =
             serde_json::from_str(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).expect("a request");
-        let held = admission.hold(max - 10).expect("there is room");
-        assert!(admission.hold(11).is_err() && admission.hold(10).is_ok());
+        let held = admission.bytes.hold(max - 10).expect("there is room");
+        assert!(admission.bytes.hold(11).is_err() && admission.bytes.hold(10).is_ok());
         assert!(admission.admit(&ping, held).is_ok_and(|held| held.is_none()), "it is the only one");
-        let again = admission.hold(0).expect("nothing");
+        let again = admission.bytes.hold(0).expect("nothing");
         assert!(admission.admit(&ping, again).map(drop).expect_err("twice").message.contains("the id 1 is under way"));
-        let error = admission.hold(11).map(drop).expect_err("the first is under way");
+        let error = admission.bytes.hold(11).map(drop).expect_err("the first is under way");
         assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 1));
         admission.end(&RequestId::Number(1));
-        assert!(admission.hold(max).is_ok());
+        assert!(admission.bytes.hold(max).is_ok());
         assert_eq!(*admission.bytes.all.borrow(), 0);
     }
 

@@ -240,17 +240,16 @@ impl Caller for ClientCaller {
             params = people::relayed(server, ask, params)?;
         }
         let request = input_request(ask, params)?;
-        let kind = Kind::of(&request);
         let digest = digest(speaker, &request, &about);
         if let Some(answer) = self.known(&digest) {
-            return kind.check(answer);
+            return checked(ask, answer);
         }
         let mut place = self.waiting.enter(self.number);
         let answer = tokio::select! {
             answer = self.put(name, request, digest, put_off) => answer?,
             given_up = place.given_up() => return Err(given_up),
         };
-        kind.check(answer)
+        checked(ask, answer)
     }
 
     fn log_level(&self) -> Option<Level> {
@@ -329,31 +328,15 @@ fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
     serde_json::from_value(value).map_err(|error| denied(format!("{what} is not valid")).caused_by(error))
 }
 
-/// Expected type of an answer.
-enum Kind {
-    Message,
-    Elicited,
-    Roots,
-}
-
-impl Kind {
-    fn of(request: &InputRequest) -> Self {
-        match request {
-            InputRequest::CreateMessage(_) => Self::Message,
-            InputRequest::ListRoots(_) => Self::Roots,
-            _ => Self::Elicited,
-        }
+/// The answer to a question, if it is of the type that this has.
+fn checked(ask: Ask, answer: Value) -> Result<Value> {
+    const WHAT: &str = "the client's answer";
+    match ask {
+        Ask::Sampling => drop(typed::<CreateMessageResult>(answer.clone(), WHAT)?),
+        Ask::Elicitation => drop(typed::<ElicitResult>(answer.clone(), WHAT)?),
+        Ask::Roots => drop(typed::<ListRootsResult>(answer.clone(), WHAT)?),
     }
-
-    fn check(&self, answer: Value) -> Result<Value> {
-        const WHAT: &str = "the client's answer";
-        match self {
-            Self::Message => drop(typed::<CreateMessageResult>(answer.clone(), WHAT)?),
-            Self::Elicited => drop(typed::<ElicitResult>(answer.clone(), WHAT)?),
-            Self::Roots => drop(typed::<ListRootsResult>(answer.clone(), WHAT)?),
-        }
-        Ok(answer)
-    }
+    Ok(answer)
 }
 
 /// Asks by a request; dropping the future withdraws the question.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::ErrorData;
-use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::model::{ResourceUpdatedNotification, ResourceUpdatedNotificationParam, ServerNotification};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 
@@ -56,18 +56,11 @@ impl SessionHandler {
     pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
         let mut changes = Changes::new(self);
         Task::spawn(async move {
-            while let Some(change) = changes.next(|| subscribed.uris.lock().keys().cloned().collect()).await {
-                if change.resources && peer.notify_resource_list_changed().await.is_err() {
-                    return;
-                }
-                if change.tools && peer.notify_tool_list_changed().await.is_err() {
-                    return;
-                }
-                if change.prompts && peer.notify_prompt_list_changed().await.is_err() {
-                    return;
-                }
-                for uri in change.updated {
-                    let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
+            while let Some(notices) = changes.next(|| subscribed.uris.lock().keys().cloned().collect()).await {
+                for notice in notices {
+                    if peer.send_notification(notice).await.is_err() {
+                        return;
+                    }
                 }
             }
         })
@@ -77,24 +70,11 @@ impl SessionHandler {
     pub(super) async fn stream(&self, context: SubscriptionContext) {
         let mut changes = Changes::new(self);
         let uris: BTreeSet<String> = context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
-        let accepted = |wanted: Option<bool>| wanted == Some(true);
-        let resources = accepted(context.accepted().resources_list_changed);
-        let prompts = accepted(context.accepted().prompts_list_changed);
-        let tools = accepted(context.accepted().tools_list_changed);
         let telling = async {
-            while let Some(change) = changes.next(|| uris.iter().cloned().collect()).await {
-                let sink = context.sink();
-                if change.resources && resources {
-                    let _ = sink.notify_resource_list_changed().await;
-                }
-                if change.tools && tools {
-                    let _ = sink.notify_tool_list_changed().await;
-                }
-                if change.prompts && prompts {
-                    let _ = sink.notify_prompt_list_changed().await;
-                }
-                for uri in change.updated {
-                    let _ = sink.notify_resource_updated(uri).await;
+            while let Some(notices) = changes.next(|| uris.iter().cloned().collect()).await {
+                for notice in notices {
+                    // One that the client did not choose is not sent.
+                    let _ = context.sink().send(notice).await;
                 }
             }
         };
@@ -103,24 +83,6 @@ impl SessionHandler {
             () = context.cancelled() => {}
         }
     }
-}
-
-/// Supported part of a client's filter; the four tools never change, servers' own do.
-pub(super) fn accepted(requested: &SubscriptionFilter, has_own_tools: bool) -> SubscriptionFilter {
-    let mut accepted = requested.clone();
-    if !has_own_tools {
-        accepted.tools_list_changed = None;
-    }
-    accepted
-}
-
-/// Differences between two catalogs.
-struct Change {
-    resources: bool,
-    /// Of the servers' own tools, where they are shown.
-    tools: bool,
-    prompts: bool,
-    updated: Vec<String>,
 }
 
 /// The client's last known catalog, and the watch for new ones.
@@ -139,20 +101,20 @@ impl Changes {
         Self { handler: handler.clone(), news, known: handler.catalog(), shown: handler.shown_digest() }
     }
 
-    /// Waits for the next difference; `None` after the last one.
-    async fn next(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Change> {
+    /// Waits for the next difference, and what is to be told of it; `None` after the last one.
+    async fn next(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Vec<ServerNotification>> {
         loop {
             self.news.changed().await.ok()?;
             tokio::time::sleep(COLLECT).await;
             let handler = self.handler.clone();
-            if let Some(change) = handler.taking_turns(self.difference(&uris)).await {
-                return Some(change);
+            if let Some(notices) = handler.taking_turns(self.difference(&uris)).await {
+                return Some(notices);
             }
         }
     }
 
     /// The difference to the last known catalog; a step for each URI.
-    async fn difference(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Change> {
+    async fn difference(&mut self, uris: impl Fn() -> Vec<String>) -> Option<Vec<ServerNotification>> {
         let now = self.handler.catalog();
         let before = std::mem::replace(&mut self.known, Arc::clone(&now));
         let shown = self.handler.shown_digest();
@@ -161,14 +123,22 @@ impl Changes {
         if is_same && !tools {
             return None;
         }
-        let mut updated = Vec::new();
+        let lists = [
+            (!is_same).then(|| ServerNotification::ResourceListChangedNotification(Default::default())),
+            // Of the servers' own tools, where they are shown.
+            tools.then(|| ServerNotification::ToolListChangedNotification(Default::default())),
+            (prompts(&before) != prompts(&now))
+                .then(|| ServerNotification::PromptListChangedNotification(Default::default())),
+        ];
+        let mut notices: Vec<ServerNotification> = lists.into_iter().flatten().collect();
         for uri in if is_same { Vec::new() } else { uris() } {
             tokio::task::yield_now().await;
             if content(&before, &uri) != content(&now, &uri) {
-                updated.push(uri);
+                let updated = ResourceUpdatedNotification::new(ResourceUpdatedNotificationParam::new(uri));
+                notices.push(ServerNotification::ResourceUpdatedNotification(updated));
             }
         }
-        Some(Change { resources: !is_same, tools, prompts: prompts(&before) != prompts(&now), updated })
+        Some(notices)
     }
 }
 

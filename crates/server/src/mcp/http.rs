@@ -33,14 +33,11 @@ use base::tls;
 use config::{Config, Http, Tls};
 pub use console::Opening;
 use edge::Edge;
-use moved::Mark;
 use oauth::Issuers;
 use sessions::Sessions;
 
 /// Least time between comments on a silent stream, which show that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often unused sessions are looked for.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// A bound address.
 pub struct HttpListener {
@@ -125,15 +122,14 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         .with_max_request_body_bytes(limits::CLIENT_MESSAGE.max);
     let stopped = settings.cancellation_token.clone();
     let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
-    let console = Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens(), false);
-    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console), LOOK));
+    let console = Console::new(Arc::clone(&gateway), Arc::default(), false);
+    let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console)));
     let edge = Edge {
         gateway: Arc::clone(&gateway),
         sessions: Arc::clone(&sessions),
         settings,
         issuers: Issuers::default(),
         console,
-        mark: Mark::new(&gateway),
     };
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();

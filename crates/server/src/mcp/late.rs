@@ -27,31 +27,24 @@ impl ForgeServer {
         &self,
         mut round: RoundRequest<'a>,
     ) -> Result<(RoundRequest<'a>, Option<String>), ErrorData> {
-        let Some(state) = round.state.take_if(|state| !self.calls.holds(state)) else { return Ok((round, None)) };
+        let is_gone = |state: &String| !self.calls.holds(state);
+        let Some(state) = round.state.clone().filter(is_gone) else { return Ok((round, None)) };
         let journals = self.handler.gateway.runs(&self.handler.session).journals;
-        let found = match journals {
-            Some(journals) => {
-                let until = Instant::now() + HANDOVER;
-                loop {
-                    let looking = journals.round(&round.principal.client, &round.subject, &state);
-                    match panics::caught(looking).await.and_then(|found| found) {
-                        // The replica at which it waits gives it up.
-                        Err(error)
-                            if error.code == ErrorCode::Busy && round.kept.is_shared() && Instant::now() < until =>
-                        {
-                            tokio::time::sleep(PAUSE).await;
-                        }
-                        found => break found.map_err(|error| wrong(&error))?,
-                    }
+        let Some(journals) = journals else { return Ok((round, None)) };
+        let until = Instant::now() + HANDOVER;
+        let found = loop {
+            let looking = journals.round(&round.principal.client, &round.subject, &state);
+            match panics::caught(looking).await.and_then(|found| found) {
+                // The replica at which it waits gives it up.
+                Err(error) if error.code == ErrorCode::Busy && round.kept.is_shared() && Instant::now() < until => {
+                    tokio::time::sleep(PAUSE).await;
                 }
+                found => break found.map_err(|error| wrong(&error))?,
             }
-            None => None,
         };
-        let Some(found) = found else {
-            round.state = Some(state);
-            return Ok((round, None));
-        };
+        let Some(found) = found else { return Ok((round, None)) };
         let run = found.run.clone();
+        round.state = None;
         round.answers = Some(found.answered(round.responses.take().unwrap_or_default()));
         Ok((round, Some(run)))
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::admission::Held;
 use base::error::{Error, ErrorCode, code_name};
 use base::json;
-use base::limits;
+use base::limits::{self, Limit};
 use base::lines::{number_at_end, number_at_head};
 
 /// Id of a request; `None` for another message.
@@ -35,9 +35,8 @@ pub(super) fn answered_id(message: &ServerJsonRpcMessage) -> Option<RequestId> {
 
 /// Result of parsing a line.
 pub(super) enum Read {
-    Message(Box<ClientJsonRpcMessage>, Held),
-    /// A message that is not what the line says: see [`with_arguments`].
-    Mended(Box<ClientJsonRpcMessage>, Held),
+    /// A message, and true if it is not what the line says: see [`with_arguments`].
+    Message(Box<ClientJsonRpcMessage>, Held, bool),
     /// An error for its request, if the id is known.
     Refused(Option<RequestId>, ErrorData),
     /// No answer: invalid JSON without a recognisable id, or an unusable notification.
@@ -52,23 +51,19 @@ pub(super) fn read(line: &[u8], mut held: Held) -> Read {
             return Read::Refused(number(line, line), ErrorData::invalid_request(private.to_string(), None));
         }
     };
-    let fits = match found.tree_bytes <= limits::CLIENT_VALUES.max {
-        true => held.grow(found.tree_bytes),
-        false => Err(limits::CLIENT_VALUES.exceeded(ErrorCode::LimitExceeded, found.tree_bytes)),
-    };
-    if let Err(error) = fits {
+    if let Err(error) = within(&limits::CLIENT_VALUES, found.tree_bytes).and_then(|()| held.grow(found.tree_bytes)) {
         return refused(line, &error);
     }
     match serde_json::from_slice(line) {
         Ok(message) => match (names_fit(&message), unread_call(&message)) {
             (Err(error), _) => Read::Refused(None, refusal(&error)),
-            (Ok(()), None) => Read::Message(Box::new(message), held),
+            (Ok(()), None) => Read::Message(Box::new(message), held, false),
             (Ok(()), Some(id)) => {
                 let mended = with_arguments(line, found.tree_bytes, &mut held);
                 let why = "tools/call takes `name`, a text, and `arguments`, an object with the arguments by name";
                 mended.map_or_else(
                     || Read::Refused(Some(id.clone()), ErrorData::invalid_params(why, None)),
-                    |message| Read::Mended(Box::new(message), held),
+                    |message| Read::Message(Box::new(message), held, true),
                 )
             }
         },
@@ -107,11 +102,12 @@ fn names_fit(message: &ClientJsonRpcMessage) -> Result<(), Error> {
         RequestId::Number(_) => 0,
     };
     let token = request.request.get_meta().get_progress_token().map_or(0, |token| length(&token.0));
-    let longest = token.max(length(&request.id));
-    match longest <= limits::REQUEST_ID.max {
-        true => Ok(()),
-        false => Err(limits::REQUEST_ID.exceeded(ErrorCode::LimitExceeded, longest)),
-    }
+    within(&limits::REQUEST_ID, token.max(length(&request.id)))
+}
+
+/// Checks a size of a message itself.
+fn within(limit: &Limit, size: usize) -> Result<(), Error> {
+    limit.check(size).map_err(|error| error.with_code(ErrorCode::LimitExceeded))
 }
 
 /// Reply to a line over the limit.
@@ -121,11 +117,9 @@ pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
 }
 
 /// Reply to a line over the limit, as a line without its end; `None` if it was no request.
-pub(super) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
-    match skipped(head, tail, bytes) {
-        Read::Refused(id, error) => serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok(),
-        Read::Message(..) | Read::Mended(..) | Read::Nothing => None,
-    }
+pub(crate) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    let Read::Refused(id, error) = skipped(head, tail, bytes) else { return None };
+    serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok()
 }
 
 /// Reply to a line that is not parsed.
@@ -199,11 +193,9 @@ mod tests {
 
     /// Describes a line: the method of a message, or the id and text of a refusal.
     fn told(line: &[u8]) -> String {
-        let held = Admission::default().hold(line.len()).expect("there is room");
+        let held = Admission::default().bytes.hold(line.len()).expect("there is room");
         match read(line, held) {
-            Read::Message(message, _) | Read::Mended(message, _) => {
-                serde_json::to_string(&message).expect("it is JSON")
-            }
+            Read::Message(message, ..) => serde_json::to_string(&message).expect("it is JSON"),
             Read::Refused(id, error) => {
                 let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
                 format!("{id} {} {}", error.code.0, error.message)

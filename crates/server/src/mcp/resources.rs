@@ -48,9 +48,7 @@ impl SessionHandler {
         let (nodes, next) = paged(nodes, page, catalog.digest())?;
         let surface = self.surface();
         let resources = nodes.into_iter().map(|node| resource(&catalog, node, surface)).collect();
-        let mut result = ListResourcesResult::with_all_items(resources);
-        result.next_cursor = next;
-        Ok(result)
+        Ok(ListResourcesResult { next_cursor: next, ..ListResourcesResult::with_all_items(resources) })
     }
 
     pub(super) async fn templates(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourceTemplatesResult> {
@@ -65,13 +63,12 @@ impl SessionHandler {
             let Some((entry, offer)) = listed else { return own.clone() };
             let plain = || ResourceTemplate::new(&*offer.id, &*offer.file);
             let mut template: ResourceTemplate = typed(offer, surface).unwrap_or_else(plain);
-            template.uri_template = qualified(entry, &redact::text(surface, &offer.id));
+            template.uri_template = resource_uri(&entry.ident, &redact::text(surface, &offer.id));
             template.name = format!("{}/{}", entry.ident, template.name);
             template
         };
-        let mut result = ListResourceTemplatesResult::with_all_items(page.into_iter().map(template).collect());
-        result.next_cursor = next;
-        Ok(result)
+        let templates = page.into_iter().map(template).collect();
+        Ok(ListResourceTemplatesResult { next_cursor: next, ..ListResourceTemplatesResult::with_all_items(templates) })
     }
 
     pub(super) async fn prompts(&self, page: Option<PaginatedRequestParams>) -> Result<ListPromptsResult> {
@@ -88,9 +85,8 @@ impl SessionHandler {
             prompt.name = format!("{}.{name}", entry.ident);
             prompt
         };
-        let mut result = ListPromptsResult::with_all_items(page.into_iter().map(prompt).collect());
-        result.next_cursor = next;
-        Ok(result)
+        let prompts = page.into_iter().map(prompt).collect();
+        Ok(ListPromptsResult { next_cursor: next, ..ListPromptsResult::with_all_items(prompts) })
     }
 
     /// Surface of servers' lists.
@@ -122,7 +118,7 @@ impl SessionHandler {
                 };
                 address_meta(entry, meta);
                 // The client gets back the URI that it asked for.
-                *shown = if *shown == redacted { uri.to_owned() } else { qualified(entry, shown) };
+                *shown = if *shown == redacted { uri.to_owned() } else { resource_uri(&entry.ident, shown) };
             }
             return Ok(result);
         }
@@ -130,7 +126,8 @@ impl SessionHandler {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("no server lists {}", brief(uri)))
                 .hint("name its server: forge:///server/resources/URI"));
         };
-        let text = match is_folder(&catalog, path).await? {
+        let is_folder = resolved(&catalog, path, |_, node| node.is_folder()).await?.unwrap_or(false);
+        let text = match is_folder {
             true => self.gateway.ls(&self.session, path, None).await?,
             false => {
                 let paths = [path.to_owned()];
@@ -139,10 +136,7 @@ impl SessionHandler {
                     .await?
             }
         };
-        let mut contents = ResourceContents::text(text, uri);
-        if let ResourceContents::TextResourceContents { mime_type, .. } = &mut contents {
-            *mime_type = Some(media_type(path).to_owned());
-        }
+        let contents = ResourceContents::text(text, uri).with_mime_type(media_type(path));
         Ok(ReadResourceResult::new(vec![contents]))
     }
 
@@ -228,11 +222,6 @@ pub(super) fn read_error(uri: &str, error: &Error) -> ErrorData {
     }
 }
 
-/// The client's URI for a resource of a server.
-fn qualified(entry: &ServerEntry, uri: &str) -> String {
-    resource_uri(&entry.ident, uri)
-}
-
 /// Rewrites URIs of pages in the metadata of a resource.
 fn address_meta(entry: &ServerEntry, meta: &mut Option<MetaObject>) {
     if let Some(MetaObject(fields)) = meta {
@@ -259,20 +248,15 @@ async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
     let (catalog, uri) = (Arc::clone(catalog), uri.to_owned());
     let find = move |meter: &Meter| match catalog.servers_with_resource(&uri, meter)?.as_slice() {
         [] => Ok(None),
-        [entry] => Ok(catalog.resource_by_uri(&qualified(entry, &uri))),
+        [entry] => Ok(catalog.resource_by_uri(&resource_uri(&entry.ident, &uri))),
         several => {
-            let names: Vec<String> = several.iter().take(NAMED).map(|entry| qualified(entry, &uri)).collect();
+            let names: Vec<String> = several.iter().take(NAMED).map(|entry| resource_uri(&entry.ident, &uri)).collect();
             Err(Error::new(ErrorCode::InvalidArgs, format!("several servers have {}", brief(&uri)))
                 .hint(format!("say which: {}", names.join(", ")))
                 .into())
         }
     };
     metered_as("find the server of a URI", FIND_STEPS, find).await
-}
-
-/// True if a path of the stub tree is a folder.
-async fn is_folder(catalog: &Arc<Catalog>, path: &str) -> Result<bool> {
-    Ok(resolved(catalog, path, |_, node| node.is_folder()).await?.unwrap_or(false))
 }
 
 /// Applies `of` to the node at a path; `None` if there is none, since the reader's error is better.
@@ -306,7 +290,7 @@ fn resource(catalog: &Catalog, node: Node, surface: Surface) -> Resource {
         && let Some(offer) = entry.offers.resource(&remote.uri)
     {
         let uri = match redact::text(surface, &offer.id) {
-            Cow::Borrowed(uri) => qualified(entry, uri),
+            Cow::Borrowed(uri) => resource_uri(&entry.ident, uri),
             Cow::Owned(_) => format!("forge://{path}"),
         };
         let mut resource: Resource =

@@ -17,7 +17,7 @@ use base::task;
 use base::text::{BYTES_PER_TOKEN, brief};
 use catalog::manifest::Phase;
 use catalog::{Catalog, Named};
-use config::{Config, Expose};
+use config::{Config, Expose, Matcher};
 use redact::Surface;
 use run::broker::{ExecutionContext, OF_PAGE, TOOL_REQUEST, address_pages};
 use upstream::Caller;
@@ -75,28 +75,12 @@ pub(super) enum Own {
 }
 
 /// A client's wish within its profile. `Err` names the form that is allowed.
-pub fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Narrowed, Expose> {
+pub fn narrowed(allowed: Expose, asked: Option<Expose>) -> std::result::Result<Expose, Expose> {
     match (allowed, asked) {
-        (Expose::Hybrid, Some(Expose::Direct)) => Ok(Narrowed { expose: Expose::Direct, is_chosen: true }),
-        (allowed, None | Some(Expose::Auto)) => Ok(Narrowed::of(allowed)),
-        (allowed, Some(asked)) if allowed == asked => Ok(Narrowed::of(allowed)),
-        (Expose::Hybrid | Expose::Auto, Some(Expose::Code)) => Ok(Narrowed::of(Expose::Code)),
-        (Expose::Auto, Some(Expose::Direct)) => Ok(Narrowed::of(Expose::Direct)),
+        (allowed, None | Some(Expose::Auto)) => Ok(allowed),
+        (allowed, Some(asked)) if allowed == asked => Ok(allowed),
+        (Expose::Hybrid | Expose::Auto, Some(asked @ (Expose::Code | Expose::Direct))) => Ok(asked),
         (allowed, _) => Err(allowed),
-    }
-}
-
-/// A form within what is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Narrowed {
-    expose: Expose,
-    /// True if only the profile's chosen tools are shown directly.
-    is_chosen: bool,
-}
-
-impl Narrowed {
-    fn of(expose: Expose) -> Self {
-        Self { expose, is_chosen: expose == Expose::Hybrid }
     }
 }
 
@@ -105,8 +89,8 @@ impl SessionHandler {
     pub(super) fn shown(&self) -> Shown {
         let (allowed, most) = self.gateway.exposed(self.session.principal());
         // A narrower profile came into force: what it allows.
-        let Narrowed { expose, is_chosen } = narrowed(allowed, self.asked).unwrap_or_else(Narrowed::of);
-        let own = if is_chosen { Own::Chosen } else { Own::All };
+        let expose = narrowed(allowed, self.asked).unwrap_or_else(|allowed| allowed);
+        let own = if allowed == Expose::Hybrid { Own::Chosen } else { Own::All };
         match expose {
             Expose::Code => Shown { four: true, own: Own::None },
             Expose::Direct => Shown { four: false, own },
@@ -142,9 +126,7 @@ impl SessionHandler {
         }
         let page = self.page(shown, asked, has_apps)?;
         first.extend(page.tools.iter().cloned());
-        let mut list = ListToolsResult::with_all_items(first);
-        list.next_cursor.clone_from(&page.next);
-        Ok(list)
+        Ok(ListToolsResult { next_cursor: page.next.clone(), ..ListToolsResult::with_all_items(first) })
     }
 
     /// One page of the servers' own tools. It is kept by what it is made of: catalog, configuration, listed secrets, profile
@@ -164,12 +146,8 @@ impl SessionHandler {
         if let Some(page) = PAGES.lock().get(&key) {
             return Ok(Arc::clone(page));
         }
-        let chosen = self.chosen(shown);
-        let is_its = |named: &Named<'_>| {
-            self.is_callable(named)
-                && (has_apps || !named.tool.is_for_pages())
-                && chosen.as_ref().is_none_or(|chosen| chosen(named))
-        };
+        let is_shown = self.shows(shown);
+        let is_its = |named: &Named<'_>| (has_apps || !named.tool.is_for_pages()) && is_shown(named);
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let bytes = page.iter().map(size).sum::<usize>();
@@ -189,10 +167,7 @@ impl SessionHandler {
             all.push_str(&serde_json::to_string(&own).unwrap_or_default());
         }
         if shown.own != Own::None {
-            let chosen = self.chosen(shown);
-            let is_its =
-                |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
-            for named in catalog.named_tools().filter(is_its) {
+            for named in catalog.named_tools().filter(self.shows(shown)) {
                 all.push_str(&format!("{} {}\n", named.name, named.tool.full_digest()));
             }
         }
@@ -218,18 +193,13 @@ impl SessionHandler {
         allowed != Expose::Code || has_own()
     }
 
-    /// True for one of the servers' own tools that is shown.
-    fn chosen(&self, shown: Shown) -> Option<impl Fn(&Named<'_>) -> bool + use<>> {
-        let matcher = match shown.own {
-            Own::Chosen => self.gateway.directly(self.session.principal()),
-            Own::All | Own::None => return None,
-        };
-        Some(move |named: &Named<'_>| matcher.is_match(&format!("{}.{}", named.server.name, named.tool.name)))
-    }
-
-    /// True unless only scripts may call it.
-    fn is_callable(&self, named: &Named<'_>) -> bool {
-        !self.gateway.is_left_to_scripts(&named.server.name, &named.tool.name)
+    /// True for one of the servers' own tools that is shown, where any is.
+    fn shows(&self, shown: Shown) -> impl Fn(&Named<'_>) -> bool {
+        let chosen = (shown.own == Own::Chosen).then(|| self.gateway.directly(self.session.principal()));
+        move |Named { server, tool, .. }: &Named<'_>| {
+            let is_chosen = |chosen: &Matcher| chosen.is_match(&format!("{}.{}", server.name, tool.name));
+            !self.gateway.is_left_to_scripts(&server.name, &tool.name) && chosen.as_ref().is_none_or(is_chosen)
+        }
     }
 
     /// Definition of a tool that is shown.
@@ -244,12 +214,8 @@ impl SessionHandler {
     }
 
     fn find<'a>(&self, catalog: &'a Catalog, shown: Shown, name: &str) -> Option<Named<'a>> {
-        let named = match shown.own {
-            Own::None => None,
-            Own::Chosen | Own::All => catalog.named_tool(name),
-        };
-        let chosen = self.chosen(shown);
-        named.filter(|named| self.is_callable(named) && chosen.is_none_or(|chosen| chosen(named)))
+        let named = catalog.named_tool(name).filter(|_| shown.own != Own::None);
+        named.filter(self.shows(shown))
     }
 
     /// Calls one of the servers' own tools; `None` if none of this name is shown.
@@ -285,7 +251,8 @@ impl SessionHandler {
             Ok(server) => &server?.name,
             Err(error) => return Some(Err(error)),
         };
-        let named = catalog.tool_for_pages(server, name).filter(|named| self.is_callable(named))?;
+        let is_callable = |named: &Named<'_>| !self.gateway.is_left_to_scripts(&named.server.name, &named.tool.name);
+        let named = catalog.tool_for_pages(server, name).filter(is_callable)?;
         if config.state.is_some() && config.has_labels() {
             let message = "pages call no tools here: what they hold for flows and strict groups is known to one process, and \
                            there is a store for several";
@@ -342,22 +309,24 @@ pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
     catalog.definition_bytes() / BYTES_PER_TOKEN <= tokens
 }
 
+/// Value of a tool's answer, the answer as it came, blocks of content behind handles, and the number of those left out.
+type Answer = (Value, Option<JsonObject>, Vec<Value>, Value);
+
 /// The answer of a tool: its value as text, then the content that has handles in it.
 fn result(answer: Value, is_structured: bool) -> CallToolResult {
-    let Ok([value, whole, blocks, left_out]) = serde_json::from_value::<[Value; 4]>(answer) else {
+    let Ok((value, whole, blocks, left_out)) = serde_json::from_value::<Answer>(answer) else {
         return CallToolResult::success(Vec::new());
     };
-    let mut whole = if let Value::Object(whole) = whole { whole } else { Map::new() };
-    let mut blocks = if let Value::Array(blocks) = blocks { blocks.into_iter() } else { Vec::new().into_iter() };
+    let (mut whole, mut blocks) = (whole.unwrap_or_default(), blocks.into_iter());
     // A block of a kind that MCP does not have is a text.
     let decoded = |block: Value| {
         let text = ContentBlock::text(block.to_string());
         serde_json::from_value::<ContentBlock>(block).unwrap_or(text)
     };
-    let parts = whole.shift_remove("content").unwrap_or_default();
-    let parts = if let Value::Array(parts) = parts { parts } else { Vec::new() };
+    let parts = whole.shift_remove("content").and_then(|parts| serde_json::from_value::<Vec<Value>>(parts).ok());
     let structured = whole.shift_remove("structuredContent");
     let mut content: Vec<ContentBlock> = parts
+        .unwrap_or_default()
         .into_iter()
         // Behind those over the limit there is none.
         .filter_map(|part| if part.get("handle").is_some() { blocks.next() } else { Some(part) })
@@ -394,14 +363,10 @@ fn definition(named: &Named<'_>, surface: Surface, has_apps: bool) -> Tool {
     let own = named.tool.definition.tree();
     let own = own.as_object();
     let field = |key: &str| own.and_then(|own| own.get(key));
-    let schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
-    let schema = match schema.get("type").and_then(Value::as_str) {
-        Some("object") => schema,
-        _ => [("type".to_owned(), made_of!("object"))]
-            .into_iter()
-            .chain(schema.into_iter().filter(|(key, _)| key != "type"))
-            .collect(),
-    };
+    let mut schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        schema.shift_insert(0, "type".to_owned(), "object".into());
+    }
     let mut made = Map::new();
     made.insert("name".to_owned(), named.name.into());
     made.insert("inputSchema".to_owned(), Value::Object(schema.clone()));
@@ -434,16 +399,14 @@ mod tests {
     fn a_client_narrows_what_its_profile_allows_and_nothing_else() {
         use Expose::{Auto, Code, Direct, Hybrid};
         let all = [None, Some(Code), Some(Direct), Some(Hybrid), Some(Auto)];
-        let of = |expose| Some((expose, expose == Hybrid));
         for (allowed, results) in [
-            (Code, [of(Code), of(Code), None, None, of(Code)]),
-            (Direct, [of(Direct), None, of(Direct), None, of(Direct)]),
-            (Hybrid, [of(Hybrid), of(Code), Some((Direct, true)), of(Hybrid), of(Hybrid)]),
-            (Auto, [of(Auto), of(Code), of(Direct), None, of(Auto)]),
+            (Code, [Some(Code), Some(Code), None, None, Some(Code)]),
+            (Direct, [Some(Direct), None, Some(Direct), None, Some(Direct)]),
+            (Hybrid, [Some(Hybrid), Some(Code), Some(Direct), Some(Hybrid), Some(Hybrid)]),
+            (Auto, [Some(Auto), Some(Code), Some(Direct), None, Some(Auto)]),
         ] {
             for (asked, result) in all.into_iter().zip(results) {
-                let narrowed = narrowed(allowed, asked).ok().map(|narrowed| (narrowed.expose, narrowed.is_chosen));
-                assert_eq!(narrowed, result, "{allowed:?} {asked:?}");
+                assert_eq!(narrowed(allowed, asked).ok(), result, "{allowed:?} {asked:?}");
             }
         }
     }

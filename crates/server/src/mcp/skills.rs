@@ -32,9 +32,7 @@ impl SessionHandler {
         let surface = self.surface();
         let entries =
             task::work_on(limits::SKILLS_SIZE.max, || skills.into_iter().map(|skill| entry(skill, surface)).collect());
-        let mut result = ListSkillsResult::with_all_items(entries);
-        result.next_cursor = next;
-        Ok(result)
+        Ok(ListSkillsResult { next_cursor: next, ..ListSkillsResult::with_all_items(entries) })
     }
 
     pub(super) async fn skill(&self, uri: &str) -> Result<GetSkillResult> {
@@ -63,18 +61,13 @@ impl SessionHandler {
         let context = self.execution_context(caller);
         // For the audit log alone: placeholders would not fit the digests.
         context.request("resources/read", async |_| Ok(String::new())).await?;
-        let mut contents = match &file.content {
+        let contents = match &file.content {
             Content::Text(text) => ResourceContents::text(redact::text(self.surface(), text), uri),
             Content::Binary(bytes) => {
                 ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(bytes), uri)
             }
         };
-        if let ResourceContents::TextResourceContents { mime_type, .. }
-        | ResourceContents::BlobResourceContents { mime_type, .. } = &mut contents
-        {
-            *mime_type = Some(kind(file).to_owned());
-        }
-        Ok(Some(ReadResourceResult::new(vec![contents])))
+        Ok(Some(ReadResourceResult::new(vec![contents.with_mime_type(kind(file))])))
     }
 }
 

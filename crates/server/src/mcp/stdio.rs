@@ -18,7 +18,6 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use super::admission::{Admission, Held};
 use super::message::{self, Read, answered_id, refusal, request_id};
-use super::stdout::Output;
 use base::json;
 use base::limits;
 use base::lines::{self, Line, trim};
@@ -36,11 +35,6 @@ const LEAST_UNSENT: usize = limits::UNREAD.max / limits::REQUESTS.max;
 
 /// Last message on a connection that the gateway ends after its last answer, for a proxy in between.
 pub const GOODBYE: &str = "notifications/forgefs/closing";
-
-/// Output of this process to its client.
-pub fn output() -> Output {
-    Output::new()
-}
 
 /// Tells connections to end once their requests are answered.
 #[derive(Clone)]
@@ -107,7 +101,7 @@ impl Transport<RoleServer> for LineTransport {
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         let answered = async {
             self.closing.wanted().await;
-            while !self.outgoing.admission.is_idle() {
+            while self.outgoing.admission.unanswered() > 0 {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -164,7 +158,7 @@ impl Reader {
         if text.is_empty() {
             return Some(());
         }
-        let held = match self.inlet.outgoing.admission.hold(text.len()) {
+        let held = match self.inlet.outgoing.admission.bytes.hold(text.len()) {
             Ok(held) => held,
             Err(error) => return self.pass(message::refused(text, &error)),
         };
@@ -179,7 +173,7 @@ impl Reader {
 
     fn pass(&self, read: Read) -> Option<()> {
         let overtakes = match &read {
-            Read::Message(message, _) | Read::Mended(message, _) => matches!(**message, JsonRpcMessage::Request(_)),
+            Read::Message(message, ..) => matches!(**message, JsonRpcMessage::Request(_)),
             Read::Refused(..) | Read::Nothing => true,
         };
         match overtakes || self.ahead.load(Ordering::Acquire) == 0 {
@@ -222,12 +216,10 @@ impl Inlet {
     /// `None` when the receiver is gone. A refusal is written before this returns.
     async fn pass(&self, read: Read) -> Option<()> {
         let (id, error) = match read {
-            Read::Message(message, held) | Read::Mended(message, held) => {
-                match self.outgoing.admission.admit(&message, held) {
-                    Ok(_) => return self.deliver.send(*message).await.ok(),
-                    Err(error) => (request_id(&message), refusal(&error)),
-                }
-            }
+            Read::Message(message, held, _) => match self.outgoing.admission.admit(&message, held) {
+                Ok(_) => return self.deliver.send(*message).await.ok(),
+                Err(error) => (request_id(&message), refusal(&error)),
+            },
             Read::Refused(id, error) => (id, error),
             Read::Nothing => return Some(()),
         };

@@ -20,8 +20,8 @@ pub struct Output {
     is_pipe: bool,
 }
 
-impl Output {
-    pub(super) fn new() -> Self {
+impl Default for Output {
+    fn default() -> Self {
         Self {
             stdout: tokio::io::stdout(),
             is_behind: false,
@@ -29,7 +29,9 @@ impl Output {
             is_pipe: is_pipe(),
         }
     }
+}
 
+impl Output {
     #[cfg(target_os = "linux")]
     fn write_at_once(&self, bytes: &[u8]) -> Option<io::Result<usize>> {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -12,6 +12,7 @@ use rmcp::model::{
     TaskPayload, TaskStatus, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -140,7 +141,7 @@ impl ForgeServer {
                 let content = vec![ContentBlock::text(self.text(&run).await)];
                 let is_ok = run.state == Outcome::Ok;
                 let result = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
-                TaskPayload::Completed { result: object(serde_json::to_value(result)) }
+                TaskPayload::Completed { result: object(result) }
             }
         };
         Ok(DetailedTask::new(self.seed(&run, payload.status()), payload))
@@ -174,7 +175,7 @@ impl ForgeServer {
     }
 
     async fn failure(&self, run: &Run) -> JsonObject {
-        object(serde_json::to_value(ErrorData::internal_error(self.text(run).await, None)))
+        object(ErrorData::internal_error(self.text(run).await, None))
     }
 
     /// A run's facts as a task has them.
@@ -199,11 +200,8 @@ fn wrong(error: &Error) -> ErrorData {
     }
 }
 
-fn object(value: serde_json::Result<Value>) -> JsonObject {
-    match value {
-        Ok(Value::Object(object)) => object,
-        _ => JsonObject::new(),
-    }
+fn object(value: impl Serialize) -> JsonObject {
+    serde_json::to_value(value).and_then(serde_json::from_value).unwrap_or_default()
 }
 
 fn at(ms: u64) -> SystemTime {

@@ -228,7 +228,7 @@ pub fn definitions(servers: &[String], proposals: bool) -> Vec<Tool> {
 }
 
 /// Estimated tokens of the four tools and the instructions, without names of servers.
-pub(super) fn shown_tokens() -> usize {
+pub(crate) fn shown_tokens() -> usize {
     let tools = serde_json::to_string(&definitions(&[], false)).map_or(0, |text| text.len());
     (tools + render_instructions(&[]).len()) / BYTES_PER_TOKEN
 }
@@ -294,14 +294,7 @@ pub fn render_instructions(servers: &[String]) -> String {
         1 => "An MCP server".to_owned(),
         many => format!("{many} MCP servers"),
     };
-    let mut environment = minijinja::Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    let template = include_str!("../../templates/instructions.j2");
-    let rendered = environment.render_str(template, minijinja::context! { servers => &named });
-    rendered.unwrap_or_else(|error| {
-        tracing::error!(%error, "the template of the instructions is broken");
-        named
-    })
+    include_str!("../../templates/instructions.txt").trim_end().replace("SERVERS", &named)
 }
 
 fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static str, read_only: bool) -> Tool {
@@ -315,14 +308,8 @@ fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static st
     schema.remove("description");
     let mut schema = schema.to_value();
     tidy(&mut schema);
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
-    let annotations = match read_only {
-        true => ToolAnnotations::new().read_only(true).open_world(false),
-        false => ToolAnnotations::new().read_only(false).open_world(true),
-    };
+    let schema: JsonObject = serde_json::from_value(schema).unwrap_or_default();
+    let annotations = ToolAnnotations::new().read_only(read_only).open_world(!read_only);
     Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema)).with_title(title).annotate(annotations)
 }
 
@@ -347,31 +334,23 @@ fn tidy(schema: &mut Value) {
 }
 
 fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, mut args: JsonObject) -> Result<A> {
-    let known: Vec<String> = get_properties(tool);
+    let schema = DEFINITIONS.iter().find(|it| it.name == tool).map(|it| &*it.input_schema);
+    let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
+    let known: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     // Some models fill what they leave out.
     let is_empty = |value: &Value| value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
-    let required = DEFINITIONS.iter().find(|it| it.name == tool).and_then(|it| it.input_schema.get("required"));
+    let required = schema.and_then(|schema| schema.get("required"));
     let needs = |key: &str| required.and_then(Value::as_array).is_some_and(|all| all.iter().any(|it| it == key));
     let is_new = args.get("resume").is_none_or(is_empty);
     args.retain(|key, value| needs(key) || (key == "code" && is_new) || !is_empty(value));
-    let unknown = args.keys().find(|key| !known.contains(key)).cloned();
-    if let Some(key) = unknown {
-        let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))
-            .unwrap_or_else(|| format!("`{tool}` takes {}", known.join(", ")));
-        return Err(
-            Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(&key))).hint(hint)
-        );
+    let takes = || format!("`{tool}` takes {}", known.join(", "));
+    if let Some(key) = args.keys().find(|key| !known.contains(&key.as_str())) {
+        let hint = did_you_mean(&nearest(key, known.iter().copied())).unwrap_or_else(takes);
+        return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(key))).hint(hint));
     }
     serde_json::from_value(Value::Object(args)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string())))
-            .hint(format!("`{tool}` takes {}", known.join(", ")))
+        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string()))).hint(takes())
     })
-}
-
-fn get_properties(tool: &str) -> Vec<String> {
-    let definition = DEFINITIONS.iter().find(|definition| definition.name == tool);
-    let properties = definition.and_then(|tool| tool.input_schema.get("properties")?.as_object().cloned());
-    properties.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
 /// Parses a client's timeout.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Entry, is_gateway, is_held, prefix};
+use super::{Entry, all, is_gateway};
 use base::files::{self, Keep};
 use base::random;
 
@@ -129,29 +129,16 @@ pub async fn ask(
 
 /// Gives the request to each gateway. `AlreadyExists` while another one waits.
 fn given(folder: &Path, config: &Path, server: Option<&str>) -> io::Result<Vec<Asked>> {
-    let prefix = prefix(config);
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
     let mut asked = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix)).and_then(|pid| pid.parse::<u32>().ok());
-        let Some(pid) = pid.filter(|pid| is_gateway(*pid)) else { continue };
-        if !is_held(&entry.path()).unwrap_or(false) {
-            continue;
-        }
+    for (pid, entry) in all(folder, config)? {
         let id = random::id();
-        let (request, answer) = (beside(&entry.path(), "rotate"), beside(&entry.path(), &id));
+        let (request, answer) = (beside(&entry, "rotate"), beside(&entry, &id));
         let text = serde_json::to_vec(&Request { id, server: server.map(str::to_owned) })?;
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
         io::Write::write_all(&mut file, &text)?;
         file.persist_noclobber(&request).map_err(|error| error.error)?;
         asked.push(Asked { pid, request, answer });
     }
-    asked.sort_unstable_by_key(|asked| asked.pid);
     Ok(asked)
 }
 

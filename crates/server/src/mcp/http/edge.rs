@@ -20,7 +20,7 @@ use super::super::caller::Until;
 use super::super::message::{self, Read, request_id};
 use super::console;
 use super::logins;
-use super::moved::{Keeping, Mark, Setup};
+use super::moved::{Keeping, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply, ReplyBody};
@@ -62,8 +62,6 @@ pub(super) struct Edge {
     pub(super) issuers: Issuers,
     /// The console, for the people of `[console]`.
     pub(super) console: Arc<Console>,
-    /// Mark of the replica's own requests and events.
-    pub(super) mark: Mark,
 }
 
 /// A session that begins.
@@ -231,8 +229,8 @@ impl Edge {
         let (body, held) = received(body, &client.admission).await?;
         let (read, body) = parsed(body, held).await?;
         let (message, held, body) = match read {
-            Read::Message(message, held) => (message, held, body),
-            Read::Mended(message, held) => {
+            Read::Message(message, held, false) => (message, held, body),
+            Read::Message(message, held, true) => {
                 let body = serde_json::to_vec(&message).map_or(body, Bytes::from);
                 (message, held, body)
             }
@@ -249,45 +247,40 @@ impl Edge {
         let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
         let (size, asked) = (body.len(), request_id(&message));
         let request = Request::from_parts(parts, Full::new(body));
-        Ok(match (begins, session) {
+        let refused = |error: &Error| not_admitted(error, asked.clone());
+        match (begins, session) {
             (true, _) if session_id.is_some() => {
                 let what = "this session is initialized already";
                 let fix = "end it by DELETE, or send `initialize` without Mcp-Session-Id for another session";
-                reply::refused(StatusCode::BAD_REQUEST, asked, what, fix)
+                Err(reply::refused(StatusCode::BAD_REQUEST, asked, what, fix))
             }
             // It is kept as long as the session.
             (true, _) if size > limits::INITIALIZE.max => {
                 let error = limits::INITIALIZE.exceeded(ErrorCode::LimitExceeded, size);
-                reply::error(StatusCode::PAYLOAD_TOO_LARGE, asked, message::refusal(&error))
+                Err(reply::error(StatusCode::PAYLOAD_TOO_LARGE, asked, message::refusal(&error)))
             }
-            (true, _) => match self.sessions.make_room(&client, &config.http) {
-                Ok(()) => {
-                    let (answered, hold) = (self.begin(request, &client, *message).await, client.hold());
-                    // Others that came at the same time may have taken the last places.
-                    let is_late = answered.status() == StatusCode::INTERNAL_SERVER_ERROR;
-                    match self.sessions.has_place(&client, &config.http) {
-                        Err(full) if is_late => no_room(full, asked),
-                        _ => reply::holding(answered, hold),
-                    }
+            (true, _) => {
+                self.sessions.make_room(&client, &config.http).map_err(|full| no_room(full, asked.clone()))?;
+                let (answered, hold) = (self.begin(request, &client, *message).await, client.hold());
+                // Others that came at the same time may have taken the last places.
+                let is_late = answered.status() == StatusCode::INTERNAL_SERVER_ERROR;
+                match self.sessions.has_place(&client, &config.http) {
+                    Err(full) if is_late => Err(no_room(full, asked)),
+                    _ => Ok(reply::holding(answered, hold)),
                 }
-                Err(full) => no_room(full, asked),
-            },
-            (false, Some(session)) if !session.asked(&message) => not_admitted(&not_asked_here(), None),
-            (false, Some(session)) => match admission.admit(&message, held) {
-                Ok(held) => {
-                    let in_flight = asked.map(|id| InFlight { admission, id, taken: Arc::default() });
-                    self.in_session(request, &client, &session, &message, (held, in_flight)).await
-                }
-                Err(error) => not_admitted(&error, asked),
-            },
-            (false, None) => match InFlight::new(admission, &message, held) {
-                Ok(in_flight) => {
-                    let hold = client.hold();
-                    reply::holding(self.pass(request, &client).await, (in_flight, hold))
-                }
-                Err(error) => not_admitted(&error, asked),
-            },
-        })
+            }
+            (false, Some(session)) if !session.asked(&message) => Err(not_admitted(&not_asked_here(), None)),
+            (false, Some(session)) => {
+                let held = admission.admit(&message, held).map_err(|error| refused(&error))?;
+                let in_flight = asked.map(|id| InFlight { admission, id, taken: Arc::default() });
+                Ok(self.in_session(request, &client, &session, &message, (held, in_flight)).await)
+            }
+            (false, None) => {
+                let in_flight = InFlight::new(admission, &message, held).map_err(|error| refused(&error))?;
+                let hold = client.hold();
+                Ok(reply::holding(self.pass(request, &client).await, (in_flight, hold)))
+            }
+        }
     }
 
     /// An admitted message of a session. It reaches the session even if the connection breaks meanwhile: it is in flight
@@ -376,7 +369,7 @@ impl Edge {
         ended: CancellationToken,
     ) -> OwnSessions {
         let (all, client) = (Arc::clone(&self.sessions), Arc::clone(client));
-        OwnSessions { all, client, begun, mark: self.mark, ended, retry, taken: Arc::default() }
+        OwnSessions { all, client, begun, ended, retry, taken: Arc::default() }
     }
 
     /// rmcp's service for one request of a client.
@@ -385,7 +378,7 @@ impl Edge {
         let new = own.begun.as_ref().map(|begun| SessionId::clone(&begun.id));
         let factory = move || {
             Ok(match &new {
-                Some(id) => new_server(&gateway, &of, of.principal(&gateway, id)),
+                Some(id) => new_server(&gateway, &of, || of.session(id)),
                 None => of.stateless(&gateway),
             })
         };
@@ -457,7 +450,7 @@ impl Drop for InFlight {
 
 /// The body of a request, with its bytes held. What is too large is not read.
 async fn received(mut body: Incoming, admission: &Admission) -> Result<(Vec<u8>, Held), Reply> {
-    let mut held = admission.hold(0).map_err(|error| not_admitted(&error, None))?;
+    let mut held = admission.bytes.hold(0).map_err(|error| not_admitted(&error, None))?;
     let mut bytes = Vec::new();
     let reading = async {
         while let Some(frame) = body.frame().await {

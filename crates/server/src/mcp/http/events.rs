@@ -2,7 +2,7 @@
 //!
 //! Their ids mean something within the session alone: another session's store does not know them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,14 +39,13 @@ pub(super) struct Events {
 
 #[derive(Default)]
 struct Streams {
-    /// Number of each stream by the name that rmcp gives it.
-    numbers: HashMap<String, u64>,
     streams: BTreeMap<u64, Stream>,
     next: u64,
     bytes: usize,
 }
 
 struct Stream {
+    /// The name that rmcp gives it.
     name: String,
     /// Number of the first kept event.
     first: u64,
@@ -58,13 +57,17 @@ struct Stream {
 }
 
 impl Streams {
+    /// The first stream that is so.
+    fn find(&self, is_it: impl Fn(&Stream) -> bool) -> Option<u64> {
+        self.streams.iter().find(|(_, stream)| is_it(stream)).map(|(number, _)| *number)
+    }
+
     fn stream(&mut self, name: &str) -> u64 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        if let Some(number) = self.find(|stream| stream.name == name) {
+            return number;
         }
         let number = self.next;
         self.next += 1;
-        self.numbers.insert(name.to_owned(), number);
         let stream = Stream {
             name: name.to_owned(),
             first: 0,
@@ -94,17 +97,15 @@ impl Streams {
 
     fn forget(&mut self, number: u64) {
         if let Some(stream) = self.streams.remove(&number) {
-            self.numbers.remove(&stream.name);
             self.bytes -= stream.events.iter().map(|(_, bytes, _)| bytes).sum::<usize>();
         }
     }
 
     /// Drops the events of streams that ended long ago.
     fn tidy(&mut self) {
-        let is_old = |stream: &Stream| stream.done.is_some_and(|done| done.elapsed() > KEEP);
-        let old: Vec<u64> =
-            self.streams.iter().filter(|(_, stream)| is_old(stream)).map(|(number, _)| *number).collect();
-        old.into_iter().for_each(|number| self.forget(number));
+        while let Some(old) = self.find(|stream| stream.done.is_some_and(|done| done.elapsed() > KEEP)) {
+            self.forget(old);
+        }
     }
 
     /// Drops what is over the bounds of this session and of all: whole finished streams first, then the oldest events of
@@ -112,14 +113,12 @@ impl Streams {
     fn make_room(&mut self) {
         self.tidy();
         while self.streams.len() > STREAMS {
-            let ended = self.streams.iter().find(|(_, stream)| stream.done.is_some()).map(|(number, _)| *number);
+            let ended = self.find(|stream| stream.done.is_some());
             let Some(oldest) = ended.or_else(|| self.streams.keys().next().copied()) else { break };
             self.forget(oldest);
         }
         while self.bytes > limits::EVENTS.max || kept::EVENTS.is_full() {
-            if let Some(number) =
-                self.streams.iter().find(|(_, stream)| stream.done.is_some()).map(|(number, _)| *number)
-            {
+            if let Some(number) = self.find(|stream| stream.done.is_some()) {
                 self.forget(number);
                 continue;
             }

@@ -28,7 +28,6 @@ use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::limits;
-use base::principal::Principal;
 use base::random;
 use base::task;
 use state::{Collection, Entry, Kind, New, Room, State};
@@ -284,7 +283,7 @@ impl Edge {
         let begun = Begun { id: SessionId::clone(id), keeping: Some(Arc::new(keeping)) };
         let own = self.own(client, Some(begun), retry(&initialize), ended.clone());
         let (_, transport) = own.create_session().await.map_err(|error| error.to_string())?;
-        let server = new_server(&self.gateway, client, client.principal(&self.gateway, id));
+        let server = new_server(&self.gateway, client, || client.session(id));
         let (all, ended_id) = (Arc::clone(&self.sessions), SessionId::clone(id));
         tokio::spawn(async move {
             let stop = ended.clone();
@@ -307,20 +306,6 @@ impl Edge {
     }
 }
 
-impl HttpClient {
-    /// Principal of its session `id`: at every replica it is the same session.
-    pub(super) fn principal(&self, gateway: &Gateway, id: &str) -> Principal {
-        let principal = Principal::of(&self.name);
-        match gateway.state().is_shared() {
-            true => {
-                let session = stubgen::digest(&format!("{} {id}", self.identity())).into();
-                Principal { session, ..principal }
-            }
-            false => principal,
-        }
-    }
-}
-
 /// Names the replica in what a session's clients send back: numbers of its requests, and ids of its events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark(u32);
@@ -333,10 +318,7 @@ const MARKS: u32 = 1 << 20;
 impl Mark {
     /// A new one; none where there are no replicas.
     pub(super) fn new(gateway: &Gateway) -> Self {
-        match gateway.state().is_shared() {
-            true => Self(random::number() % (MARKS - 1) + 1),
-            false => Self(0),
-        }
+        if gateway.state().is_shared() { Self(random::number() % (MARKS - 1) + 1) } else { Self(0) }
     }
 
     /// The id of a request of this replica, as its client sees it.

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::super::message::request_id;
 use super::edge::Begun;
 use super::events::Events;
-use super::moved::Mark;
 use super::sessions::{HttpClient, HttpSession, Sessions};
 use super::streams::{Aside, Counted, answering};
 
@@ -29,7 +28,6 @@ pub(super) struct OwnSessions {
     pub(super) client: Arc<HttpClient>,
     /// The session that begins, if the request is one that begins a session.
     pub(super) begun: Option<Begun>,
-    pub(super) mark: Mark,
     /// Ends a new session.
     pub(super) ended: CancellationToken,
     /// Delay for clients that know the event before the first (revision 2025-11-25).
@@ -55,7 +53,7 @@ impl SessionManager for OwnSessions {
     async fn create_session(&self) -> Found<(SessionId, Self::Transport)> {
         let none = || SessionError::Io(std::io::Error::other("no session begins with this request"));
         let Begun { id, keeping } = self.begun.clone().ok_or_else(none)?;
-        let events = Arc::new(Events::new(self.mark.prefix()));
+        let events = Arc::new(Events::new(self.all.mark.prefix()));
         let mut local = LocalSessionManager::default().with_event_store(Arc::<Events>::clone(&events));
         // Idle sessions end by `Sessions::end_unused`: rmcp would also end one whose request takes long.
         local.session_config.keep_alive = None;
@@ -65,7 +63,7 @@ impl SessionManager for OwnSessions {
         let RestoreOutcome::Restored(transport) = local.restore_session(SessionId::clone(&id)).await? else {
             return Err(none().into());
         };
-        let events = (events, self.mark);
+        let events = (events, self.all.mark);
         let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events, keeping.clone()));
         let counted = session.counted(transport);
         let many = |_| SessionError::Io(std::io::Error::other("too many sessions at once"));

@@ -1,7 +1,6 @@
 //! Sessions over HTTP: of the older revisions one per `Mcp-Session-Id`, of 2026-07-28 one per client.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,8 @@ use config::{Expose, Http};
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
 const FIRST_EVENT: &str = "0";
+/// How often unused sessions are looked for.
+const LOOK: Duration = Duration::from_secs(5);
 /// Time after which a session ends whose client is gone with a request in flight, and does not come back for it.
 const ABANDONED: Duration = Duration::from_secs(120);
 
@@ -36,6 +37,8 @@ pub(super) struct Sessions {
     /// Ends everything.
     ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    /// Mark of the replica's own requests and events.
+    pub(super) mark: Mark,
     /// Sessions of other replicas that begin again here.
     pub(super) moving: Moving,
     clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
@@ -61,7 +64,7 @@ pub(super) struct HttpClient {
     /// Bytes in flight of all its sessions, and requests of 2026-07-28.
     pub(super) admission: Admission,
     stateless: OnceLock<Arc<ForgeServer>>,
-    usage: Arc<Usage>,
+    used: Used,
 }
 
 /// A session of the older revisions.
@@ -79,43 +82,28 @@ pub(super) struct HttpSession {
     streams: Counter,
     /// Log entries of the requests whose streams are open.
     pub(super) asides: Asides,
-    usage: Arc<Usage>,
+    used: Used,
 }
 
-/// Requests and streams that hold something, and the time since the last one ended.
-pub(super) struct Usage {
-    holds: AtomicUsize,
-    since: Mutex<Instant>,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        Self { holds: AtomicUsize::new(0), since: Mutex::new(Instant::now()) }
-    }
-}
-
-impl Usage {
-    /// Time without use; `None` while in use.
-    fn idle(&self) -> Option<Duration> {
-        (self.holds.load(Ordering::Acquire) == 0).then(|| self.since.lock().elapsed())
-    }
-}
+/// End of the last [`Hold`]. As long as there is one, it has this too.
+type Used = Arc<Mutex<Instant>>;
 
 /// Keeps a session or a client from ending as unused, until dropped.
-pub(super) struct Hold(Arc<Usage>);
-
-impl Hold {
-    fn on(usage: &Arc<Usage>) -> Self {
-        usage.holds.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(usage))
-    }
-}
+pub(super) struct Hold(Used);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        *self.0.since.lock() = Instant::now();
-        self.0.holds.fetch_sub(1, Ordering::AcqRel);
+        *self.0.lock() = Instant::now();
     }
+}
+
+fn used_now() -> Used {
+    Arc::new(Mutex::new(Instant::now()))
+}
+
+/// Time without use; `None` while in use.
+fn idle(used: &Used) -> Option<Duration> {
+    (Arc::strong_count(used) == 1).then(|| used.lock().elapsed())
 }
 
 /// Reason why a client gets no further session.
@@ -128,6 +116,11 @@ pub(super) enum Full {
 }
 
 impl HttpClient {
+    /// Digest that identifies its session `id` at every replica.
+    pub(super) fn session(&self, id: &str) -> String {
+        stubgen::digest(&format!("{} {id}", self.identity()))
+    }
+
     /// Digest that identifies this client at every replica.
     pub(super) fn identity(&self) -> String {
         let asked = self.asked.map(|asked| format!("{asked:?}"));
@@ -136,17 +129,12 @@ impl HttpClient {
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold::on(&self.usage)
+        Hold(Arc::clone(&self.used))
     }
 
     /// The server of its requests of 2026-07-28, which have no session of their own.
     pub(super) fn stateless(&self, gateway: &Arc<Gateway>) -> Arc<ForgeServer> {
-        Arc::clone(self.stateless.get_or_init(|| {
-            // At every replica it is the same session.
-            let principal = Principal::of(&self.name);
-            let session = gateway.state().is_shared().then(|| self.identity().into());
-            new_server(gateway, self, Principal { session: session.unwrap_or(principal.session), ..principal })
-        }))
+        Arc::clone(self.stateless.get_or_init(|| new_server(gateway, self, || self.identity())))
     }
 }
 
@@ -169,7 +157,7 @@ impl HttpSession {
             admission: client.admission.of_session(),
             streams: Counter::new(&limits::GET_STREAMS),
             asides: Arc::default(),
-            usage: Arc::default(),
+            used: used_now(),
         }
     }
 
@@ -179,7 +167,7 @@ impl HttpSession {
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Hold::on(&self.usage)
+        Hold(Arc::clone(&self.used))
     }
 
     /// Opens one more `GET` stream.
@@ -217,14 +205,22 @@ impl HttpSession {
     /// True if it is unused for `limit`, or its client left a request in flight long ago.
     fn is_idle(&self, limit: Duration) -> bool {
         let limit = if self.admission.count() == 0 { limit } else { ABANDONED };
-        self.usage.idle().is_some_and(|idle| idle >= limit)
+        idle(&self.used).is_some_and(|idle| idle >= limit)
     }
 }
 
-/// A server with a session for a client.
-pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient, principal: Principal) -> Arc<ForgeServer> {
-    let profile = client.profile.as_deref().map(Into::into);
-    let session = gateway.open_session(Principal { profile, ..principal });
+/// A server with a session for a client, which is the same one, by the digest `session`, at every replica.
+pub(super) fn new_server(
+    gateway: &Arc<Gateway>,
+    client: &HttpClient,
+    session: impl FnOnce() -> String,
+) -> Arc<ForgeServer> {
+    let mut principal = Principal::of(&client.name);
+    principal.profile = client.profile.as_deref().map(Into::into);
+    if gateway.state().is_shared() {
+        principal.session = session().into();
+    }
+    let session = gateway.open_session(principal);
     let handler = SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked };
     Arc::new(ForgeServer::new(handler, &client.admission))
 }
@@ -233,6 +229,7 @@ impl Sessions {
     /// No sessions yet. `ended` ends all of them.
     pub(super) fn new(gateway: Arc<Gateway>, ended: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
+            mark: Mark::new(&gateway),
             gateway,
             ended,
             sessions: Mutex::default(),
@@ -266,7 +263,7 @@ impl Sessions {
             ended: self.ended.child_token(),
             admission: admission.unwrap_or_default(),
             stateless: OnceLock::new(),
-            usage: Arc::default(),
+            used: used_now(),
         };
         Arc::clone(clients.entry(key).or_insert(Arc::new(client)))
     }
@@ -291,7 +288,7 @@ impl Sessions {
             let Err(full) = has_place(&sessions, client, settings) else { return Ok(()) };
             let own = sessions.iter().filter(|(_, session)| session.client.name == client.name);
             let unused = own.filter(|(_, session)| session.is_idle(Duration::ZERO));
-            let oldest = unused.max_by_key(|(_, session)| session.usage.idle());
+            let oldest = unused.max_by_key(|(_, session)| idle(&session.used));
             oldest.map(|(id, _)| SessionId::clone(id)).ok_or(full)?
         };
         let keeping = self.sessions.lock().get(&unused).and_then(|session| session.keeping.clone());
@@ -355,8 +352,7 @@ impl Sessions {
         };
         ended.iter().for_each(|id| self.end(id));
         let is_over = |client: &Arc<HttpClient>| {
-            let is_idle =
-                client.admission.count() == 0 && client.usage.idle().is_some_and(|idle| idle >= settings.idle);
+            let is_idle = client.admission.count() == 0 && idle(&client.used).is_some_and(|idle| idle >= settings.idle);
             // Its sessions hold it too.
             !is_client(client) || Arc::strong_count(client) == 1 && is_idle
         };
@@ -380,11 +376,11 @@ fn has_place(
 }
 
 /// Ends unused sessions for as long as the sessions live, and those of the console that are over.
-pub(super) async fn look_after(sessions: Weak<Sessions>, console: Weak<Console>, every: Duration) {
+pub(super) async fn look_after(sessions: Weak<Sessions>, console: Weak<Console>) {
     let Some(mut reloads) = sessions.upgrade().map(|sessions| sessions.gateway.reloads()) else { return };
     loop {
         // Who is gone from the configuration ends at once.
-        let _ = tokio::time::timeout(every, reloads.changed()).await;
+        let _ = tokio::time::timeout(LOOK, reloads.changed()).await;
         let Some(sessions) = sessions.upgrade() else { return };
         console.upgrade().inspect(|console| console.end_over());
         let config = sessions.gateway.config();

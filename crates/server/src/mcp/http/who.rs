@@ -73,11 +73,7 @@ impl Grant {
 
 /// True for one client, or none, with the same credentials.
 fn is_known(one: Option<&Client>, other: Option<&Client>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.is_known_as(other),
-        (None, None) => true,
-        _ => false,
-    }
+    one.is_some() == other.is_some() && one.zip(other).is_none_or(|(one, other)| one.is_known_as(other))
 }
 
 /// The client that asks. `query` is that of the URL.

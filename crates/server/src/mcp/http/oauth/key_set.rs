@@ -42,10 +42,7 @@ impl KeySet {
             return Err(format!("it has {count} keys, over the limit of {most}"));
         }
         let keys: Vec<Key> = set.keys.into_iter().filter_map(Key::of).collect();
-        match keys.is_empty() {
-            true => Err(format!("none of its {count} keys verifies signatures")),
-            false => Ok(Self(keys)),
-        }
+        if keys.is_empty() { Err(format!("none of its {count} keys verifies signatures")) } else { Ok(Self(keys)) }
     }
 
     /// The key that a token names. Without a name it is the only one that fits.
