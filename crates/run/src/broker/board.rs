@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use wire::Language;
 
 use super::Broker;
-use super::audit::Subject;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
@@ -158,10 +157,7 @@ impl Broker {
 
     fn glance(&self, newest: usize) -> RunSnapshot {
         let (session, context) = (&self.context.session, &self.context);
-        let (subject, dry_run) = match &self.run.recorder.subject {
-            Subject::Script { code, dry_run, .. } => (code.clone(), *dry_run),
-            Subject::Request { request } => ((*request).to_owned(), false),
-        };
+        let run = &self.run.recorder.run;
         let (calls, newest, in_flight) = self.run.ledger.glance(newest);
         RunSnapshot {
             id: self.id().to_owned(),
@@ -170,8 +166,8 @@ impl Broker {
             session: session.id().to_owned(),
             language: self.language,
             file: context.file.clone(),
-            subject,
-            dry_run,
+            subject: run.code.clone().or_else(|| run.request.clone()).unwrap_or_default(),
+            dry_run: run.dry_run,
             background: context.live.is_some(),
             began: self.run.recorder.begun,
             wall_ms: u64::try_from(context.limits.wall.as_millis()).unwrap_or(u64::MAX),

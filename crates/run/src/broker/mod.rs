@@ -61,6 +61,7 @@ use base::task;
 use catalog::manifest::{ServerEntry, ServerState};
 use redact::Mentions;
 use state::DryRun;
+use state::audit::Description;
 use state::spending::Account;
 use stubgen::ToolStub;
 use upstream::Operation;
@@ -79,12 +80,11 @@ pub use ledger::Ledger;
 pub use policy::is_read_only;
 pub use policy::{Hindsight, Rules, RulesNow, Ruling};
 
-use audit::Subject;
 use base::labels::Held;
 use consent::Consents;
 use placeholders::{Placeholders, hidden};
 use policy::{Caller, PendingCall, is_repeatable};
-use recorder::Recorder;
+use recorder::{Recorder, script};
 use scope::{Nesting, Scope};
 use taint::Taint;
 
@@ -132,12 +132,25 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(context: &ExecutionContext, subject: Subject, placeholders: Placeholders, is_dry: bool) -> Self {
+    /// For a script or a request, which `run` has already.
+    fn new(context: &ExecutionContext, run: Description, placeholders: Placeholders, is_dry: bool) -> Self {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
-        let recorder = Recorder::new(Arc::clone(&context.records.audit), subject);
-        let stash = &context.session.stash;
+        let trace = Trace::begin(context.records.telemetry.traces.as_ref(), client_trace.as_ref());
+        let session = &context.session;
+        let run = Description {
+            session: session.id().to_owned(),
+            trace: trace.id(),
+            client: session.client(),
+            principal: session.principal().named().map(str::to_owned),
+            profile: context.profile.clone(),
+            file: context.file.clone(),
+            config: context.records.config.clone(),
+            ..run
+        };
+        let recorder = Recorder::new(Arc::clone(&context.records.audit), run);
+        let stash = &session.stash;
         Self {
-            account: context.spending.account(&recorder.id, context.session.principal(), context.profile.as_deref()),
+            account: context.spending.account(&recorder.id, session.principal(), context.profile.as_deref()),
             recorder,
             evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),
@@ -146,7 +159,7 @@ impl Shared {
             is_dry,
             stash: if is_dry { stash.within(Arc::new(DryRun::new(Arc::clone(stash.state())))) } else { stash.clone() },
             pause: Arc::default(),
-            trace: Trace::begin(context.records.telemetry.traces.as_ref(), client_trace.as_ref()),
+            trace,
             placeholders,
             nesting: Nesting::new(),
             stop: CancellationToken::new(),
@@ -160,9 +173,9 @@ impl Broker {
     /// stash are dropped.
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.runs.answers.placeholders, || Mentions::of(code));
-        let subject = Subject::script(language, code, is_dry);
+        let run = script(language, code, is_dry);
         let held = context.session.held().unwrap_or_default();
-        Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language), held)
+        Self::new(Shared::new(&context, run, placeholders, is_dry), context, Some(language), held)
     }
 
     /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
@@ -173,7 +186,8 @@ impl Broker {
         let placeholders = Placeholders::new(restores, Mentions::default);
         let held = Self::held_by(request, &context);
         let is_dry = request == PROBE;
-        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, is_dry), context, None, held)
+        let run = Description { request: Some(request.to_owned()), ..Description::default() };
+        Self::new(Shared::new(&context, run, placeholders, is_dry), context, None, held)
     }
 
     fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>, held: Arc<Mutex<Held>>) -> Self {

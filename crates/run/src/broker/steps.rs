@@ -227,7 +227,7 @@ impl Broker {
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let ready = async {
-            let logged = self.run.recorder.sent(&call.record(), &self.context, self.run.trace.id()).await?;
+            let logged = self.run.recorder.sent(&call.record(), &self.context.session).await?;
             self.still_admitted(asked, admitted)?;
             self.use_up(call, admitted.approval.as_deref()).await?;
             let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];
