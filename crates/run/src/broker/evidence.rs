@@ -357,8 +357,10 @@ impl Broker {
                 let Ok(value) = task::work_on(answer.get().len(), parse) else {
                     return Err(maybe_done(asked, &origin, 0, Doubt::LeftOut));
                 };
-                call.admitted(Verdict::Inherited(origin.run.clone()));
-                call.received(answer.get().len());
+                call.note(|record| {
+                    record.verdict = Verdict::Inherited(origin.run.clone());
+                    record.answer_bytes = answer.get().len();
+                });
                 if let Some(scope) = &self.scope {
                     scope.took([past.taken(server, name, &args_hash, &subject, (origin.clone(), answer, now_ms))]);
                 }

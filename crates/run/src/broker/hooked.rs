@@ -37,7 +37,7 @@ impl Broker {
             self.hook_question(subject(asked), "arguments", &asked.operation.parameters())
         });
         let (records, rulings) = self.ask_hooks(&hooks, HookEvent::Call, &question, &asked.label()).await;
-        call.heard(records);
+        call.note(|record| record.hooks.extend(records));
         let mut reasons = Vec::new();
         for (hook, ruling) in hooks.iter().zip(rulings) {
             if let Some(Decision::Ask(question)) = ruling? {
@@ -105,7 +105,7 @@ impl Broker {
                 }),
                 _ => Ok(value.take()),
             });
-            call.heard(records);
+            call.note(|record| record.hooks.extend(records));
             value = left.map_err(|refused| {
                 self.attachments.rewrite(&handles, |_| None);
                 refused.with_effect(error.as_ref().map_or(Effect::Done, |error| error.effect))

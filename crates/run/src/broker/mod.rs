@@ -55,7 +55,6 @@ use crate::telemetry::Trace;
 use base::error::{Error, ErrorCode, Result};
 use base::json;
 use base::labels::Labels;
-use base::limits;
 use base::pause::Pause;
 use base::task;
 use catalog::manifest::{ServerEntry, ServerState};
@@ -87,9 +86,6 @@ use policy::{Caller, PendingCall, is_repeatable};
 use recorder::{Recorder, script};
 use scope::{Nesting, Scope};
 use taint::Taint;
-
-/// Most requests of one run other than calls; they are answered from memory.
-const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
 /// Request of the gateway itself, which calls a tool to see its answer: a dry run, so that it makes no call that may write
 /// or needs approval.
@@ -154,7 +150,7 @@ impl Shared {
             recorder,
             evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),
-            ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
+            ledger: Ledger::new(context.limits.calls),
             consents: Consents::default(),
             is_dry,
             stash: if is_dry { stash.within(Arc::new(DryRun::new(Arc::clone(stash.state())))) } else { stash.clone() },

@@ -68,7 +68,8 @@ impl Broker {
             }
             Ok(_) => {
                 self.scope.iter().for_each(|outer| outer.took(taken.clone()));
-                call.cleaned(nested.labels().difference(&self.labels()).cloned().collect());
+                let cleaned = nested.labels().difference(&self.labels()).cloned().collect();
+                call.note(|record| record.cleaned = cleaned);
             }
         }
         let text = report.result.map_err(|failure| failed(&script, failure))?;
@@ -79,7 +80,7 @@ impl Broker {
             small if small < memory::SMALL => None,
             large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| no_room(asked, &full))?),
         };
-        call.received(text.get().len());
+        call.note(|record| record.answer_bytes = text.get().len());
         let parse = || serde_json::from_str::<Value>(text.get());
         task::work_on(text.get().len(), parse)
             .map_err(|error| ended(&script, ErrorCode::Internal, "its value is no JSON".to_owned()).caused_by(error))

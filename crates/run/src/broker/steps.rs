@@ -109,7 +109,7 @@ impl Broker {
         taint: &Held,
         task: &EarlierTask,
     ) -> Result<Result<Value, Option<RunOp>>> {
-        call.admitted(Verdict::Inherited(task.origin.run.clone()));
+        call.note(|record| record.verdict = Verdict::Inherited(task.origin.run.clone()));
         let mut operation = asked.operation.clone();
         if let Operation::Tool { repeatable, .. } = &mut operation {
             // A call that was not admitted now is not made in place of the task.
@@ -159,7 +159,7 @@ impl Broker {
                 Verdict::Approved(consent.to_string())
             }
         };
-        call.admitted(verdict);
+        call.note(|record| record.verdict = verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
         self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
@@ -212,13 +212,13 @@ impl Broker {
             Ok(cost) => cost,
             Err(error) => return Err(call.refused(error)),
         };
-        call.paid(cost);
+        call.note(|record| record.cost = cost);
         let slot = self.run.slots.acquire().await;
         let answer = self.send(call, asked, admitted).await;
         drop(slot);
         if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
             self.context.spending.refund(cost, &self.run.account).await;
-            call.paid(Amount::ZERO);
+            call.note(|record| record.cost = Amount::ZERO);
             self.give_back(call, admitted.approval.as_deref()).await;
         }
         answer
@@ -244,7 +244,7 @@ impl Broker {
         let answer = self.perform(call, asked, task).await.map_err(|error| asked.operation.warned(error));
         if let Err(error) = &answer {
             self.ended_with(call.key().0, error.effect);
-            call.ended_with(error.effect);
+            call.note(|record| record.is_undone = error.effect == Effect::Nothing);
         }
         match answer {
             Err(mut error) if error.code == ErrorCode::ToolChanged => {
@@ -258,7 +258,7 @@ impl Broker {
     /// Makes a call, or asks `task` of an earlier one for the answer.
     async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, task: Option<&str>) -> Result<Value> {
         let (id, told) = self.run.trace.call();
-        call.sent(id);
+        call.note(|record| (record.sent, record.span) = (true, id));
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
@@ -274,7 +274,7 @@ impl Broker {
             room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
         }
         let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
-        call.received(bytes);
+        call.note(|record| record.answer_bytes = bytes);
         let value = self.hooks_about_answer(call, asked, value).await.map(|value| self.without_whole(asked, value));
         if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
             task::work_on(bytes, || asked.entry.observed.learn(stub, arguments, value));
