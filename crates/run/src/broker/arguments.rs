@@ -14,10 +14,15 @@ use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::json;
 use base::limits;
 use base::meter::{Meter, Stopped, metered};
+use base::task;
 use base::text::head;
 use catalog::Catalog;
 use catalog::manifest::ServerEntry;
 
+/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
+const BYTES_A_BYTE: usize = 32;
+/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
+const SMALL_ARGS: usize = 64 << 10;
 /// Most definitions kept as trees, of which tools were called or checked, and most bytes of their text: a tree takes
 /// several times as much.
 const MAX_KNOWN: usize = 4096;
@@ -37,20 +42,19 @@ pub(super) fn allowed(args: usize, definition: usize) -> u64 {
 /// Arguments of a call by wire name, valid for the tool's input schema. A `null` for an optional parameter means "not
 /// sent" unless the schema itself accepts null.
 ///
-/// An invalid schema checks nothing: the server decides then, as it would without a gateway.
+/// An invalid schema checks nothing: the server decides then, as it would without a gateway. `args` are
+/// [small enough](small_enough).
 ///
 /// # Errors
-/// `INVALID_ARGS` when they are too large, not an object, name one parameter twice, or do not fit: with each problem,
+/// `INVALID_ARGS` when they are not an object, name one parameter twice, or do not fit: with each problem,
 /// the signature, and suggestions. `LIMIT_EXCEEDED` when the check takes too many steps.
 pub(super) async fn fitting(
     validators: &Arc<Validators>,
     catalog: &Arc<Catalog>,
     (entry, stub): (&ServerEntry, &ToolStub),
     args: &str,
-    max_bytes: usize,
     language: Option<Language>,
 ) -> Result<Map<String, Value>> {
-    within(args, max_bytes)?;
     let bytes = stub.definition_bytes;
     if bytes > limits::DEFINITION.max {
         return Err(limits::DEFINITION.exceeded(ErrorCode::LimitExceeded, bytes));
@@ -107,17 +111,31 @@ pub(super) async fn fitting_partly(
     }
 }
 
-fn within(args: &str, max_bytes: usize) -> Result<()> {
-    if args.len() <= max_bytes {
-        return Ok(());
+/// Checks the memory of the arguments' values before they are parsed.
+///
+/// # Errors
+/// `INVALID_ARGS` when they have more than `limit` bytes, or too many values for it.
+pub(super) fn small_enough(args: &str, limit: usize) -> Result<()> {
+    let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
+    let wrong = |message| Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint));
+    if size > limit {
+        return wrong(format!("the arguments have {size} bytes, over the limit of {limit}"));
     }
-    let message = format!("the arguments have {} bytes, over the limit of {max_bytes}", args.len());
-    Err(Error::new(ErrorCode::InvalidArgs, message))
+    let most = limit.saturating_mul(BYTES_A_BYTE) + SMALL_ARGS;
+    match task::work_on(size, || json::measure(args.as_bytes())) {
+        Err(private) => Err(Error::new(ErrorCode::InvalidArgs, format!("the arguments cannot be sent: {private}"))),
+        Ok(found) if found.tree_bytes > most => wrong(format!(
+            "the arguments have {} values, which take {} KiB in memory, over the limit of {} KiB",
+            found.values,
+            found.tree_bytes >> 10,
+            most >> 10
+        )),
+        Ok(_) => Ok(()),
+    }
 }
 
-/// Parses a JSON object within the size limit.
-pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>> {
-    within(args, max_bytes)?;
+/// Parses a JSON object.
+pub(super) fn object(args: &str) -> Result<Map<String, Value>> {
     match serde_json::from_str(args) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => {
@@ -176,7 +194,7 @@ impl Validators {
         meter: &Meter,
     ) -> Result<Result<Map<String, Value>>, Stopped> {
         meter.spend(args.len() as u64 / 4)?;
-        let written = match object(args, usize::MAX) {
+        let written = match object(args) {
             Ok(written) => written,
             Err(error) => return Ok(Err(error)),
         };

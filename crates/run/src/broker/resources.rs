@@ -112,9 +112,7 @@ impl Broker {
         let entry = fit().map_err(|error| self.record_invalid(call, server, "read_resource", &uri, error))?;
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
-        let answer = self
-            .dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
-            .await;
+        let answer = self.dispatch(call, PendingCall::new(entry, None, &operation)).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -131,7 +129,7 @@ impl Broker {
         let fit = || {
             let entry = self.context.catalog.server(server)?;
             limits::NAME.check(name.len())?;
-            let arguments = arguments::object(sent, self.context.limits.args_bytes)?;
+            let arguments = arguments::object(sent)?;
             // A server whose list is unknown decides itself.
             match listed_prompt(entry, name)? {
                 Some(prompt) => {
@@ -145,7 +143,7 @@ impl Broker {
         let (entry, name, definition, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);
-        self.dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written, from: self.from() }).await
+        self.dispatch(call, PendingCall { written, ..PendingCall::new(entry, None, &operation) }).await
     }
 
     /// Completes an argument of a server's prompt or template.
@@ -160,8 +158,7 @@ impl Broker {
         };
         let operation = Operation::Complete { definition: listed.map(Offer::digest), subject, params };
         self.without_placeholders("what is to be completed", &operation.arguments())?;
-        self.dispatch(0, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
-            .await
+        self.dispatch(0, PendingCall::new(entry, None, &operation)).await
     }
 }
 

@@ -8,7 +8,7 @@ use super::consent::Approval;
 use super::evidence::{EarlierTask, Inherited};
 use super::ledger::Call;
 use super::normalise::{self, Origin};
-use super::policy::{self, PendingCall, Reason, Rules};
+use super::policy::{self, Caller, PendingCall, Reason, Rules};
 use super::recorder::no_record;
 use super::scope::Scope;
 use super::{Broker, record, sample, stale};
@@ -46,7 +46,8 @@ pub(super) struct Admitted {
 
 impl Broker {
     /// Steps 3 to 7, for every kind of operation.
-    pub(super) async fn dispatch(&self, number: u64, asked: &PendingCall<'_>) -> Result<Value> {
+    pub(super) async fn dispatch(&self, number: u64, asked: PendingCall<'_>) -> Result<Value> {
+        let asked = &PendingCall { from: self.scope.as_ref().map(Caller::Runs), ..asked };
         let taint = self.taint.now();
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record =

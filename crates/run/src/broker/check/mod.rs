@@ -20,7 +20,7 @@ use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used}
 
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
-use super::{Broker, arguments, consent, is_repeatable};
+use super::{Broker, arguments, consent};
 use crate::scripts::SERVER;
 use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
@@ -30,7 +30,6 @@ use base::text::{head, push_visible};
 use catalog::manifest::ServerEntry;
 use config::Approval;
 use redact::{Results, Surface};
-use upstream::Operation;
 
 pub use names::similar;
 pub use plan::Plan;
@@ -269,19 +268,9 @@ impl Judge<'_> {
     /// Rules and limits, by what the script certainly holds at this call.
     fn allowed(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) -> Result<()> {
         policy::reviewed(entry, stub)?;
-        let operation = Operation::Tool {
-            name: stub.name.clone(),
-            definition: stub.full_digest(),
-            arguments: Map::new(),
-            repeatable: is_repeatable(stub),
-        };
-        let asked = PendingCall {
-            entry,
-            stub: Some(stub),
-            operation: &operation,
-            written: None,
-            from: self.from.map(Caller::Reviewed),
-        };
+        let operation = policy::call_of(stub, Map::new());
+        let from = self.from.map(Caller::Reviewed);
+        let asked = PendingCall { from, ..PendingCall::new(entry, Some(stub), &operation) };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         let label = format!("{}.{}", entry.ident, stub.ident);
         if let Some(reason) = reasons.first() {

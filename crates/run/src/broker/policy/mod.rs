@@ -29,6 +29,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use stubgen::ToolStub;
 use wire::ErrorCode;
 
@@ -201,7 +202,12 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl PendingCall<'_> {
+impl<'a> PendingCall<'a> {
+    /// A call of nobody's in particular, with the arguments of its operation.
+    pub(super) fn new(entry: &'a ServerEntry, stub: Option<&'a ToolStub>, operation: &'a Operation) -> Self {
+        Self { entry, stub, operation, written: None, from: None }
+    }
+
     /// The tool's identifier, or the operation for resources and prompts.
     pub(super) fn what(&self) -> Cow<'_, str> {
         self.stub.map_or_else(|| self.operation.name(), |stub| stub.ident.as_str().into())
@@ -218,6 +224,12 @@ impl PendingCall<'_> {
     pub(super) fn is_read(&self) -> bool {
         self.stub.is_none_or(is_read_only)
     }
+}
+
+/// The call of a tool.
+pub(super) fn call_of(stub: &ToolStub, arguments: Map<String, Value>) -> Operation {
+    let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
+    Operation::Tool { name, definition, arguments, repeatable }
 }
 
 /// True if the server annotates a tool as read-only.
