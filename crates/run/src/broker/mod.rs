@@ -99,7 +99,7 @@ pub struct Broker {
     /// Language of the script, if there is one.
     language: Option<Language>,
     /// The script on whose behalf it calls, for one that a script has called.
-    scope: Option<Scope>,
+    scope: Option<Arc<Scope>>,
 }
 
 /// State that the brokers of one run share.

@@ -45,19 +45,19 @@ impl Broker {
     ) -> Result<Value> {
         let script = self.script_to_run(asked).and_then(|script| {
             self.still_admitted(asked, admitted)?;
-            Scope::within(self.scope.as_ref(), script)
+            Scope::within(self.scope.clone(), script)
         });
-        let scope = script.map_err(|error| call.refused(error))?;
+        let scope = Arc::new(script.map_err(|error| call.refused(error))?);
         let script = Arc::clone(&scope.script);
         let (_, args_hash) = call.key();
         let frame = self.frame_of(&script, asked, &args_hash)?;
         let is_clean = script.returns == Returns::Clean && script.locked.is_some();
-        let nested = self.nested(scope, is_clean);
+        let nested = self.nested(Arc::clone(&scope), is_clean);
         let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;
         let wall = self.context.limits.wall;
         let report = self.context.workers.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
-        let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
+        let taken = scope.take_back();
         match &report.result {
             // A failed script has not returned what was reviewed, and may be called again: its past is not used up.
             Err(_) => {
@@ -107,7 +107,7 @@ impl Broker {
             let calls = scope.locked().map(|locked| &locked.calls)?;
             calls.iter().find(|call| call.server == SERVER && call.tool == *name).map(|call| call.definition.clone())
         };
-        if self.scope.as_ref().and_then(called).is_some_and(|text| text != script.source.sha256) {
+        if self.scope.as_deref().and_then(called).is_some_and(|text| text != script.source.sha256) {
             let what = format!("{} is not what it was when its caller was reviewed", asked.label());
             return Err(Error::new(ErrorCode::ToolChanged, what)
                 .hint("the operator reviews both and runs `forgefs scripts lock`"));
@@ -138,7 +138,7 @@ impl Broker {
     }
 
     /// The broker of a script within this run.
-    fn nested(&self, scope: Scope, is_clean: bool) -> Self {
+    fn nested(&self, scope: Arc<Scope>, is_clean: bool) -> Self {
         // Handles are numbers: content of a script that returns without labels is not for those who guess them.
         let (taint, attachments) = match is_clean {
             true => (Arc::new(self.taint.fork()), Arc::default()),

@@ -47,7 +47,7 @@ pub(super) struct Admitted {
 impl Broker {
     /// Steps 3 to 7, for every kind of operation.
     pub(super) async fn dispatch(&self, number: u64, asked: PendingCall<'_>) -> Result<Value> {
-        let asked = &PendingCall { from: self.scope.as_ref().map(Caller::Runs), ..asked };
+        let asked = &PendingCall { from: self.scope.as_deref().map(Caller::Runs), ..asked };
         let taint = self.taint.now();
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record =
@@ -163,7 +163,7 @@ impl Broker {
         call.note(|record| record.verdict = verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
-        self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
+        self.scope.as_deref().map_or(Ok(()), Scope::charge)?;
         call.charge()?;
         let is_planned = self.run.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
