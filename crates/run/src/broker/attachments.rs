@@ -185,7 +185,7 @@ fn position(handle: &str) -> Option<usize> {
 }
 
 /// The binary data of a content block.
-fn base64_of(block: &Value) -> Option<&str> {
+pub(super) fn base64_of(block: &Value) -> Option<&str> {
     block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
 }
 

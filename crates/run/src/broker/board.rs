@@ -27,12 +27,6 @@ pub struct Board {
     tallies: Mutex<BTreeMap<String, Tally>>,
 }
 
-impl std::fmt::Debug for Board {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Board").field("running", &self.running.lock().len()).finish_non_exhaustive()
-    }
-}
-
 /// Place of an execution on the board, until dropped.
 pub(super) struct Place {
     board: Arc<Board>,

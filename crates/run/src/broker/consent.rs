@@ -109,12 +109,11 @@ struct ConsentState {
     turns: HashMap<Vec<Consent>, Arc<tokio::sync::Mutex<()>>>,
 }
 
-/// Most calls of one question.
+/// Calls of one question.
 #[derive(Default)]
 struct Batch {
-    shown: Mutex<Vec<Shown>>,
-    /// Digest of the arguments of each, in the same order.
-    hashes: Mutex<Vec<String>>,
+    /// Each with the digest of its arguments.
+    calls: Mutex<Vec<(Shown, String)>>,
     settled: watch::Sender<Option<Settled>>,
 }
 
@@ -198,17 +197,15 @@ impl Consents {
     fn join(&self, wanted: &[Consent], shown: Shown, hash: String) -> (Arc<Batch>, bool) {
         let mut state = self.0.lock();
         if let Some(batch) = state.open.get(wanted) {
-            let mut calls = batch.shown.lock();
-            let fields = shown.len() + calls.iter().map(Vec::len).sum::<usize>();
-            let bytes: usize = calls.iter().chain([&shown]).flatten().map(String::len).sum();
-            if calls.len() < MAX_CALLS && fields <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
-                calls.push(shown);
-                drop(calls);
-                batch.hashes.lock().push(hash);
+            let mut calls = batch.calls.lock();
+            let lines = || calls.iter().map(|(shown, _)| shown).chain([&shown]).flatten();
+            let bytes: usize = lines().map(String::len).sum();
+            if calls.len() < MAX_CALLS && lines().count() <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
+                calls.push((shown, hash));
                 return (Arc::clone(batch), false);
             }
         }
-        let batch = Arc::new(Batch { shown: vec![shown].into(), hashes: vec![hash].into(), ..Batch::default() });
+        let batch = Arc::new(Batch { calls: vec![(shown, hash)].into(), ..Batch::default() });
         state.open.insert(wanted.to_vec(), Arc::clone(&batch));
         (batch, true)
     }
@@ -223,7 +220,7 @@ impl Consents {
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
             state.open.remove(wanted);
         }
-        (batch.shown.lock().clone(), batch.hashes.lock().clone())
+        batch.calls.lock().iter().cloned().unzip()
     }
 
     /// Takes the calls of a plan that the user consented to.
@@ -288,7 +285,7 @@ impl Broker {
         let shown = (fields.clone(), call.key().1);
         let settled = self.settle(asked, reasons, &wanted, shown, parked.is_some()).await?;
         match (settled, parked) {
-            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, reasons, fields, error).await),
+            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, fields, error).await),
             (settled, Some(parked)) => {
                 parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;
                 settled.approval()

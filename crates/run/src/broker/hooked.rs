@@ -89,8 +89,9 @@ impl Broker {
                     _ => self.hook_question(about.clone(), "value", &value),
                 });
             let what = format!("the answer of {}", asked.label());
-            let (records, ruling) = self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
-            let (mut records, size) = (records, call.size());
+            let (mut records, ruling) =
+                self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
+            let size = call.size();
             let left = ruling.into_iter().collect::<Result<Vec<_>>>().and_then(|ruling| match ruling.first() {
                 Some(Some(Decision::Replace(texts))) => task::work_on(size, || {
                     let most = self.context.limits.answer_bytes;

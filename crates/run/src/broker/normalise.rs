@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::attachments::{Attachments, bytes_of};
+use super::attachments::{Attachments, base64_of, bytes_of};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;
 use base::memory;
@@ -199,7 +199,7 @@ fn check_binary(block: &Value, origin: &Origin<'_>) -> Result<()> {
 
 /// Kind and size of a block's binary content.
 fn binary(block: &Value) -> Option<(&str, usize)> {
-    let data = block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)?;
+    let data = base64_of(block)?;
     let kind = block.get("type").and_then(Value::as_str).filter(|kind| *kind != "resource");
     Some((kind.unwrap_or("embedded resource"), bytes_of(data)))
 }

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
+use super::attachments::bytes_of;
 use super::placeholders::hidden;
 use super::policy::PendingCall;
 use super::{Broker, arguments};
@@ -74,7 +75,7 @@ impl Broker {
             let text = match (field("text"), field("blob")) {
                 (Some(text), _) => text.to_owned(),
                 (None, blob) => {
-                    let (kind, bytes) = (field("mimeType").unwrap_or("binary"), blob.map_or(0, |b| b.len() / 4 * 3));
+                    let (kind, bytes) = (field("mimeType").unwrap_or("binary"), blob.map_or(0, bytes_of));
                     format!("({kind}, {bytes} bytes; forge.readResource({server:?}, {uri:?}) gives it as a handle)")
                 }
             };

@@ -12,7 +12,6 @@ use config::{Matcher, Patterns};
 /// Access to one server.
 #[derive(Debug)]
 pub(super) struct Grants {
-    is_enabled: bool,
     allow: Option<Matcher>,
     deny: Matcher,
 }
@@ -20,13 +19,12 @@ pub(super) struct Grants {
 impl Grants {
     pub(super) fn new(server: &config::Server) -> Self {
         let access = &server.access;
-        let allow = access.allow.as_ref().map(Patterns::matcher);
-        Self { is_enabled: server.enabled, allow, deny: access.deny.matcher() }
+        Self { allow: access.allow.as_ref().map(Patterns::matcher), deny: access.deny.matcher() }
     }
 
     /// Access to every tool.
     pub(super) fn all() -> Self {
-        Self { is_enabled: true, allow: None, deny: Patterns::default().matcher() }
+        Self { allow: None, deny: Patterns::default().matcher() }
     }
 
     fn grant(&self, tool: &str) -> bool {
@@ -48,7 +46,7 @@ pub(super) fn check(rules: &Rules, &PendingCall { entry, stub, .. }: &PendingCal
     if entry.state == ServerState::Offline {
         return Ok(());
     }
-    let Some(grants) = rules.grants.get(&entry.name).filter(|grants| grants.is_enabled) else {
+    let Some(grants) = rules.grants.get(&entry.name) else {
         let message = format!("server `{}` is not in use by the configuration in force", entry.ident);
         return Err(Error::new(ErrorCode::ServerNotFound, message));
     };

@@ -45,7 +45,7 @@ use config::{Approval, Config, Flow, Isolation, PerTool, Profile, Relays, Script
 use upstream::Operation;
 
 use access::Grants;
-pub(super) use groups::admit;
+pub(super) use groups::{admit, entered};
 pub use hindsight::{Hindsight, Ruling};
 use only_from::Callers;
 pub(super) use review::reviewed;
@@ -58,7 +58,7 @@ pub struct Rules {
     flows: Vec<Flow>,
     /// Server → its approvals.
     approvals: HashMap<String, Approvals>,
-    /// Server → its access.
+    /// Server that is enabled → its access.
     grants: HashMap<String, Grants>,
     /// Server → scripts that alone may call some of its tools.
     callers: HashMap<String, Callers>,
@@ -91,7 +91,8 @@ impl Rules {
             group.servers.iter().map(move |server| (server.clone(), Arc::clone(&name)))
         });
         let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
-        let grants = config.servers.iter().map(|(name, server)| (name.clone(), Grants::new(server)));
+        let enabled = config.servers.iter().filter(|(_, server)| server.enabled);
+        let grants = enabled.map(|(name, server)| (name.clone(), Grants::new(server)));
         let approvals =
             approvals.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Approvals::of(&config.scripts))));
         let grants = grants.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Grants::all())));
@@ -299,7 +300,7 @@ pub(super) fn decide(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Res
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());
     }
-    groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
+    groups::entered(rules, &held.group, [&asked.entry.name])?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
     Ok(reasons)
@@ -325,10 +326,7 @@ pub(super) fn changed(asked: &PendingCall<'_>, is_vouched: bool, error: &mut Err
 /// # Errors
 /// The code of the rule that refuses it.
 pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Result<Vec<Reason>> {
-    let mut group = None;
-    for label in &held.labels {
-        groups::admit(rules, &mut group, label)?;
-    }
+    let group = groups::entered(rules, &None, &held.labels)?;
     decide(rules, asked, &Held { group, ..held.clone() })
 }
 
@@ -336,10 +334,9 @@ pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` with the rule against it.
-pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
-    let mut group = held.group.clone();
-    let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
-    let decided = groups.and_then(|()| flows::check(rules, server, origins));
+pub(super) fn release(rules: &Rules, held: &Held, server: &String, origins: &Labels) -> Result<()> {
+    let groups = groups::entered(rules, &held.group, origins.iter().chain([server]));
+    let decided = groups.and_then(|_| flows::check(rules, server, origins));
     decided.map(drop).map_err(|error| error.context(format_args!("a placeholder is not put back for `{server}`")))
 }
 
