@@ -25,7 +25,7 @@ mod promises;
 mod review;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ use base::labels::Held;
 use base::labels::Labels;
 use base::principal::Principal;
 use catalog::manifest::ServerEntry;
-use config::{Approval, Config, Flow, Isolation, PerTool, Profile, Relays, ScriptApproval, ToolRule, View};
+use config::{
+    Approval, Config, Flow, Isolation, Matcher, Patterns, PerTool, Profile, Relays, ScriptApproval, ToolRule, View,
+};
 use upstream::Operation;
 
-use access::Grants;
 pub(super) use groups::{admit, entered};
 pub use hindsight::{Hindsight, Ruling};
-use only_from::Callers;
 pub(super) use review::reviewed;
 
 /// Groups, flows, approvals and access of a configuration, compiled for many calls.
@@ -56,14 +56,8 @@ pub struct Rules {
     /// Server → its strict group.
     strict: HashMap<String, Arc<str>>,
     flows: Vec<Flow>,
-    /// Server → its approvals.
-    approvals: HashMap<String, Approvals>,
-    /// Server that is enabled → its access.
-    grants: HashMap<String, Grants>,
-    /// Server → scripts that alone may call some of its tools.
-    callers: HashMap<String, Callers>,
-    /// Server → its questions that are forwarded.
-    relays: HashMap<String, Relays>,
+    /// Server that is enabled → its own rules.
+    servers: HashMap<String, OfServer>,
     /// Rules of the client's profile, if it has one.
     view: Option<View>,
     /// Least approval of each call.
@@ -75,11 +69,20 @@ pub struct Rules {
 /// Returns the rules in force for a principal.
 pub type RulesNow = Arc<dyn Fn(&Principal) -> Arc<Rules> + Send + Sync>;
 
-/// Approvals of one server.
+/// Rules of one server.
 #[derive(Debug)]
-struct Approvals {
-    otherwise: Approval,
-    tools: PerTool<Approval>,
+struct OfServer {
+    /// Tools that may be called; `None` means all.
+    allow: Option<Matcher>,
+    /// Tools that may not be called.
+    deny: Matcher,
+    approval: Approval,
+    /// Approval of some tools.
+    approvals: PerTool<Approval>,
+    /// Scripts that alone may call some tools.
+    callers: PerTool<BTreeSet<String>>,
+    /// Questions that are forwarded.
+    relays: Relays,
 }
 
 impl Rules {
@@ -90,13 +93,9 @@ impl Rules {
             let name: Arc<str> = name.as_str().into();
             group.servers.iter().map(move |server| (server.clone(), Arc::clone(&name)))
         });
-        let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
         let enabled = config.servers.iter().filter(|(_, server)| server.enabled);
-        let grants = enabled.map(|(name, server)| (name.clone(), Grants::new(server)));
-        let approvals =
-            approvals.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Approvals::of(&config.scripts))));
-        let grants = grants.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Grants::all())));
-        let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
+        let servers = enabled.map(|(name, server)| (name.clone(), OfServer::new(server)));
+        let scripts = config.scripts.path.iter().map(|_| (SERVER.to_owned(), OfServer::of_scripts(&config.scripts)));
         Self {
             strict: strict.collect(),
             flows: config
@@ -106,10 +105,7 @@ impl Rules {
                 .chain(profile.iter().flat_map(|profile| &profile.flows))
                 .cloned()
                 .collect(),
-            approvals: approvals.collect(),
-            grants: grants.collect(),
-            callers: only_from::callers(&config.servers).collect(),
-            relays: relays.collect(),
+            servers: servers.chain(scripts).collect(),
             view: profile.filter(|profile| !profile.shows_all()).map(View::of),
             least: profile.map_or(Approval::Never, |profile| profile.approval),
             hooks: Hooks::default(),
@@ -134,30 +130,43 @@ impl Rules {
 
     /// True if only scripts may call a tool.
     pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
-        self.callers.get(server).is_some_and(|callers| callers.all(tool).next().is_some())
+        self.servers.get(server).is_some_and(|server| server.callers.all(tool).next().is_some())
     }
 
     /// Questions of a server that are forwarded.
     pub(super) fn relays(&self, server: &str) -> Relays {
-        self.relays.get(server).copied().unwrap_or_default()
+        self.servers.get(server).map(|server| server.relays).unwrap_or_default()
     }
 }
 
-impl Approvals {
+impl OfServer {
     fn new(server: &config::Server) -> Self {
-        Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
+        Self {
+            allow: server.access.allow.as_ref().map(Patterns::matcher),
+            deny: server.access.deny.matcher(),
+            approval: server.approval,
+            approvals: ToolRule::by_tool(&server.tools, |rule| rule.approval),
+            callers: ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone()),
+            relays: server.relays,
+        }
     }
 
-    /// Reasons of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
-    fn of(scripts: &config::Scripts) -> Self {
+    /// Those of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
+    fn of_scripts(scripts: &config::Scripts) -> Self {
         let at_its_own = |rights: &config::ScriptRule| match rights.approval {
             ScriptApproval::Each => None,
             ScriptApproval::Once => Some(Approval::Always),
             ScriptApproval::Never => Some(Approval::Never),
         };
         let rules = scripts.tools.iter().filter_map(|(name, rights)| Some((name.as_str(), at_its_own(rights)?)));
-        let tools = PerTool::new(rules);
-        Self { otherwise: Approval::Never, tools }
+        Self {
+            allow: None,
+            deny: Patterns::default().matcher(),
+            approval: Approval::Never,
+            approvals: PerTool::new(rules),
+            callers: PerTool::new([]),
+            relays: Relays::default(),
+        }
     }
 }
 
