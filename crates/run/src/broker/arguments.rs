@@ -293,12 +293,11 @@ impl Validators {
         match Dialect::of(schema.root(), meter) {
             Ok(dialect) => schema.dialect = Some(dialect),
             Err(Halt::Stopped(stopped)) => return Err(stopped),
-            Err(halt) => {
-                let why = if let Halt::Unreadable(why) = halt { why } else { "it is nested too deeply".to_owned() };
-                if !schema.root().is_null() {
-                    told_unreadable(entry, stub, &why);
-                }
+            Err(Halt::Unreadable(why)) if !schema.root().is_null() => {
+                let tool = head(&stub.name, 120);
+                tracing::warn!(server = entry.name, tool, "input schema is not one, not checked: {why}");
             }
+            Err(_) => {}
         }
         let mut schemas = self.schemas.lock();
         if schemas.known.len() >= MAX_KNOWN || schemas.bytes >= MAX_KNOWN_BYTES {
@@ -358,10 +357,6 @@ fn independent(root: &Value) -> Value {
 /// The wire name of an argument as a script may spell it.
 pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
     stub.wire_param(name).unwrap_or(name)
-}
-
-fn told_unreadable(entry: &ServerEntry, stub: &ToolStub, why: &str) {
-    tracing::warn!(server = entry.name, tool = head(&stub.name, 120), "input schema is not one, not checked: {why}");
 }
 
 fn too_deep(stub: &ToolStub) -> Error {
