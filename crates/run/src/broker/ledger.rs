@@ -206,11 +206,12 @@ impl Drop for Call<'_> {
     }
 }
 
-fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
+/// Counts one more, up to a limit.
+///
+/// # Errors
+/// `BUDGET_EXCEEDED` with the message when the limit is used up.
+pub(super) fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
     // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
     let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
-    match charged {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::new(ErrorCode::BudgetExceeded, message())),
-    }
+    charged.map(drop).map_err(|_| Error::new(ErrorCode::BudgetExceeded, message()))
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use wire::Op;
 
+use super::ledger::charge;
 use crate::scripts::{Callable, Locked, Use};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
@@ -109,12 +110,8 @@ impl Scope {
     pub(super) fn charge(&self) -> Result<()> {
         self.outer.as_deref().map_or(Ok(()), Self::charge)?;
         let Some(most) = self.script.most_calls else { return Ok(()) };
-        let made = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
-        made.map(drop).map_err(|_| {
-            let what = format!("{} may make {most} calls and has made them", self.label());
-            Error::new(ErrorCode::BudgetExceeded, what)
-                .hint("call it with less to do, or ask the operator to review its limit")
-        })
+        charge(&self.calls, most, || format!("{} may make {most} calls and has made them", self.label()))
+            .map_err(|error| error.hint("call it with less to do, or ask the operator to review its limit"))
     }
 
     /// Notes calls that an earlier run has answered.
