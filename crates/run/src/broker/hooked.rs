@@ -99,8 +99,8 @@ impl Broker {
                         records.iter_mut().for_each(|record| record.was_unusable(&why));
                         unusable(&hook, &what, &why)
                     })?;
-                    // Of the content beside it there are three forms.
-                    let mut room = most.saturating_mul(3);
+                    // Of the content beside it there are two forms.
+                    let mut room = most.saturating_mul(2);
                     self.attachments.rewrite(&handles, |content| texts.sweep(content, &mut room).ok());
                     Ok(redact::json(self.arriving(Surface::Script), written))
                 }),
