@@ -9,6 +9,7 @@ use stubgen::ToolStub;
 
 use wire::{Known, Language};
 
+use super::ExecutionContext;
 use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::json;
@@ -16,7 +17,6 @@ use base::limits;
 use base::meter::{Meter, Stopped, metered};
 use base::task;
 use base::text::head;
-use catalog::Catalog;
 use catalog::manifest::ServerEntry;
 
 /// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
@@ -49,8 +49,7 @@ pub(super) fn allowed(args: usize, definition: usize) -> u64 {
 /// `INVALID_ARGS` when they are not an object, name one parameter twice, or do not fit: with each problem,
 /// the signature, and suggestions. `LIMIT_EXCEEDED` when the check takes too many steps.
 pub(super) async fn fitting(
-    validators: &Arc<Validators>,
-    catalog: &Arc<Catalog>,
+    context: &ExecutionContext,
     (entry, stub): (&ServerEntry, &ToolStub),
     args: &str,
     language: Option<Language>,
@@ -61,7 +60,8 @@ pub(super) async fn fitting(
     }
     let steps = allowed(args.len(), bytes);
     let work = {
-        let (validators, catalog, args) = (Arc::clone(validators), Arc::clone(catalog), args.to_owned());
+        let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
+        let args = args.to_owned();
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.any_tool(&server, &tool) {
             Ok((entry, stub)) => validators.fit(entry, stub, &args, language, meter),
@@ -86,8 +86,7 @@ pub(super) async fn fitting(
 /// `INVALID_ARGS` as of [`fitting`], for what no other argument can mend. `LIMIT_EXCEEDED` when the check takes too many
 /// steps.
 pub(super) async fn fitting_partly(
-    validators: &Arc<Validators>,
-    catalog: &Arc<Catalog>,
+    context: &ExecutionContext,
     (entry, stub): (&ServerEntry, &ToolStub),
     known: Vec<(String, Known)>,
     is_open: bool,
@@ -98,7 +97,7 @@ pub(super) async fn fitting_partly(
     }
     let bytes: usize = known.iter().map(|(name, value)| name.len() + value.bytes()).sum();
     let work = {
-        let (validators, catalog) = (Arc::clone(validators), Arc::clone(catalog));
+        let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.tool(&server, &tool) {
             Ok((entry, stub)) => validators.fit_partly(entry, stub, (&known, is_open), language, meter),

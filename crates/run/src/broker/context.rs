@@ -129,7 +129,7 @@ impl ExecutionContext {
     pub async fn still_fits(&self, server: &str, tool: &str, args: &str, language: Language) -> Result<()> {
         let found = self.catalog.tool(server, tool)?;
         arguments::small_enough(args, self.limits.args_bytes)?;
-        arguments::fitting(&self.validators, &self.catalog, found, args, Some(language)).await.map(drop)
+        arguments::fitting(self, found, args, Some(language)).await.map(drop)
     }
 
     /// Namespaces of a script.

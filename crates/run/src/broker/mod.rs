@@ -237,8 +237,7 @@ impl Broker {
             let filled = if entry.is_scripts() { None } else { task::work_on(sent.len(), fill)? };
             filled.as_deref().map_or(Ok(()), |filled| arguments::small_enough(filled, max_bytes))?;
             let sent = filled.as_deref().unwrap_or(sent);
-            let (validators, catalog) = (&self.context.validators, &self.context.catalog);
-            let arguments = arguments::fitting(validators, catalog, (entry, stub), sent, self.language).await?;
+            let arguments = arguments::fitting(&self.context, (entry, stub), sent, self.language).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
         let (entry, stub, arguments, is_filled) = match fit.await {

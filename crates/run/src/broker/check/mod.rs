@@ -306,32 +306,21 @@ impl Judge<'_> {
             Args::Named(fields, is_open) => (fields, *is_open),
             Args::Positional(count) => {
                 let label = format!("{}.{}", entry.ident, stub.ident);
-                let message = match self.language {
-                    Language::Javascript => format!("{label} takes one object with named arguments"),
-                    Language::Starlark => format!("{label} takes keyword arguments only; got {count} without a name"),
+                let (takes, form) = match self.language {
+                    Language::Javascript => ("one object with named arguments".to_owned(), "({ name: value })"),
+                    Language::Starlark => {
+                        (format!("keyword arguments only; got {count} without a name"), "(name = value)")
+                    }
                 };
-                let form = match self.language {
-                    Language::Javascript => "({ name: value })",
-                    Language::Starlark => "(name = value)",
-                };
+                let message = format!("{label} takes {takes}");
                 return Err(Error::new(ErrorCode::ScriptError, message).hint(format!(
                     "call {label}{form}; the signature is {}",
                     arguments::signature(entry, stub, Some(self.language))
                 )));
             }
         };
-        let context = &self.broker.context;
         let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
-        let fitted = arguments::fitting_partly(
-            &context.validators,
-            &context.catalog,
-            (entry, stub),
-            known,
-            is_open,
-            self.language,
-        )
-        .await;
-        match fitted {
+        match arguments::fitting_partly(&self.broker.context, (entry, stub), known, is_open, self.language).await {
             // Too much to check is no mistake.
             Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
             _ => Ok(()),
