@@ -26,8 +26,6 @@ use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
 /// An admitted call.
 pub(super) struct Admitted {
-    /// True if it is only planned.
-    pub(super) is_planned: bool,
     /// True if a reviewer or the user approved the tool with the catalog's definition.
     pub(super) is_vouched: bool,
     /// The last rules that decided about it.
@@ -53,18 +51,18 @@ impl Broker {
         let record =
             CallRecord { instance: instance.map(Into::into), ..record::of(number, asked, taint.labels.clone()) };
         let mut call = self.run.ledger.open(record)?;
-        let mut is_run = false;
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
             Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, &task)).await {
-                Ok(Err(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
+                Ok(Err(again)) => self.make(&mut call, asked, taint, again).await,
                 Ok(Ok(value)) => Ok(value),
                 Err(error) => Err(error),
             },
-            Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
+            Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again).await,
         };
-        let is_made = !self.run.is_dry && (call.is_sent() || is_run);
+        let is_run = || asked.entry.is_scripts() && !call.record().is_inherited();
+        let is_made = !self.run.is_dry && (call.is_sent() || is_run());
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
             self.context.searching.called(&self.context.session.searches, asked.entry, stub);
         }
@@ -76,23 +74,21 @@ impl Broker {
         answer
     }
 
-    /// Decides about a call, and makes it in place of the earlier call `again`. `is_run` becomes true for a script.
+    /// Decides about a call, and makes it in place of the earlier call `again`.
     async fn make(
         &self,
         call: &mut Call<'_>,
         asked: &PendingCall<'_>,
         taint: Held,
         again: Option<RunOp>,
-        is_run: &mut bool,
     ) -> Result<Value> {
         match self.admit(call, asked, taint).await {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if asked.entry.is_scripts() => {
-                *is_run = true;
                 let answer = Box::pin(self.call_script(call, asked, &admitted)).await;
                 self.hooks_about_answer(call, asked, answer).await
             }
-            Ok(admitted) if admitted.is_planned => {
+            Ok(admitted) if self.run.is_dry && !(admitted.reasons.is_empty() && asked.is_read()) => {
                 call.planned();
                 self.taint.receive(&asked.entry.name);
                 Ok(self.sample(asked))
@@ -119,12 +115,8 @@ impl Broker {
         let asked = &PendingCall { operation: &operation, ..*asked };
         let (rules, again, id) = (self.context.rules_now(), Some(task.origin.clone()), Some(task.id.clone()));
         let (taint, reasons) = (taint.clone(), Vec::new());
-        let admitted =
-            Admitted { is_planned: false, is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
-        let slot = self.run.slots.acquire().await;
-        let answer = self.send(call, asked, &admitted).await;
-        drop(slot);
-        match answer {
+        let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
+        match self.send(call, asked, &admitted).await {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
@@ -165,9 +157,8 @@ impl Broker {
         self.taint.enter(&asked.entry.name)?;
         self.scope.as_deref().map_or(Ok(()), Scope::charge)?;
         call.charge()?;
-        let is_planned = self.run.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval, task: None })
+        Ok(Admitted { is_vouched, rules, taint, reasons, again: None, approval, task: None })
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
@@ -214,9 +205,7 @@ impl Broker {
             Err(error) => return Err(call.refused(error)),
         };
         call.note(|record| record.cost = cost);
-        let slot = self.run.slots.acquire().await;
         let answer = self.send(call, asked, admitted).await;
-        drop(slot);
         if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
             self.context.spending.refund(cost, &self.run.account).await;
             call.note(|record| record.cost = Amount::ZERO);
@@ -225,8 +214,9 @@ impl Broker {
         answer
     }
 
-    /// Puts a call on record, and sends it if it is still admitted.
+    /// Waits for a slot, puts the call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
+        let _slot = self.run.slots.acquire().await;
         let ready = async {
             let logged = self.run.recorder.sent(&call.record(), &self.context.session).await?;
             self.still_admitted(asked, admitted)?;
