@@ -28,10 +28,12 @@ impl Broker {
 
     /// A text without the values that took the place of placeholders before.
     pub(super) fn without_restored(&self, text: &str) -> String {
-        let surface = Surface::Output(Results::Secrets);
-        let redaction =
-            || redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
-        task::work_on(text.len(), redaction)
+        task::work_on(text.len(), || self.outgoing(Surface::Output(Results::Secrets), text))
+    }
+
+    /// A text as it may go there, with placeholders if they are on.
+    pub(super) fn outgoing(&self, surface: Surface, text: &str) -> String {
+        redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned()
     }
 
     /// Redaction of a server's text.

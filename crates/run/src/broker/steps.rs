@@ -336,11 +336,8 @@ impl Broker {
                     if said == last {
                         continue;
                     }
-                    let message = format!("{}: {said}", asked.label());
+                    let message = self.outgoing(Surface::Error, &format!("{}: {said}", asked.label()));
                     last = said;
-                    let writer = self.placeholder_writer();
-                    let surface = Surface::Error.with_placeholders(writer.as_ref());
-                    let message = redact::text(surface, &message).into_owned();
                     caller.progress(Step { done: self.run.ledger.closed(), message });
                 }
             }

@@ -10,13 +10,13 @@ use base::error::{Error, ErrorCode, Result};
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` as of [`admit`].
-pub(in crate::broker) fn entered<'s>(
+pub(in crate::broker) fn entered(
     rules: &Rules,
-    group: &Option<Arc<str>>,
-    servers: impl IntoIterator<Item = &'s String>,
+    group: Option<&Arc<str>>,
+    servers: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Result<Option<Arc<str>>> {
-    let mut group = group.clone();
-    servers.into_iter().try_for_each(|server| admit(rules, &mut group, server))?;
+    let mut group = group.cloned();
+    servers.into_iter().try_for_each(|server| admit(rules, &mut group, server.as_ref()))?;
     Ok(group)
 }
 

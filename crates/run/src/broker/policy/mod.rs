@@ -309,7 +309,7 @@ pub(super) fn decide(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Res
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());
     }
-    groups::entered(rules, &held.group, [&asked.entry.name])?;
+    groups::entered(rules, held.group.as_ref(), [&asked.entry.name])?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
     Ok(reasons)
@@ -335,7 +335,7 @@ pub(super) fn changed(asked: &PendingCall<'_>, is_vouched: bool, error: &mut Err
 /// # Errors
 /// The code of the rule that refuses it.
 pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Result<Vec<Reason>> {
-    let group = groups::entered(rules, &None, &held.labels)?;
+    let group = groups::entered(rules, None, &held.labels)?;
     decide(rules, asked, &Held { group, ..held.clone() })
 }
 
@@ -343,8 +343,8 @@ pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` with the rule against it.
-pub(super) fn release(rules: &Rules, held: &Held, server: &String, origins: &Labels) -> Result<()> {
-    let groups = groups::entered(rules, &held.group, origins.iter().chain([server]));
+pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
+    let groups = groups::entered(rules, held.group.as_ref(), origins.iter().map(String::as_str).chain([server]));
     let decided = groups.and_then(|_| flows::check(rules, server, origins));
     decided.map(drop).map_err(|error| error.context(format_args!("a placeholder is not put back for `{server}`")))
 }
