@@ -231,18 +231,13 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
     // Redacted before the cut: half a secret would not be recognised.
     let said = redact::text(Surface::ToolError, said.trim());
     let cut = head(&said, MAX_ERROR);
-    let error = match cut.is_empty() {
-        true => Error::new(ErrorCode::ToolError, format!("{tool} failed without saying why")),
-        false => Error::new(ErrorCode::ToolError, format!("{tool}: {cut}")),
+    let message = match cut {
+        "" => format!("{tool} failed without saying why"),
+        cut => format!("{tool}: {cut}"),
     };
-    let error = match answer.refusal {
-        Some(refusal) => error.hint(refusal),
-        None => error,
-    };
-    match answer.structured {
-        Some(data) => error.data(data),
-        None => error,
-    }
+    let mut error = Error::new(ErrorCode::ToolError, message);
+    (error.hint, error.data) = (answer.refusal, answer.structured.map(Box::new));
+    error
 }
 
 /// Parses JSON objects and arrays. Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently

@@ -180,12 +180,9 @@ fn unsafe_uri(uri: &str) -> Option<String> {
 fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
     let listed = || entry.offers.resources.iter().map(|offer| offer.id.as_str());
     let says_no = matches!(error.code, ErrorCode::UpstreamError | ErrorCode::InvalidArgs);
-    match says_no && listed().all(|listed| listed != uri) {
-        true => match did_you_mean(&nearest(uri, listed())) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        },
-        false => error,
+    match did_you_mean(&nearest(uri, listed())) {
+        Some(hint) if says_no && listed().all(|listed| listed != uri) => error.hint(hint),
+        _ => error,
     }
 }
 
@@ -220,11 +217,9 @@ fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>)
     let mut values = Map::new();
     for (name, value) in given {
         if !names.contains(&name.as_str()) && !names.is_empty() {
-            let error = wrong(format!("there is no argument `{}`", brief(&name)));
-            return Err(match did_you_mean(&nearest(&name, names.iter().copied())) {
-                Some(hint) => error.hint(hint),
-                None => error,
-            });
+            let mut error = wrong(format!("there is no argument `{}`", brief(&name)));
+            error.hint = did_you_mean(&nearest(&name, names.iter().copied())).or(error.hint);
+            return Err(error);
         }
         let text = match value {
             Value::Null => continue,
