@@ -9,15 +9,20 @@ use stubgen::ToolStub;
 
 use wire::{Known, Language};
 
+use super::ExecutionContext;
 use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::json;
 use base::limits;
 use base::meter::{Meter, Stopped, metered};
+use base::task;
 use base::text::head;
-use catalog::Catalog;
 use catalog::manifest::ServerEntry;
 
+/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
+const BYTES_A_BYTE: usize = 32;
+/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
+const SMALL_ARGS: usize = 64 << 10;
 /// Most definitions kept as trees, of which tools were called or checked, and most bytes of their text: a tree takes
 /// several times as much.
 const MAX_KNOWN: usize = 4096;
@@ -37,27 +42,26 @@ pub(super) fn allowed(args: usize, definition: usize) -> u64 {
 /// Arguments of a call by wire name, valid for the tool's input schema. A `null` for an optional parameter means "not
 /// sent" unless the schema itself accepts null.
 ///
-/// An invalid schema checks nothing: the server decides then, as it would without a gateway.
+/// An invalid schema checks nothing: the server decides then, as it would without a gateway. `args` are
+/// [small enough](small_enough).
 ///
 /// # Errors
-/// `INVALID_ARGS` when they are too large, not an object, name one parameter twice, or do not fit: with each problem,
+/// `INVALID_ARGS` when they are not an object, name one parameter twice, or do not fit: with each problem,
 /// the signature, and suggestions. `LIMIT_EXCEEDED` when the check takes too many steps.
 pub(super) async fn fitting(
-    validators: &Arc<Validators>,
-    catalog: &Arc<Catalog>,
+    context: &ExecutionContext,
     (entry, stub): (&ServerEntry, &ToolStub),
     args: &str,
-    max_bytes: usize,
     language: Option<Language>,
 ) -> Result<Map<String, Value>> {
-    within(args, max_bytes)?;
     let bytes = stub.definition_bytes;
     if bytes > limits::DEFINITION.max {
         return Err(limits::DEFINITION.exceeded(ErrorCode::LimitExceeded, bytes));
     }
     let steps = allowed(args.len(), bytes);
     let work = {
-        let (validators, catalog, args) = (Arc::clone(validators), Arc::clone(catalog), args.to_owned());
+        let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
+        let args = args.to_owned();
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.any_tool(&server, &tool) {
             Ok((entry, stub)) => validators.fit(entry, stub, &args, language, meter),
@@ -82,8 +86,7 @@ pub(super) async fn fitting(
 /// `INVALID_ARGS` as of [`fitting`], for what no other argument can mend. `LIMIT_EXCEEDED` when the check takes too many
 /// steps.
 pub(super) async fn fitting_partly(
-    validators: &Arc<Validators>,
-    catalog: &Arc<Catalog>,
+    context: &ExecutionContext,
     (entry, stub): (&ServerEntry, &ToolStub),
     known: Vec<(String, Known)>,
     is_open: bool,
@@ -94,7 +97,7 @@ pub(super) async fn fitting_partly(
     }
     let bytes: usize = known.iter().map(|(name, value)| name.len() + value.bytes()).sum();
     let work = {
-        let (validators, catalog) = (Arc::clone(validators), Arc::clone(catalog));
+        let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.tool(&server, &tool) {
             Ok((entry, stub)) => validators.fit_partly(entry, stub, (&known, is_open), language, meter),
@@ -107,17 +110,31 @@ pub(super) async fn fitting_partly(
     }
 }
 
-fn within(args: &str, max_bytes: usize) -> Result<()> {
-    if args.len() <= max_bytes {
-        return Ok(());
+/// Checks the memory of the arguments' values before they are parsed.
+///
+/// # Errors
+/// `INVALID_ARGS` when they have more than `limit` bytes, or too many values for it.
+pub(super) fn small_enough(args: &str, limit: usize) -> Result<()> {
+    let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
+    let wrong = |message| Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint));
+    if size > limit {
+        return wrong(format!("the arguments have {size} bytes, over the limit of {limit}"));
     }
-    let message = format!("the arguments have {} bytes, over the limit of {max_bytes}", args.len());
-    Err(Error::new(ErrorCode::InvalidArgs, message))
+    let most = limit.saturating_mul(BYTES_A_BYTE) + SMALL_ARGS;
+    match task::work_on(size, || json::measure(args.as_bytes())) {
+        Err(private) => Err(Error::new(ErrorCode::InvalidArgs, format!("the arguments cannot be sent: {private}"))),
+        Ok(found) if found.tree_bytes > most => wrong(format!(
+            "the arguments have {} values, which take {} KiB in memory, over the limit of {} KiB",
+            found.values,
+            found.tree_bytes >> 10,
+            most >> 10
+        )),
+        Ok(_) => Ok(()),
+    }
 }
 
-/// Parses a JSON object within the size limit.
-pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>> {
-    within(args, max_bytes)?;
+/// Parses a JSON object.
+pub(super) fn object(args: &str) -> Result<Map<String, Value>> {
     match serde_json::from_str(args) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => {
@@ -176,7 +193,7 @@ impl Validators {
         meter: &Meter,
     ) -> Result<Result<Map<String, Value>>, Stopped> {
         meter.spend(args.len() as u64 / 4)?;
-        let written = match object(args, usize::MAX) {
+        let written = match object(args) {
             Ok(written) => written,
             Err(error) => return Ok(Err(error)),
         };
@@ -275,12 +292,11 @@ impl Validators {
         match Dialect::of(schema.root(), meter) {
             Ok(dialect) => schema.dialect = Some(dialect),
             Err(Halt::Stopped(stopped)) => return Err(stopped),
-            Err(halt) => {
-                let why = if let Halt::Unreadable(why) = halt { why } else { "it is nested too deeply".to_owned() };
-                if !schema.root().is_null() {
-                    told_unreadable(entry, stub, &why);
-                }
+            Err(Halt::Unreadable(why)) if !schema.root().is_null() => {
+                let tool = head(&stub.name, 120);
+                tracing::warn!(server = entry.name, tool, "input schema is not one, not checked: {why}");
             }
+            Err(_) => {}
         }
         let mut schemas = self.schemas.lock();
         if schemas.known.len() >= MAX_KNOWN || schemas.bytes >= MAX_KNOWN_BYTES {
@@ -340,10 +356,6 @@ fn independent(root: &Value) -> Value {
 /// The wire name of an argument as a script may spell it.
 pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
     stub.wire_param(name).unwrap_or(name)
-}
-
-fn told_unreadable(entry: &ServerEntry, stub: &ToolStub, why: &str) {
-    tracing::warn!(server = entry.name, tool = head(&stub.name, 120), "input schema is not one, not checked: {why}");
 }
 
 fn too_deep(stub: &ToolStub) -> Error {

@@ -46,8 +46,6 @@ struct Attachment {
     block: Value,
     /// The script's handle for it.
     held: Value,
-    /// Short form in a value beside the block, so that nothing is sent twice.
-    brief: Value,
 }
 
 /// A value with its content.
@@ -81,11 +79,9 @@ impl Attachments {
             return Value::Object(held);
         }
         held.insert("handle".to_owned(), Value::String(handle));
-        let (server, brief) = (server.to_owned(), brief(&held));
-        let attachment = Attachment { server, block, brief, held: Value::Object(held) };
-        let held = attachment.held.clone();
+        let held = Value::Object(held);
         kept.bytes = bytes;
-        kept.all.push(attachment);
+        kept.all.push(Attachment { server: server.to_owned(), block, held: held.clone() });
         held
     }
 
@@ -104,9 +100,9 @@ impl Attachments {
     pub(super) fn rewrite(&self, positions: &[usize], mut write: impl FnMut(Value) -> Option<Value>) {
         let mut kept = self.kept.lock();
         for position in positions {
-            let Some(Attachment { block, held, brief, .. }) = kept.all.get_mut(*position) else { continue };
+            let Some(Attachment { block, held, .. }) = kept.all.get_mut(*position) else { continue };
             let data = data_of(block).map(Value::take);
-            for value in [&mut *block, held, brief] {
+            for value in [&mut *block, held] {
                 *value = write(value.take()).unwrap_or_default();
             }
             if let (Some(data), Some(place)) = (data, data_of(block)) {
@@ -185,7 +181,7 @@ fn position(handle: &str) -> Option<usize> {
 }
 
 /// The binary data of a content block.
-fn base64_of(block: &Value) -> Option<&str> {
+pub(super) fn base64_of(block: &Value) -> Option<&str> {
     block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
 }
 
@@ -251,10 +247,11 @@ fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool
     if !std::mem::replace(&mut found.seen[position], true) {
         found.order.push(position);
     }
-    let Attachment { held, brief, .. } = &all[position];
-    let is_longer = value == held && held != brief;
+    let held = &all[position].held;
+    let brief = brief(held);
+    let is_longer = value == held && *held != brief;
     if is_longer {
-        *value = brief.clone();
+        *value = brief;
     }
     is_longer
 }
@@ -275,7 +272,8 @@ pub(super) fn bytes_of(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
-fn brief(held: &Map<String, Value>) -> Value {
+/// Short form of a handle in a value beside the block, so that nothing is sent twice.
+fn brief(held: &Value) -> Value {
     let mut brief = Map::new();
     for key in ["type", "uri", "mimeType", "bytes", "handle"] {
         if let Some(value) = held.get(key) {

@@ -10,18 +10,14 @@ use wire::{EngineInfo, Language, Layer};
 
 use super::board::Place;
 use super::recorder::new_reads;
-use super::{Broker, ExecutionContext, millis};
+use super::{Broker, millis};
 use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
-use base::text::{BYTES_PER_TOKEN, head};
+use base::text::BYTES_PER_TOKEN;
 use config::Amount;
-use redact::Surface;
-use state::audit::{self, CallRecord, Description, Entry, Record};
-
-/// Most bytes of a script in its record.
-const PREVIEW: usize = 1000;
+use state::audit::{self, CallRecord, Entry, Record};
 
 /// Audit of an execution; [`Audit::finish`] logs it. Dropped before that, it logs the execution as cancelled.
 pub struct Audit {
@@ -37,59 +33,6 @@ struct WorkerInfo {
     engine: EngineInfo,
     layers: Arc<[Layer]>,
     warm: bool,
-}
-
-/// Subject of a record.
-#[derive(Debug, Clone)]
-pub(super) enum Subject {
-    /// A script.
-    Script {
-        language: Language,
-        /// Digest of the script.
-        code_hash: String,
-        /// Beginning of the script, redacted.
-        code: String,
-        dry_run: bool,
-    },
-    /// A request of the client, recorded if it called a server or much was read since the last record.
-    Request {
-        /// Method or tool, such as `cat` or `prompts/get`.
-        request: &'static str,
-    },
-}
-
-impl Subject {
-    /// A script, with its digest.
-    pub(super) fn script(language: Language, code: &str, dry_run: bool) -> Self {
-        // Redacted before the cut: half a secret would not be recognised.
-        let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
-        Self::Script { language, code_hash: stubgen::digest(code), code: shown, dry_run }
-    }
-
-    /// The run of it in its session.
-    pub(super) fn of(&self, context: &ExecutionContext, trace: Option<String>) -> Description {
-        let session = &context.session;
-        let run = Description {
-            session: session.id().to_owned(),
-            trace,
-            client: session.client(),
-            principal: session.principal().named().map(str::to_owned),
-            profile: context.profile.clone(),
-            file: context.file.clone(),
-            config: context.records.config.clone(),
-            ..Description::default()
-        };
-        match self {
-            Self::Script { language, code_hash, code, dry_run } => Description {
-                language: Some(language.as_str().to_owned()),
-                code_hash: Some(code_hash.clone()),
-                code: Some(code.clone()),
-                dry_run: *dry_run,
-                ..run
-            },
-            Self::Request { request } => Description { request: Some((*request).to_owned()), ..run },
-        }
-    }
 }
 
 impl Audit {
@@ -120,7 +63,7 @@ impl Audit {
     /// of it would be forgotten before the next record.
     fn complete(&self, outcome: Outcome, error: Option<&str>) -> Option<(Record, Entry)> {
         let calls = self.broker.run.ledger.records();
-        let is_request = matches!(self.broker.run.recorder.subject, Subject::Request { .. });
+        let is_request = self.broker.language.is_none();
         if calls.is_empty() && is_request && !self.broker.context.session.is_record_due() {
             return None;
         }
@@ -140,7 +83,7 @@ impl Audit {
         let record = Record {
             id: self.broker.run.recorder.id.clone(),
             time: rfc3339_millis(unix_ms(self.broker.run.recorder.begun)),
-            run: self.broker.run.recorder.subject.of(&self.broker.context, self.broker.run.trace.id()),
+            run: self.broker.run.recorder.run.clone(),
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),
             ms: Some(millis(self.started)),
@@ -164,16 +107,11 @@ impl Audit {
 
     /// Reports the execution to metrics and traces.
     fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
-        let (what, language) = match &self.broker.run.recorder.subject {
-            Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
-            Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
-            Subject::Request { request } => (*request, None),
-        };
         let engine = self.ran_in.as_ref().map(|ran| ran.engine.engine.as_str());
         let is_known = |ident: &str| self.broker.context.catalog.servers().iter().any(|server| server.ident == ident);
         let ended = Ended {
-            what,
-            language,
+            what: self.broker.run.recorder.run.request.as_deref().unwrap_or("execute"),
+            language: self.broker.language.map(Language::as_str),
             engine,
             outcome,
             session: self.broker.context.session.id(),

@@ -6,15 +6,12 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use wire::Language;
 
 use super::Broker;
-use super::audit::Subject;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::outcome::Outcome;
-use base::principal::LOCAL;
-use state::audit::CallRecord;
+use state::audit::{CallRecord, Description};
 
 /// Latest calls of a server whose times are kept.
 const TIMES: usize = 256;
@@ -26,12 +23,6 @@ const SERVERS: usize = 4_096;
 pub struct Board {
     running: Mutex<BTreeMap<String, Weak<Broker>>>,
     tallies: Mutex<BTreeMap<String, Tally>>,
-}
-
-impl std::fmt::Debug for Board {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Board").field("running", &self.running.lock().len()).finish_non_exhaustive()
-    }
 }
 
 /// Place of an execution on the board, until dropped.
@@ -62,20 +53,8 @@ pub struct Tally {
 pub struct RunSnapshot {
     /// Id of its record.
     pub id: String,
-    /// Its client.
-    pub client: String,
-    /// The client's name for itself.
-    pub client_name: Option<String>,
-    /// Its session.
-    pub session: String,
-    /// Language of its script; `None` for another request.
-    pub language: Option<Language>,
-    /// Name of its script's file, if it is from one.
-    pub file: Option<Arc<str>>,
-    /// Beginning of its script, redacted, or the name of the request.
-    pub subject: String,
-    /// True for a dry run.
-    pub dry_run: bool,
+    /// It, as it was known at its begin.
+    pub run: Description,
     /// True if it goes on without its request.
     pub background: bool,
     /// Begin.
@@ -128,7 +107,7 @@ impl Board {
     pub fn look(&self, newest: usize) -> Vec<RunSnapshot> {
         let running: Vec<Arc<Broker>> = self.running.lock().values().filter_map(Weak::upgrade).collect();
         let mut seen: Vec<RunSnapshot> = running.iter().map(|broker| broker.glance(newest)).collect();
-        seen.retain(|glance| glance.language.is_some() || glance.calls.0 > 0);
+        seen.retain(|glance| glance.run.code.is_some() || glance.calls.0 > 0);
         seen.sort_by(|one, other| (one.began, &one.id).cmp(&(other.began, &other.id)));
         seen
     }
@@ -157,21 +136,11 @@ impl Broker {
     }
 
     fn glance(&self, newest: usize) -> RunSnapshot {
-        let (session, context) = (&self.context.session, &self.context);
-        let (subject, dry_run) = match &self.run.recorder.subject {
-            Subject::Script { code, dry_run, .. } => (code.clone(), *dry_run),
-            Subject::Request { request } => ((*request).to_owned(), false),
-        };
+        let context = &self.context;
         let (calls, newest, in_flight) = self.run.ledger.glance(newest);
         RunSnapshot {
             id: self.id().to_owned(),
-            client: session.principal().named().unwrap_or(LOCAL).to_owned(),
-            client_name: session.client(),
-            session: session.id().to_owned(),
-            language: self.language,
-            file: context.file.clone(),
-            subject,
-            dry_run,
+            run: self.run.recorder.run.clone(),
             background: context.live.is_some(),
             began: self.run.recorder.begun,
             wall_ms: u64::try_from(context.limits.wall.as_millis()).unwrap_or(u64::MAX),

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::OnceCell;
 
 use super::Broker;
 use super::ledger::Call;
@@ -109,13 +110,12 @@ struct ConsentState {
     turns: HashMap<Vec<Consent>, Arc<tokio::sync::Mutex<()>>>,
 }
 
-/// Most calls of one question.
+/// Calls of one question.
 #[derive(Default)]
 struct Batch {
-    shown: Mutex<Vec<Shown>>,
-    /// Digest of the arguments of each, in the same order.
-    hashes: Mutex<Vec<String>>,
-    settled: watch::Sender<Option<Settled>>,
+    /// Each with the digest of its arguments.
+    calls: Mutex<Vec<(Shown, String)>>,
+    settled: OnceCell<Settled>,
 }
 
 /// Arguments of one call for the user, one line each.
@@ -151,20 +151,11 @@ impl Settled {
     }
 }
 
-/// A call that is being validated, until it is dropped.
-pub(super) struct Arriving<'c>(&'c Consents);
-
-impl Drop for Arriving<'_> {
-    fn drop(&mut self) {
-        self.0.0.lock().arriving -= 1;
-    }
-}
-
 impl Consents {
-    /// Has questions wait for the call that is validated now.
-    pub(super) fn arriving(&self) -> Arriving<'_> {
+    /// Has questions wait for the call that is validated now, until the guard is dropped.
+    pub(super) fn arriving<'c>(&'c self) -> ScopeGuard<&'c Self, impl FnOnce(&'c Self)> {
         self.0.lock().arriving += 1;
-        Arriving(self)
+        scopeguard::guard(self, |consents| consents.0.lock().arriving -= 1)
     }
 
     /// Waits for calls that were made together with one that needs consent.
@@ -194,23 +185,21 @@ impl Consents {
         Ok(all.then_some(Settled::Granted(Approval::RunBefore)))
     }
 
-    /// Joins the question about `wanted` while it can show the call, or opens one; true if it opened one.
-    fn join(&self, wanted: &[Consent], shown: Shown, hash: String) -> (Arc<Batch>, bool) {
+    /// Joins the question about `wanted` while it can show the call, or opens one.
+    fn join(&self, wanted: &[Consent], shown: Shown, hash: String) -> Arc<Batch> {
         let mut state = self.0.lock();
         if let Some(batch) = state.open.get(wanted) {
-            let mut calls = batch.shown.lock();
-            let fields = shown.len() + calls.iter().map(Vec::len).sum::<usize>();
-            let bytes: usize = calls.iter().chain([&shown]).flatten().map(String::len).sum();
-            if calls.len() < MAX_CALLS && fields <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
-                calls.push(shown);
-                drop(calls);
-                batch.hashes.lock().push(hash);
-                return (Arc::clone(batch), false);
+            let mut calls = batch.calls.lock();
+            let lines = || calls.iter().map(|(shown, _)| shown).chain([&shown]).flatten();
+            let bytes: usize = lines().map(String::len).sum();
+            if calls.len() < MAX_CALLS && lines().count() <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
+                calls.push((shown, hash));
+                return Arc::clone(batch);
             }
         }
-        let batch = Arc::new(Batch { shown: vec![shown].into(), hashes: vec![hash].into(), ..Batch::default() });
+        let batch = Arc::new(Batch { calls: vec![(shown, hash)].into(), ..Batch::default() });
         state.open.insert(wanted.to_vec(), Arc::clone(&batch));
-        (batch, true)
+        batch
     }
 
     fn turn(&self, wanted: &[Consent]) -> Arc<tokio::sync::Mutex<()>> {
@@ -223,7 +212,7 @@ impl Consents {
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
             state.open.remove(wanted);
         }
-        (batch.shown.lock().clone(), batch.hashes.lock().clone())
+        batch.calls.lock().iter().cloned().unzip()
     }
 
     /// Takes the calls of a plan that the user consented to.
@@ -288,7 +277,7 @@ impl Broker {
         let shown = (fields.clone(), call.key().1);
         let settled = self.settle(asked, reasons, &wanted, shown, parked.is_some()).await?;
         match (settled, parked) {
-            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, reasons, fields, error).await),
+            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, fields, error).await),
             (settled, Some(parked)) => {
                 parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;
                 settled.approval()
@@ -297,7 +286,8 @@ impl Broker {
         }
     }
 
-    /// Has a question answered, together with those of concurrent calls of the same tool.
+    /// Has a question answered, together with those of concurrent calls of the same tool. The first of them asks; if it is
+    /// given up, the next one does.
     async fn settle(
         &self,
         asked: &PendingCall<'_>,
@@ -306,25 +296,20 @@ impl Broker {
         (fields, hash): (Shown, String),
         may_wait: bool,
     ) -> Result<Settled> {
-        let (batch, is_first) = self.run.consents.join(wanted, fields, hash);
-        if is_first {
+        let batch = self.run.consents.join(wanted, fields, hash);
+        let ask = async || {
             let turn = self.run.consents.turn(wanted);
             let _turn = turn.lock().await;
             self.run.consents.gather().await;
             let (calls, hashes) = self.run.consents.close(wanted, &batch);
             // Another question for the same key may have been answered meanwhile.
             let remembered = self.run.consents.remembered(wanted, &self.context.session.approvals).await?;
-            let settled = match remembered.or_else(|| self.run.consents.dismissed(wanted)) {
+            Ok(match remembered.or_else(|| self.run.consents.dismissed(wanted)) {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, wanted, (&calls, &hashes), may_wait).await,
-            };
-            batch.settled.send_replace(Some(settled.clone()));
-            return Ok(settled);
-        }
-        let mut settled = batch.settled.subscribe();
-        drop(batch);
-        let settled = settled.wait_for(Option::is_some).await.ok().and_then(|settled| settled.clone());
-        Ok(settled.unwrap_or_else(|| Settled::Refused(denied("the question was given up".to_owned()))))
+            })
+        };
+        batch.settled.get_or_try_init(ask).await.cloned()
     }
 
     /// Asks the user. Where the call `may_wait`, a question that was put away is not answered.

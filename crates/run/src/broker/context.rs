@@ -128,8 +128,8 @@ impl ExecutionContext {
     /// `INVALID_ARGS` when they do not fit, `SERVER_NOT_FOUND` or `TOOL_NOT_FOUND` when there is no such tool.
     pub async fn still_fits(&self, server: &str, tool: &str, args: &str, language: Language) -> Result<()> {
         let found = self.catalog.tool(server, tool)?;
-        let (validators, most) = (&self.validators, self.limits.args_bytes);
-        arguments::fitting(validators, &self.catalog, found, args, most, Some(language)).await.map(drop)
+        arguments::small_enough(args, self.limits.args_bytes)?;
+        arguments::fitting(self, found, args, Some(language)).await.map(drop)
     }
 
     /// Namespaces of a script.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::time::{now_ms, rfc3339};
 use parking_lot::Mutex;
@@ -35,19 +35,26 @@ pub struct Evidence {
     past: Option<Past>,
     /// Recorded calls at the start: of all runs, and of the first one.
     expected: (usize, usize),
-    /// Requests of the script that no line has yet, by number.
-    asks: Mutex<HashMap<u64, Json>>,
-    /// Effects of failed calls, by number.
-    effects: Mutex<HashMap<u64, Effect>>,
-    /// Calls answered from the past, by number, with the script's clock then.
-    inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
+    /// Requests of the script without an answer yet, by number.
+    open: Mutex<HashMap<u64, Request>>,
     /// The script's clock, in Unix milliseconds. It never goes back.
     now_ms: AtomicU64,
     /// Calls that wait for approval, with their labels.
     waiting: Mutex<Vec<(Waits, String)>>,
-    has_ended: Mutex<bool>,
+    has_ended: AtomicBool,
     /// The run in the background, whose output its end has also when it is cancelled.
     live: Option<Arc<Live>>,
+}
+
+/// A request of the script.
+#[derive(Debug, Default)]
+struct Request {
+    /// Its text, until a line has it.
+    ask: Option<Json>,
+    /// Effect of a failed call.
+    effect: Option<Effect>,
+    /// Call of the past that answers it, with the script's clock then.
+    inherited: Option<(RunOp, u64)>,
 }
 
 /// Past of one call.
@@ -72,27 +79,16 @@ pub(super) struct EarlierTask {
 impl Evidence {
     /// The journal of a run whose clock begins at `now_ms`, with the past that it continues.
     pub fn new(writer: Option<Arc<Writer>>, past: Option<Past>, now_ms: u64) -> Self {
-        let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        let (waiting, effects) = (Mutex::default(), Mutex::default());
         Self {
             writer,
             expected: past.as_ref().map_or((0, 0), |past| (past.calls(), past.first_calls())),
             past,
-            asks,
-            inherited,
+            open: Mutex::default(),
             now_ms: AtomicU64::new(now_ms),
-            waiting,
-            effects,
-            has_ended,
+            waiting: Mutex::default(),
+            has_ended: AtomicBool::new(false),
             live: None,
         }
-    }
-
-    /// The same of a run in the background.
-    #[must_use]
-    pub fn in_background(mut self, live: Option<Arc<Live>>) -> Self {
-        self.live = live;
-        self
     }
 
     /// Note for the run: it has no journal, or how many recorded calls it used of the run that it continues.
@@ -136,21 +132,21 @@ impl Evidence {
     pub(super) fn asked(&self, op: u64, request: &Op) {
         // A request has come from JSON.
         if let Ok(ask) = serde_json::value::to_raw_value(request) {
-            self.asks.lock().insert(op, ask);
+            self.open.lock().entry(op).or_default().ask = Some(ask);
         }
     }
 
     /// True if an earlier run has waited for this already.
     pub(super) fn has_waited(&self, op: u64) -> bool {
-        let asks = self.asks.lock();
-        asks.get(&op).zip(self.past.as_ref()).is_some_and(|(ask, past)| past.knows(ask.get()))
+        let open = self.open.lock();
+        let ask = open.get(&op).and_then(|request| request.ask.as_ref());
+        ask.zip(self.past.as_ref()).is_some_and(|(ask, past)| past.knows(ask.get()))
     }
 
     /// Writes an answer, and returns the script's clock with it.
     pub(super) fn answered(&self, op: u64, outcome: &Outcome, labels: Labels) -> u64 {
-        let ask = self.asks.lock().remove(&op);
-        let (from, then) = self.inherited.lock().remove(&op).unzip();
-        let effect = self.effects.lock().remove(&op);
+        let Request { ask, effect, inherited } = self.open.lock().remove(&op).unwrap_or_default();
+        let (from, then) = inherited.unzip();
         let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
         let now_ms = then.or_else(past).unwrap_or_else(now_ms);
         let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
@@ -193,7 +189,7 @@ impl Evidence {
 
     /// Writes the end of the run; a second end is ignored.
     pub fn ended(&self, end: End) {
-        let has_ended = std::mem::replace(&mut *self.has_ended.lock(), true);
+        let has_ended = self.has_ended.swap(true, Ordering::Relaxed);
         if let Some(writer) = self.writer.as_ref().filter(|_| !has_ended) {
             writer.ended(end);
         }
@@ -219,7 +215,8 @@ impl Drop for Evidence {
 
 impl Broker {
     /// Writes what the run does to a journal from now on.
-    pub fn keep_evidence(&self, evidence: Evidence) {
+    pub fn keep_evidence(&self, mut evidence: Evidence) {
+        evidence.live = self.context.live.clone();
         self.run.ledger.expect_inherited(evidence.expected());
         // One run has one journal.
         let _ = self.run.evidence.set(evidence);
@@ -259,7 +256,7 @@ impl Broker {
             args_hash,
             reads: asked.is_read(),
             again,
-            ask: evidence.asks.lock().remove(&op),
+            ask: evidence.open.lock().get_mut(&op).and_then(|request| request.ask.take()),
         };
         match writer.sent(sent) {
             Err(error) if asked.is_read() => {
@@ -290,7 +287,7 @@ impl Broker {
     /// Notes the effect of a failed call.
     pub(super) fn ended_with(&self, op: u64, effect: Effect) {
         if let Some(evidence) = self.evidence() {
-            evidence.effects.lock().insert(op, effect);
+            evidence.open.lock().entry(op).or_default().effect = Some(effect);
         }
     }
 
@@ -357,12 +354,14 @@ impl Broker {
                 let Ok(value) = task::work_on(answer.get().len(), parse) else {
                     return Err(maybe_done(asked, &origin, 0, Doubt::LeftOut));
                 };
-                call.admitted(Verdict::Inherited(origin.run.clone()));
-                call.received(answer.get().len());
+                call.note(|record| {
+                    record.verdict = Verdict::Inherited(origin.run.clone());
+                    record.answer_bytes = answer.get().len();
+                });
                 if let Some(scope) = &self.scope {
                     scope.took([past.taken(server, name, &args_hash, &subject, (origin.clone(), answer, now_ms))]);
                 }
-                evidence.inherited.lock().insert(op, (origin, now_ms));
+                evidence.open.lock().entry(op).or_default().inherited = Some((origin, now_ms));
                 Ok(Inherited::Answer(value))
             }
         }

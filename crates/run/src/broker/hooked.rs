@@ -37,7 +37,7 @@ impl Broker {
             self.hook_question(subject(asked), "arguments", &asked.operation.parameters())
         });
         let (records, rulings) = self.ask_hooks(&hooks, HookEvent::Call, &question, &asked.label()).await;
-        call.heard(records);
+        call.note(|record| record.hooks.extend(records));
         let mut reasons = Vec::new();
         for (hook, ruling) in hooks.iter().zip(rulings) {
             if let Some(Decision::Ask(question)) = ruling? {
@@ -89,8 +89,9 @@ impl Broker {
                     _ => self.hook_question(about.clone(), "value", &value),
                 });
             let what = format!("the answer of {}", asked.label());
-            let (records, ruling) = self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
-            let (mut records, size) = (records, call.size());
+            let (mut records, ruling) =
+                self.ask_hooks(slice::from_ref(&hook), HookEvent::Answer, &question, &what).await;
+            let size = call.size();
             let left = ruling.into_iter().collect::<Result<Vec<_>>>().and_then(|ruling| match ruling.first() {
                 Some(Some(Decision::Replace(texts))) => task::work_on(size, || {
                     let most = self.context.limits.answer_bytes;
@@ -98,14 +99,14 @@ impl Broker {
                         records.iter_mut().for_each(|record| record.was_unusable(&why));
                         unusable(&hook, &what, &why)
                     })?;
-                    // Of the content beside it there are three forms.
-                    let mut room = most.saturating_mul(3);
+                    // Of the content beside it there are two forms.
+                    let mut room = most.saturating_mul(2);
                     self.attachments.rewrite(&handles, |content| texts.sweep(content, &mut room).ok());
                     Ok(redact::json(self.arriving(Surface::Script), written))
                 }),
                 _ => Ok(value.take()),
             });
-            call.heard(records);
+            call.note(|record| record.hooks.extend(records));
             value = left.map_err(|refused| {
                 self.attachments.rewrite(&handles, |_| None);
                 refused.with_effect(error.as_ref().map_or(Effect::Done, |error| error.effect))

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use super::millis;
 use crate::calls::preview;
-use base::effect::Effect;
 use base::error::{Error, ErrorCode, Result};
-use base::labels::Labels;
+use base::limits;
 use base::outcome::Outcome;
-use config::Amount;
 use state::audit::{CallRecord, HookRecord, StashUse, Verdict};
 
+/// Most requests of one run other than calls; they are answered from memory.
+const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 /// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
 
@@ -26,6 +26,7 @@ pub(crate) const ALL_MADE: &str = " calls and this one has made them";
 const MAX_STASH: usize = 200;
 
 /// The calls of one execution in the order they were made.
+#[derive(Default)]
 pub struct Ledger {
     calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
     stash: Mutex<Vec<StashUse>>,
@@ -37,22 +38,11 @@ pub struct Ledger {
     /// Calls that an earlier run may answer.
     inherited: AtomicUsize,
     max_calls: u32,
-    max_discovery: u32,
 }
 
 impl Ledger {
-    pub(super) fn new(max_calls: u32, max_discovery: u32) -> Self {
-        Self {
-            calls: Mutex::default(),
-            stash: Mutex::default(),
-            hooks: Mutex::default(),
-            closed: AtomicUsize::new(0),
-            charged: AtomicU32::new(0),
-            discovered: AtomicU32::new(0),
-            inherited: AtomicUsize::new(0),
-            max_calls,
-            max_discovery,
-        }
+    pub(super) fn new(max_calls: u32) -> Self {
+        Self { max_calls, ..Self::default() }
     }
 
     /// Makes room for the records of calls that an earlier run answers.
@@ -108,8 +98,9 @@ impl Ledger {
     }
 
     pub(super) fn charge_discovery(&self) -> Result<()> {
-        let limit = self.max_discovery;
-        charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
+        charge(&self.discovered, MAX_DISCOVERY, || {
+            format!("a run may make {MAX_DISCOVERY} requests besides tool calls")
+        })
     }
 
     /// Opens the record of a call.
@@ -150,6 +141,11 @@ impl Call<'_> {
         self.record.lock().clone()
     }
 
+    /// Notes something in the record.
+    pub(super) fn note(&self, note: impl FnOnce(&mut CallRecord)) {
+        note(&mut self.record.lock());
+    }
+
     /// Number of the call, and digest of its arguments.
     pub(super) fn key(&self) -> (u64, String) {
         let record = self.record.lock();
@@ -174,11 +170,6 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Notes the verdict of an admitted call.
-    pub(super) fn admitted(&mut self, verdict: Verdict) {
-        self.record.lock().verdict = verdict;
-    }
-
     /// Notes the verdict of a refused call, and gives the charge back.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         if std::mem::take(&mut self.is_charged) {
@@ -188,40 +179,9 @@ impl Call<'_> {
         error
     }
 
-    /// Notes decisions of hooks.
-    pub(super) fn heard(&mut self, decisions: impl IntoIterator<Item = HookRecord>) {
-        self.record.lock().hooks.extend(decisions);
-    }
-
-    /// Notes its cost.
-    pub(super) fn paid(&mut self, cost: Amount) {
-        self.record.lock().cost = cost;
-    }
-
-    /// Notes the servers whose data its value does not count as.
-    pub(super) fn cleaned(&mut self, labels: Labels) {
-        self.record.lock().cleaned = labels;
-    }
-
-    /// Notes that it is sent, with its span.
-    pub(super) fn sent(&mut self, span: Option<[u8; 8]>) {
-        let mut record = self.record.lock();
-        (record.sent, record.span) = (true, span);
-    }
-
-    /// Notes the effect that its error proves.
-    pub(super) fn ended_with(&mut self, effect: Effect) {
-        self.record.lock().is_undone = effect == Effect::Nothing;
-    }
-
     /// True once it was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.record.lock().sent
-    }
-
-    /// Notes the size of the answer in bytes.
-    pub(super) fn received(&mut self, bytes: usize) {
-        self.record.lock().answer_bytes = bytes;
     }
 
     /// Notes that a dry run does not make it.
@@ -246,11 +206,12 @@ impl Drop for Call<'_> {
     }
 }
 
-fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
+/// Counts one more, up to a limit.
+///
+/// # Errors
+/// `BUDGET_EXCEEDED` with the message when the limit is used up.
+pub(super) fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
     // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
     let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
-    match charged {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::new(ErrorCode::BudgetExceeded, message())),
-    }
+    charged.map(drop).map_err(|_| Error::new(ErrorCode::BudgetExceeded, message()))
 }

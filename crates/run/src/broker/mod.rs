@@ -53,14 +53,13 @@ use wire::Language;
 use crate::session::Stash;
 use crate::telemetry::Trace;
 use base::error::{Error, ErrorCode, Result};
-use base::json;
 use base::labels::Labels;
-use base::limits;
 use base::pause::Pause;
 use base::task;
 use catalog::manifest::{ServerEntry, ServerState};
 use redact::Mentions;
 use state::DryRun;
+use state::audit::Description;
 use state::spending::Account;
 use stubgen::ToolStub;
 use upstream::Operation;
@@ -79,26 +78,17 @@ pub use ledger::Ledger;
 pub use policy::is_read_only;
 pub use policy::{Hindsight, Rules, RulesNow, Ruling};
 
-use audit::Subject;
 use base::labels::Held;
 use consent::Consents;
-use placeholders::{Placeholders, hidden};
-use policy::{Caller, PendingCall, is_repeatable};
-use recorder::Recorder;
+use placeholders::hidden;
+use policy::{PendingCall, is_repeatable};
+use recorder::{Recorder, script};
 use scope::{Nesting, Scope};
 use taint::Taint;
-
-/// Most requests of one run other than calls; they are answered from memory.
-const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
 /// Request of the gateway itself, which calls a tool to see its answer: a dry run, so that it makes no call that may write
 /// or needs approval.
 pub const PROBE: &str = "probe";
-
-/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
-const BYTES_A_BYTE: usize = 32;
-/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
-const SMALL_ARGS: usize = 64 << 10;
 
 /// Enforcement point of one script: that of the run, or one that it calls, which shares the run.
 pub struct Broker {
@@ -109,7 +99,7 @@ pub struct Broker {
     /// Language of the script, if there is one.
     language: Option<Language>,
     /// The script on whose behalf it calls, for one that a script has called.
-    scope: Option<Scope>,
+    scope: Option<Arc<Scope>>,
 }
 
 /// State that the brokers of one run share.
@@ -125,29 +115,43 @@ struct Shared {
     pause: Arc<Pause>,
     account: Account,
     trace: Trace,
-    placeholders: Placeholders,
+    /// Placeholders that it may use, if they are on.
+    placeholders: Option<Mutex<Mentions>>,
     nesting: Nesting,
     /// Cancelled by an operator who stops it.
     stop: CancellationToken,
 }
 
 impl Shared {
-    fn new(context: &ExecutionContext, subject: Subject, placeholders: Placeholders, is_dry: bool) -> Self {
+    /// For a script or a request, which `run` has already.
+    fn new(context: &ExecutionContext, run: Description, placeholders: Option<Mentions>, is_dry: bool) -> Self {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
-        let recorder = Recorder::new(Arc::clone(&context.records.audit), subject);
-        let stash = &context.session.stash;
+        let trace = Trace::begin(context.records.telemetry.traces.as_ref(), client_trace.as_ref());
+        let session = &context.session;
+        let run = Description {
+            session: session.id().to_owned(),
+            trace: trace.id(),
+            client: session.client(),
+            principal: session.principal().named().map(str::to_owned),
+            profile: context.profile.clone(),
+            file: context.file.clone(),
+            config: context.records.config.clone(),
+            ..run
+        };
+        let recorder = Recorder::new(Arc::clone(&context.records.audit), run);
+        let stash = &session.stash;
         Self {
-            account: context.spending.account(&recorder.id, context.session.principal(), context.profile.as_deref()),
+            account: context.spending.account(&recorder.id, session.principal(), context.profile.as_deref()),
             recorder,
             evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),
-            ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
+            ledger: Ledger::new(context.limits.calls),
             consents: Consents::default(),
             is_dry,
             stash: if is_dry { stash.within(Arc::new(DryRun::new(Arc::clone(stash.state())))) } else { stash.clone() },
             pause: Arc::default(),
-            trace: Trace::begin(context.records.telemetry.traces.as_ref(), client_trace.as_ref()),
-            placeholders,
+            trace,
+            placeholders: placeholders.map(Mutex::new),
             nesting: Nesting::new(),
             stop: CancellationToken::new(),
         }
@@ -159,10 +163,10 @@ impl Broker {
     /// tools that may write, and calls that need approval, get a sample of the tool's output schema; writes to the
     /// stash are dropped.
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
-        let placeholders = Placeholders::new(context.runs.answers.placeholders, || Mentions::of(code));
-        let subject = Subject::script(language, code, is_dry);
+        let placeholders = context.runs.answers.placeholders.then(|| Mentions::of(code));
+        let run = script(language, code, is_dry);
         let held = context.session.held().unwrap_or_default();
-        Self::new(Shared::new(&context, subject, placeholders, is_dry), context, Some(language), held)
+        Self::new(Shared::new(&context, run, placeholders, is_dry), context, Some(language), held)
     }
 
     /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
@@ -170,10 +174,11 @@ impl Broker {
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         // A page is a server's: it has no placeholder restored.
         let restores = context.runs.answers.placeholders && request != apps::OF_PAGE;
-        let placeholders = Placeholders::new(restores, Mentions::default);
+        let placeholders = restores.then(Mentions::default);
         let held = Self::held_by(request, &context);
         let is_dry = request == PROBE;
-        Self::new(Shared::new(&context, Subject::Request { request }, placeholders, is_dry), context, None, held)
+        let run = Description { request: Some(request.to_owned()), ..Description::default() };
+        Self::new(Shared::new(&context, run, placeholders, is_dry), context, None, held)
     }
 
     fn new(run: Shared, context: Arc<ExecutionContext>, language: Option<Language>, held: Arc<Mutex<Held>>) -> Self {
@@ -230,11 +235,9 @@ impl Broker {
             let fill = || self.attachments.fill(sent, takes_text, max_bytes);
             // A script gets handles as they are, and gives them to tools.
             let filled = if entry.is_scripts() { None } else { task::work_on(sent.len(), fill)? };
-            filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
+            filled.as_deref().map_or(Ok(()), |filled| arguments::small_enough(filled, max_bytes))?;
             let sent = filled.as_deref().unwrap_or(sent);
-            let (validators, catalog) = (&self.context.validators, &self.context.catalog);
-            let arguments =
-                arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes, self.language).await?;
+            let arguments = arguments::fitting(&self.context, (entry, stub), sent, self.language).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
         let (entry, stub, arguments, is_filled) = match fit.await {
@@ -251,25 +254,16 @@ impl Broker {
             }
             Err(error) => return Err(self.record_invalid(call, server, tool, args, hidden(&back, error))),
         };
-        let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
-        let operation = Operation::Tool { name, definition, arguments, repeatable };
+        let operation = policy::call_of(stub, arguments);
         let written = (back.is_some() || is_filled).then_some(args);
-        self.dispatch(call, &PendingCall { entry, stub: Some(stub), operation: &operation, written, from: self.from() })
-            .await
-    }
-
-    /// The script on whose behalf it calls.
-    fn from(&self) -> Option<Caller<'_>> {
-        self.scope.as_ref().map(Caller::Runs)
+        self.dispatch(call, PendingCall { written, ..PendingCall::new(entry, Some(stub), &operation) }).await
     }
 
     /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
     /// script: this one has another catalog.
     async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
-        let from = self.from();
-        self.dispatch(call, &PendingCall { entry, stub: None, operation: &Operation::Connect, written: None, from })
-            .await?;
+        self.dispatch(call, PendingCall::new(entry, None, &Operation::Connect)).await?;
         let (code, done) = match entry.state {
             ServerState::NeedsLogin { .. } => {
                 (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))
@@ -278,26 +272,6 @@ impl Broker {
         };
         let message = format!("{done}; its tools are there from the next script on");
         Err(Error::new(code, message).hint("run the script again"))
-    }
-
-    /// Checks the memory of the arguments' values before they are parsed.
-    fn small_enough(&self, args: &str) -> Result<()> {
-        let limit = self.context.limits.args_bytes;
-        let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
-        let wrong = |message| Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint));
-        if size > limit {
-            return wrong(format!("the arguments have {size} bytes, over the limit of {limit}"));
-        }
-        match task::work_on(size, || json::measure(args.as_bytes())) {
-            Err(private) => Err(Error::new(ErrorCode::InvalidArgs, format!("the arguments cannot be sent: {private}"))),
-            Ok(found) if found.tree_bytes > limit.saturating_mul(BYTES_A_BYTE) + SMALL_ARGS => wrong(format!(
-                "the arguments have {} values, which take {} KiB in memory, over the limit of {} KiB",
-                found.values,
-                found.tree_bytes >> 10,
-                (limit * BYTES_A_BYTE + SMALL_ARGS) >> 10
-            )),
-            Ok(_) => Ok(()),
-        }
     }
 
     /// Puts an invalid call on record.

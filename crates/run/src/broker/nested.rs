@@ -45,19 +45,19 @@ impl Broker {
     ) -> Result<Value> {
         let script = self.script_to_run(asked).and_then(|script| {
             self.still_admitted(asked, admitted)?;
-            Scope::within(self.scope.as_ref(), script)
+            Scope::within(self.scope.clone(), script)
         });
-        let scope = script.map_err(|error| call.refused(error))?;
+        let scope = Arc::new(script.map_err(|error| call.refused(error))?);
         let script = Arc::clone(&scope.script);
         let (_, args_hash) = call.key();
         let frame = self.frame_of(&script, asked, &args_hash)?;
         let is_clean = script.returns == Returns::Clean && script.locked.is_some();
-        let nested = self.nested(scope, is_clean);
+        let nested = self.nested(Arc::clone(&scope), is_clean);
         let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;
         let wall = self.context.limits.wall;
         let report = self.context.workers.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
-        let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
+        let taken = scope.take_back();
         match &report.result {
             // A failed script has not returned what was reviewed, and may be called again: its past is not used up.
             Err(_) => {
@@ -68,7 +68,8 @@ impl Broker {
             }
             Ok(_) => {
                 self.scope.iter().for_each(|outer| outer.took(taken.clone()));
-                call.cleaned(nested.labels().difference(&self.labels()).cloned().collect());
+                let cleaned = nested.labels().difference(&self.labels()).cloned().collect();
+                call.note(|record| record.cleaned = cleaned);
             }
         }
         let text = report.result.map_err(|failure| failed(&script, failure))?;
@@ -79,7 +80,7 @@ impl Broker {
             small if small < memory::SMALL => None,
             large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| no_room(asked, &full))?),
         };
-        call.received(text.get().len());
+        call.note(|record| record.answer_bytes = text.get().len());
         let parse = || serde_json::from_str::<Value>(text.get());
         task::work_on(text.get().len(), parse)
             .map_err(|error| ended(&script, ErrorCode::Internal, "its value is no JSON".to_owned()).caused_by(error))
@@ -106,7 +107,7 @@ impl Broker {
             let calls = scope.locked().map(|locked| &locked.calls)?;
             calls.iter().find(|call| call.server == SERVER && call.tool == *name).map(|call| call.definition.clone())
         };
-        if self.scope.as_ref().and_then(called).is_some_and(|text| text != script.source.sha256) {
+        if self.scope.as_deref().and_then(called).is_some_and(|text| text != script.source.sha256) {
             let what = format!("{} is not what it was when its caller was reviewed", asked.label());
             return Err(Error::new(ErrorCode::ToolChanged, what)
                 .hint("the operator reviews both and runs `forgefs scripts lock`"));
@@ -137,7 +138,7 @@ impl Broker {
     }
 
     /// The broker of a script within this run.
-    fn nested(&self, scope: Scope, is_clean: bool) -> Self {
+    fn nested(&self, scope: Arc<Scope>, is_clean: bool) -> Self {
         // Handles are numbers: content of a script that returns without labels is not for those who guess them.
         let (taint, attachments) = match is_clean {
             true => (Arc::new(self.taint.fork()), Arc::default()),

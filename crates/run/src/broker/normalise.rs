@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::attachments::{Attachments, bytes_of};
+use super::attachments::{Attachments, base64_of, bytes_of};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;
 use base::memory;
@@ -199,7 +199,7 @@ fn check_binary(block: &Value, origin: &Origin<'_>) -> Result<()> {
 
 /// Kind and size of a block's binary content.
 fn binary(block: &Value) -> Option<(&str, usize)> {
-    let data = block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)?;
+    let data = base64_of(block)?;
     let kind = block.get("type").and_then(Value::as_str).filter(|kind| *kind != "resource");
     Some((kind.unwrap_or("embedded resource"), bytes_of(data)))
 }
@@ -231,18 +231,13 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
     // Redacted before the cut: half a secret would not be recognised.
     let said = redact::text(Surface::ToolError, said.trim());
     let cut = head(&said, MAX_ERROR);
-    let error = match cut.is_empty() {
-        true => Error::new(ErrorCode::ToolError, format!("{tool} failed without saying why")),
-        false => Error::new(ErrorCode::ToolError, format!("{tool}: {cut}")),
+    let message = match cut {
+        "" => format!("{tool} failed without saying why"),
+        cut => format!("{tool}: {cut}"),
     };
-    let error = match answer.refusal {
-        Some(refusal) => error.hint(refusal),
-        None => error,
-    };
-    match answer.structured {
-        Some(data) => error.data(data),
-        None => error,
-    }
+    let mut error = Error::new(ErrorCode::ToolError, message);
+    (error.hint, error.data) = (answer.refusal, answer.structured.map(Box::new));
+    error
 }
 
 /// Parses JSON objects and arrays. Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently

@@ -60,12 +60,11 @@ impl Host for Broker {
 
     fn reported(&self, text: &str) {
         let Some(caller) = &self.context.caller else { return };
-        let surface = Surface::Output(self.context.runs.answers.redaction);
-        let message = redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
         // A run below `/runs` has the labels of its own script.
         if self.scope.is_some() {
             return;
         }
+        let message = self.outgoing(Surface::Output(self.context.runs.answers.redaction), text);
         if let Some(live) = &self.context.live {
             live.report(message.clone());
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::consent::{Approval, arguments, denied};
 use super::evidence::definition;
 use super::ledger::Call;
-use super::policy::{self, PendingCall, Reason};
+use super::policy::{PendingCall, Reason};
 use super::{Broker, Evidence};
 use crate::approvals::{self, Approvals, Asker, Choice, Known, VERSION};
 use base::error::{Error, ErrorCode, Result};
@@ -60,16 +60,15 @@ impl Broker {
         &self,
         parked: Parked<'_>,
         asked: &PendingCall<'_>,
-        reasons: &[Reason],
         fields: Vec<String>,
         error: Error,
     ) -> Error {
-        let Parked { approvals, evidence, call, reasons: names, op, known } = parked;
+        let Parked { approvals, evidence, call, reasons, op, known } = parked;
         // Telling people counts as the script's time: a script must not stretch it call by call.
         let kept = match known {
             Known::Waits(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
             Known::Waits(approval) => Ok(*approval),
-            Known::Nothing(id) => approvals.ask(self.approval(id, call, names, asked, reasons, fields)).await,
+            Known::Nothing(id) => approvals.ask(self.approval(id, call, reasons, asked, fields)).await,
             Known::Allowed(_) | Known::Denied(_) => return error,
         };
         let approval = match kept {
@@ -90,9 +89,8 @@ impl Broker {
         &self,
         id: String,
         call: approvals::Call,
-        names: Vec<String>,
+        reasons: Vec<String>,
         asked: &PendingCall<'_>,
-        reasons: &[Reason],
         fields: Vec<String>,
     ) -> approvals::Approval {
         let session = &self.context.session;
@@ -104,10 +102,10 @@ impl Broker {
             asker: Asker { client_name: session.client(), session: session.id().to_owned(), run: self.id().to_owned() },
             call,
             label: format!("{}.{}", asked.entry.ident, asked.what()),
-            reasons: names,
             labels: self.taint.now().labels,
             arguments: arguments(asked),
-            question: self.message(asked, &policy::all_of(reasons), &[fields]),
+            question: self.message(asked, &reasons.join("; "), &[fields]),
+            reasons,
             at_ms,
             until_ms: at_ms.saturating_add(holds_ms),
             holds_ms,

@@ -8,42 +8,32 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Broker, policy};
+use super::{Broker, arguments, policy};
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::principal::Principal;
 use base::task;
 use catalog::manifest::ServerEntry;
-use redact::{Mentions, PlaceholderWriter, Redaction, Restored, Results, Surface};
+use redact::{PlaceholderWriter, Redaction, Restored, Results, Surface};
 use upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
-
-/// Placeholders that an execution may use.
-#[derive(Debug, Default)]
-pub(super) struct Placeholders(Option<Mutex<Mentions>>);
-
-impl Placeholders {
-    /// The mentioned placeholders, if placeholders are on.
-    pub(super) fn new(are_used: bool, mentioned: impl FnOnce() -> Mentions) -> Self {
-        Self(are_used.then(|| Mutex::new(mentioned())))
-    }
-}
 
 impl Broker {
     /// Writer of placeholders for this execution's answers, if they are on.
     pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
-        self.run.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
+        self.run.placeholders.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }
 
     /// A text without the values that took the place of placeholders before.
     pub(super) fn without_restored(&self, text: &str) -> String {
-        let surface = Surface::Output(Results::Secrets);
-        let redaction =
-            || redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
-        task::work_on(text.len(), redaction)
+        task::work_on(text.len(), || self.outgoing(Surface::Output(Results::Secrets), text))
+    }
+
+    /// A text as it may go there, with placeholders if they are on.
+    pub(super) fn outgoing(&self, surface: Surface, text: &str) -> String {
+        redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned()
     }
 
     /// Redaction of a server's text.
@@ -54,7 +44,7 @@ impl Broker {
     /// Admits the placeholders in a kept value: an earlier script of the agent wrote them, or the gateway did when it
     /// stored a result.
     pub(super) fn reads_kept(&self, text: &str) {
-        if let Some(mentions) = &self.run.placeholders.0 {
+        if let Some(mentions) = &self.run.placeholders {
             mentions.lock().add(text);
         }
     }
@@ -62,17 +52,19 @@ impl Broker {
     /// Replaces placeholders in arguments by values that may go to `server`. The execution then holds data of their
     /// servers.
     pub(super) fn restore_placeholders(&self, server: &str, args: &str) -> Result<Option<Restored>> {
-        self.small_enough(args)?;
-        let Some(mentions) = &self.run.placeholders.0 else { return Ok(None) };
+        let most = self.context.limits.args_bytes;
+        arguments::small_enough(args, most)?;
+        let Some(mentions) = &self.run.placeholders else { return Ok(None) };
         // A script gets placeholders as they are: its own calls have their values.
         if self.context.catalog.server(server).is_ok_and(ServerEntry::is_scripts) {
             return Ok(None);
         }
         let back = {
             let mentions = mentions.lock();
-            self.context.session.placeholders().restore(args, &mentions, self.context.limits.args_bytes)?
+            self.context.session.placeholders().restore(args, &mentions, most)?
         };
         if let Some(back) = &back {
+            arguments::small_enough(&back.args, most)?;
             let entry = self.context.catalog.server(server)?;
             policy::release(&self.context.policy.rules, &self.taint.now(), &entry.name, &back.origins)?;
             self.taint.take_in("a placeholder", &back.origins)?;
@@ -82,7 +74,7 @@ impl Broker {
 
     /// The client as the called server may reach it.
     pub(super) fn reachable(&self, caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
-        match &self.run.placeholders.0 {
+        match &self.run.placeholders {
             Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.context.session) }),
             None => Arc::clone(caller),
         }
@@ -93,7 +85,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when `text` has one of this session.
     pub(super) fn without_placeholders(&self, what: &str, text: &str) -> Result<()> {
-        match self.run.placeholders.0.as_ref().and_then(|_| self.context.session.placeholders().first_in(text)) {
+        match self.run.placeholders.as_ref().and_then(|_| self.context.session.placeholders().first_in(text)) {
             None => Ok(()),
             Some(name) => Err(Error::new(ErrorCode::InvalidArgs, format!("{name} is not put back in {what}"))
                 .hint("values take the place of placeholders in the arguments of tools and prompts only")),

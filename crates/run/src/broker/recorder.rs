@@ -7,13 +7,17 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::ExecutionContext;
-use super::audit::Subject;
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::random;
+use base::text::head;
 use config::Required;
-use state::audit::{self, Begun, CallRecord, Entry, Read, Reads};
+use redact::Surface;
+use state::audit::{self, Begun, CallRecord, Description, Entry, Read, Reads};
+use wire::Language;
+
+/// Most bytes of a script in its record.
+const PREVIEW: usize = 1000;
 
 /// Records the calls of one execution, and the execution itself.
 #[derive(Debug)]
@@ -21,7 +25,8 @@ pub(super) struct Recorder {
     /// Identifier of the record.
     pub(super) id: String,
     pub(super) log: Arc<audit::Log>,
-    pub(super) subject: Subject,
+    /// The execution, as it is known from its begin.
+    pub(super) run: Description,
     pub(super) begun: SystemTime,
     /// True once a line describes the run.
     has_begun: AtomicBool,
@@ -36,37 +41,42 @@ pub(super) fn new_reads(session: &Session) -> (Reads, Vec<(String, Arc<str>)>) {
     (news, objects)
 }
 
+/// A script, as its record has it.
+pub(super) fn script(language: Language, code: &str, dry_run: bool) -> Description {
+    // Redacted before the cut: half a secret would not be recognised.
+    let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
+    Description {
+        language: Some(language.as_str().to_owned()),
+        code_hash: Some(stubgen::digest(code)),
+        code: Some(shown),
+        dry_run,
+        ..Description::default()
+    }
+}
+
 impl Recorder {
     /// Begins the record of a script or a request.
-    pub(super) fn new(log: Arc<audit::Log>, subject: Subject) -> Self {
+    pub(super) fn new(log: Arc<audit::Log>, run: Description) -> Self {
         let (has_begun, read) = (AtomicBool::new(false), Mutex::default());
-        Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read }
+        Self { id: random::id(), log, run, begun: SystemTime::now(), has_begun, read }
     }
 
     /// Digest of the script; empty for another request.
     pub(super) fn script(&self) -> &str {
-        match &self.subject {
-            Subject::Script { code_hash, .. } => code_hash,
-            Subject::Request { .. } => "",
-        }
+        self.run.code_hash.as_deref().unwrap_or_default()
     }
 
     /// Records a call before it is sent; false if that failed, `None` where the log is off.
     ///
     /// # Errors
     /// `INTERNAL` when writing fails and the configuration requires a record.
-    pub(super) async fn sent(
-        &self,
-        call: &CallRecord,
-        context: &ExecutionContext,
-        trace: Option<String>,
-    ) -> Result<Option<bool>> {
+    pub(super) async fn sent(&self, call: &CallRecord, session: &Session) -> Result<Option<bool>> {
         let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
         let mut objects = Vec::new();
         let begun = is_first.then(|| {
-            let (reads, texts) = new_reads(&context.session);
+            let (reads, texts) = new_reads(session);
             objects = texts;
-            Begun { run: self.subject.of(context, trace), reads }
+            Begun { run: self.run.clone(), reads }
         });
         let lines = audit::sent(&self.id, call, begun.as_ref());
         let is_written = self.log.write(Entry { lines, objects }).await.is_ok();
@@ -74,7 +84,7 @@ impl Recorder {
             Some(begun) if is_written => *self.read.lock() = begun.reads.read,
             Some(begun) => {
                 self.has_begun.store(false, Ordering::Relaxed);
-                context.session.give_back_reads(begun.reads.read);
+                session.give_back_reads(begun.reads.read);
             }
             None => {}
         }

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
+use super::attachments::bytes_of;
 use super::placeholders::hidden;
 use super::policy::PendingCall;
 use super::{Broker, arguments};
@@ -74,7 +75,7 @@ impl Broker {
             let text = match (field("text"), field("blob")) {
                 (Some(text), _) => text.to_owned(),
                 (None, blob) => {
-                    let (kind, bytes) = (field("mimeType").unwrap_or("binary"), blob.map_or(0, |b| b.len() / 4 * 3));
+                    let (kind, bytes) = (field("mimeType").unwrap_or("binary"), blob.map_or(0, bytes_of));
                     format!("({kind}, {bytes} bytes; forge.readResource({server:?}, {uri:?}) gives it as a handle)")
                 }
             };
@@ -112,9 +113,7 @@ impl Broker {
         let entry = fit().map_err(|error| self.record_invalid(call, server, "read_resource", &uri, error))?;
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
-        let answer = self
-            .dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
-            .await;
+        let answer = self.dispatch(call, PendingCall::new(entry, None, &operation)).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -131,7 +130,7 @@ impl Broker {
         let fit = || {
             let entry = self.context.catalog.server(server)?;
             limits::NAME.check(name.len())?;
-            let arguments = arguments::object(sent, self.context.limits.args_bytes)?;
+            let arguments = arguments::object(sent)?;
             // A server whose list is unknown decides itself.
             match listed_prompt(entry, name)? {
                 Some(prompt) => {
@@ -145,7 +144,7 @@ impl Broker {
         let (entry, name, definition, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);
-        self.dispatch(call, &PendingCall { entry, stub: None, operation: &operation, written, from: self.from() }).await
+        self.dispatch(call, PendingCall { written, ..PendingCall::new(entry, None, &operation) }).await
     }
 
     /// Completes an argument of a server's prompt or template.
@@ -160,8 +159,7 @@ impl Broker {
         };
         let operation = Operation::Complete { definition: listed.map(Offer::digest), subject, params };
         self.without_placeholders("what is to be completed", &operation.arguments())?;
-        self.dispatch(0, &PendingCall { entry, stub: None, operation: &operation, written: None, from: self.from() })
-            .await
+        self.dispatch(0, PendingCall::new(entry, None, &operation)).await
     }
 }
 
@@ -182,12 +180,9 @@ fn unsafe_uri(uri: &str) -> Option<String> {
 fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
     let listed = || entry.offers.resources.iter().map(|offer| offer.id.as_str());
     let says_no = matches!(error.code, ErrorCode::UpstreamError | ErrorCode::InvalidArgs);
-    match says_no && listed().all(|listed| listed != uri) {
-        true => match did_you_mean(&nearest(uri, listed())) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        },
-        false => error,
+    match did_you_mean(&nearest(uri, listed())) {
+        Some(hint) if says_no && listed().all(|listed| listed != uri) => error.hint(hint),
+        _ => error,
     }
 }
 
@@ -222,11 +217,9 @@ fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>)
     let mut values = Map::new();
     for (name, value) in given {
         if !names.contains(&name.as_str()) && !names.is_empty() {
-            let error = wrong(format!("there is no argument `{}`", brief(&name)));
-            return Err(match did_you_mean(&nearest(&name, names.iter().copied())) {
-                Some(hint) => error.hint(hint),
-                None => error,
-            });
+            let mut error = wrong(format!("there is no argument `{}`", brief(&name)));
+            error.hint = did_you_mean(&nearest(&name, names.iter().copied())).or(error.hint);
+            return Err(error);
         }
         let text = match value {
             Value::Null => continue,

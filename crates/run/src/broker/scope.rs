@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use wire::Op;
 
+use super::ledger::charge;
 use crate::scripts::{Callable, Locked, Use};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
@@ -55,22 +56,14 @@ impl Nesting {
     }
 }
 
-/// Calls of one script, with those of the scripts that it calls.
-#[derive(Debug)]
-struct Counted {
-    label: String,
-    most: Option<u32>,
-    calls: AtomicU32,
-}
-
 /// A script that is being run for another one, or for a request.
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) script: Arc<Callable>,
-    /// Names of the scripts around it, outermost first, and its own.
-    chain: Vec<String>,
-    /// Calls that it and the scripts around it have made, outermost first.
-    counted: Vec<Arc<Counted>>,
+    /// That of the script that has called it, if one has.
+    outer: Option<Arc<Self>>,
+    /// Its calls, with those of the scripts that it calls.
+    calls: AtomicU32,
     /// Calls that an earlier run has answered to it.
     taken: Mutex<Vec<Taken>>,
     /// One script that it calls runs at a time, so that a run has no more processes than it is deep.
@@ -82,10 +75,12 @@ impl Scope {
     ///
     /// # Errors
     /// `INVALID_ARGS` when it is one of those around it, or there are too many.
-    pub(super) fn within(outer: Option<&Self>, script: Arc<Callable>) -> Result<Self> {
-        let mut chain = outer.map(|outer| outer.chain.clone()).unwrap_or_default();
-        let is_cycle = chain.contains(&script.source.name);
-        chain.push(script.source.name.clone());
+    pub(super) fn within(outer: Option<Arc<Self>>, script: Arc<Callable>) -> Result<Self> {
+        let around = std::iter::successors(outer.as_deref(), |scope| scope.outer.as_deref());
+        let mut chain: Vec<&str> = around.map(|scope| scope.script.source.name.as_str()).collect();
+        chain.reverse();
+        let is_cycle = chain.contains(&&*script.source.name);
+        chain.push(&script.source.name);
         let path = || chain.join(" → ");
         if is_cycle {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("a script calls itself: {}", path()))
@@ -95,10 +90,7 @@ impl Scope {
             let what = format!("{} scripts call one another, over the limit of {MAX_DEPTH}: {}", chain.len(), path());
             return Err(Error::new(ErrorCode::LimitExceeded, what).hint("call the inner script directly"));
         }
-        let mut counted = outer.map(|outer| outer.counted.clone()).unwrap_or_default();
-        let (label, most) = (script.label.clone(), script.most_calls);
-        counted.push(Arc::new(Counted { label, most, calls: AtomicU32::new(0) }));
-        Ok(Self { script, chain, counted, taken: Mutex::default(), turn: Semaphore::new(1) })
+        Ok(Self { script, outer, calls: AtomicU32::new(0), taken: Mutex::default(), turn: Semaphore::new(1) })
     }
 
     /// The script as scripts call it, `scripts.name`.
@@ -116,17 +108,10 @@ impl Scope {
     /// # Errors
     /// `BUDGET_EXCEEDED` when one of them has made as many as it may.
     pub(super) fn charge(&self) -> Result<()> {
-        for counted in &self.counted {
-            let Some(most) = counted.most else { continue };
-            let made =
-                counted.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
-            if made.is_err() {
-                let what = format!("{} may make {most} calls and has made them", counted.label);
-                return Err(Error::new(ErrorCode::BudgetExceeded, what)
-                    .hint("call it with less to do, or ask the operator to review its limit"));
-            }
-        }
-        Ok(())
+        self.outer.as_deref().map_or(Ok(()), Self::charge)?;
+        let Some(most) = self.script.most_calls else { return Ok(()) };
+        charge(&self.calls, most, || format!("{} may make {most} calls and has made them", self.label()))
+            .map_err(|error| error.hint("call it with less to do, or ask the operator to review its limit"))
     }
 
     /// Notes calls that an earlier run has answered.

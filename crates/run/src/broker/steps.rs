@@ -8,7 +8,7 @@ use super::consent::Approval;
 use super::evidence::{EarlierTask, Inherited};
 use super::ledger::Call;
 use super::normalise::{self, Origin};
-use super::policy::{self, PendingCall, Reason, Rules};
+use super::policy::{self, Caller, PendingCall, Reason, Rules};
 use super::recorder::no_record;
 use super::scope::Scope;
 use super::{Broker, record, sample, stale};
@@ -26,8 +26,6 @@ use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
 /// An admitted call.
 pub(super) struct Admitted {
-    /// True if it is only planned.
-    pub(super) is_planned: bool,
     /// True if a reviewer or the user approved the tool with the catalog's definition.
     pub(super) is_vouched: bool,
     /// The last rules that decided about it.
@@ -46,24 +44,25 @@ pub(super) struct Admitted {
 
 impl Broker {
     /// Steps 3 to 7, for every kind of operation.
-    pub(super) async fn dispatch(&self, number: u64, asked: &PendingCall<'_>) -> Result<Value> {
+    pub(super) async fn dispatch(&self, number: u64, asked: PendingCall<'_>) -> Result<Value> {
+        let asked = &PendingCall { from: self.scope.as_deref().map(Caller::Runs), ..asked };
         let taint = self.taint.now();
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record =
             CallRecord { instance: instance.map(Into::into), ..record::of(number, asked, taint.labels.clone()) };
         let mut call = self.run.ledger.open(record)?;
-        let mut is_run = false;
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
             Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, &task)).await {
-                Ok(Err(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
+                Ok(Err(again)) => self.make(&mut call, asked, taint, again).await,
                 Ok(Ok(value)) => Ok(value),
                 Err(error) => Err(error),
             },
-            Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again, &mut is_run).await,
+            Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again).await,
         };
-        let is_made = !self.run.is_dry && (call.is_sent() || is_run);
+        let is_run = || asked.entry.is_scripts() && !call.record().is_inherited();
+        let is_made = !self.run.is_dry && (call.is_sent() || is_run());
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
             self.context.searching.called(&self.context.session.searches, asked.entry, stub);
         }
@@ -75,23 +74,21 @@ impl Broker {
         answer
     }
 
-    /// Decides about a call, and makes it in place of the earlier call `again`. `is_run` becomes true for a script.
+    /// Decides about a call, and makes it in place of the earlier call `again`.
     async fn make(
         &self,
         call: &mut Call<'_>,
         asked: &PendingCall<'_>,
         taint: Held,
         again: Option<RunOp>,
-        is_run: &mut bool,
     ) -> Result<Value> {
         match self.admit(call, asked, taint).await {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if asked.entry.is_scripts() => {
-                *is_run = true;
                 let answer = Box::pin(self.call_script(call, asked, &admitted)).await;
                 self.hooks_about_answer(call, asked, answer).await
             }
-            Ok(admitted) if admitted.is_planned => {
+            Ok(admitted) if self.run.is_dry && !(admitted.reasons.is_empty() && asked.is_read()) => {
                 call.planned();
                 self.taint.receive(&asked.entry.name);
                 Ok(self.sample(asked))
@@ -109,7 +106,7 @@ impl Broker {
         taint: &Held,
         task: &EarlierTask,
     ) -> Result<Result<Value, Option<RunOp>>> {
-        call.admitted(Verdict::Inherited(task.origin.run.clone()));
+        call.note(|record| record.verdict = Verdict::Inherited(task.origin.run.clone()));
         let mut operation = asked.operation.clone();
         if let Operation::Tool { repeatable, .. } = &mut operation {
             // A call that was not admitted now is not made in place of the task.
@@ -118,12 +115,8 @@ impl Broker {
         let asked = &PendingCall { operation: &operation, ..*asked };
         let (rules, again, id) = (self.context.rules_now(), Some(task.origin.clone()), Some(task.id.clone()));
         let (taint, reasons) = (taint.clone(), Vec::new());
-        let admitted =
-            Admitted { is_planned: false, is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
-        let slot = self.run.slots.acquire().await;
-        let answer = self.send(call, asked, &admitted).await;
-        drop(slot);
-        match answer {
+        let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
+        match self.send(call, asked, &admitted).await {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
@@ -159,14 +152,13 @@ impl Broker {
                 Verdict::Approved(consent.to_string())
             }
         };
-        call.admitted(verdict);
+        call.note(|record| record.verdict = verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
-        self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
+        self.scope.as_deref().map_or(Ok(()), Scope::charge)?;
         call.charge()?;
-        let is_planned = self.run.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval, task: None })
+        Ok(Admitted { is_vouched, rules, taint, reasons, again: None, approval, task: None })
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
@@ -212,22 +204,21 @@ impl Broker {
             Ok(cost) => cost,
             Err(error) => return Err(call.refused(error)),
         };
-        call.paid(cost);
-        let slot = self.run.slots.acquire().await;
+        call.note(|record| record.cost = cost);
         let answer = self.send(call, asked, admitted).await;
-        drop(slot);
         if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
             self.context.spending.refund(cost, &self.run.account).await;
-            call.paid(Amount::ZERO);
+            call.note(|record| record.cost = Amount::ZERO);
             self.give_back(call, admitted.approval.as_deref()).await;
         }
         answer
     }
 
-    /// Puts a call on record, and sends it if it is still admitted.
+    /// Waits for a slot, puts the call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
+        let _slot = self.run.slots.acquire().await;
         let ready = async {
-            let logged = self.run.recorder.sent(&call.record(), &self.context, self.run.trace.id()).await?;
+            let logged = self.run.recorder.sent(&call.record(), &self.context.session).await?;
             self.still_admitted(asked, admitted)?;
             self.use_up(call, admitted.approval.as_deref()).await?;
             let records = [logged, self.write_sent(call, asked, admitted.again.clone())?];
@@ -244,7 +235,7 @@ impl Broker {
         let answer = self.perform(call, asked, task).await.map_err(|error| asked.operation.warned(error));
         if let Err(error) = &answer {
             self.ended_with(call.key().0, error.effect);
-            call.ended_with(error.effect);
+            call.note(|record| record.is_undone = error.effect == Effect::Nothing);
         }
         match answer {
             Err(mut error) if error.code == ErrorCode::ToolChanged => {
@@ -258,7 +249,7 @@ impl Broker {
     /// Makes a call, or asks `task` of an earlier one for the answer.
     async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, task: Option<&str>) -> Result<Value> {
         let (id, told) = self.run.trace.call();
-        call.sent(id);
+        call.note(|record| (record.sent, record.span) = (true, id));
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
@@ -274,7 +265,7 @@ impl Broker {
             room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
         }
         let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
-        call.received(bytes);
+        call.note(|record| record.answer_bytes = bytes);
         let value = self.hooks_about_answer(call, asked, value).await.map(|value| self.without_whole(asked, value));
         if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
             task::work_on(bytes, || asked.entry.observed.learn(stub, arguments, value));
@@ -347,11 +338,8 @@ impl Broker {
                     if said == last {
                         continue;
                     }
-                    let message = format!("{}: {said}", asked.label());
+                    let message = self.outgoing(Surface::Error, &format!("{}: {said}", asked.label()));
                     last = said;
-                    let writer = self.placeholder_writer();
-                    let surface = Surface::Error.with_placeholders(writer.as_ref());
-                    let message = redact::text(surface, &message).into_owned();
                     caller.progress(Step { done: self.run.ledger.closed(), message });
                 }
             }

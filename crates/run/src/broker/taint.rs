@@ -57,28 +57,21 @@ impl Taint {
     /// `GROUP_POLICY_DENIED` when any of them is of another strict group; none is added then.
     pub(super) fn take_in(&self, what: &str, labels: &Labels) -> Result<()> {
         let mut held = self.held.lock();
-        let mut group = held.group.clone();
-        for server in labels {
-            policy::admit(&self.rules, &mut group, server).map_err(|error| error.context(what))?;
-        }
-        held.group = group;
+        held.group = policy::entered(&self.rules, held.group.as_ref(), labels).map_err(|error| error.context(what))?;
         held.labels.extend(labels.iter().cloned());
         Ok(())
     }
 
     /// True if data of `labels` may be read here; adds nothing.
     pub(super) fn may_take_in(&self, labels: &Labels) -> bool {
-        let mut group = self.held.lock().group.clone();
-        labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok())
+        policy::entered(&self.rules, self.held.lock().group.as_ref(), labels).is_ok()
     }
 
     /// Adds the labels of data whose mere existence becomes known; true if it may be known here. Looking does not enter
     /// a strict group, so data of one is visible only from within.
     pub(super) fn glimpse(&self, labels: &Labels) -> bool {
         let mut held = self.held.lock();
-        let mut group = held.group.clone();
-        let is_free = labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok());
-        let is_seen = is_free && group == held.group;
+        let is_seen = policy::entered(&self.rules, held.group.as_ref(), labels).is_ok_and(|group| group == held.group);
         if is_seen {
             held.labels.extend(labels.iter().cloned());
         }

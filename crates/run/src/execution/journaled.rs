@@ -218,7 +218,7 @@ impl ExecutionContext {
             _ => None,
         };
         if writer.is_some() || past.is_some() {
-            broker.keep_evidence(Evidence::new(writer, past, seed.now_ms).in_background(self.live.clone()));
+            broker.keep_evidence(Evidence::new(writer, past, seed.now_ms));
         }
         if let Some(live) = &self.live {
             live.begin();

@@ -43,7 +43,7 @@ impl Telemetry {
 #[derive(Debug)]
 pub struct Ended<'a> {
     /// `execute`, or the client's request.
-    pub what: &'static str,
+    pub what: &'a str,
     /// The language of the script.
     pub language: Option<&'static str>,
     /// The engine that ran it.

@@ -17,12 +17,13 @@ use super::index::{Entry, quantile};
 use super::reply::{self, Refusal, Reply};
 use super::runs::log;
 use super::{Asked, Console};
+use base::principal::LOCAL;
 use base::task::{self, Task};
 use base::time::{now_ms, unix_ms};
 use run::approvals::Standing;
 use run::broker::RunSnapshot;
 use run::calls::title_of;
-use state::audit::CallRecord;
+use state::audit::{CallRecord, Description};
 use state::journal::Head;
 use state::title;
 
@@ -214,16 +215,18 @@ fn run_of(head: &Head, entry: Option<&Arc<Entry>>, is_own: bool) -> Value {
 
 fn run(run: &RunSnapshot) -> Value {
     let (calls, max_calls) = run.calls;
+    let Description { principal, client, session, language, file, code, request, dry_run, .. } = &run.run;
+    let subject = code.as_deref().or(request.as_deref()).unwrap_or_default();
     json!({
         "id": run.id,
-        "client": run.client,
-        "client_name": run.client_name,
-        "session": run.session,
-        "language": run.language,
+        "client": principal.as_deref().unwrap_or(LOCAL),
+        "client_name": client,
+        "session": session,
+        "language": language,
         "began_ms": unix_ms(run.began),
-        "title": title(run.file.as_deref(), &run.subject, None),
-        "code": base::text::head(&run.subject, CODE),
-        "dry_run": run.dry_run,
+        "title": title(file.as_deref(), subject, None),
+        "code": base::text::head(subject, CODE),
+        "dry_run": dry_run,
         "background": run.background,
         "calls": calls,
         "max_calls": max_calls,

@@ -20,7 +20,7 @@ use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used}
 
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
-use super::{Broker, arguments, consent, is_repeatable};
+use super::{Broker, arguments, consent};
 use crate::scripts::SERVER;
 use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
@@ -30,7 +30,6 @@ use base::text::{head, push_visible};
 use catalog::manifest::ServerEntry;
 use config::Approval;
 use redact::{Results, Surface};
-use upstream::Operation;
 
 pub use names::similar;
 pub use plan::Plan;
@@ -269,19 +268,9 @@ impl Judge<'_> {
     /// Rules and limits, by what the script certainly holds at this call.
     fn allowed(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) -> Result<()> {
         policy::reviewed(entry, stub)?;
-        let operation = Operation::Tool {
-            name: stub.name.clone(),
-            definition: stub.full_digest(),
-            arguments: Map::new(),
-            repeatable: is_repeatable(stub),
-        };
-        let asked = PendingCall {
-            entry,
-            stub: Some(stub),
-            operation: &operation,
-            written: None,
-            from: self.from.map(Caller::Reviewed),
-        };
+        let operation = policy::call_of(stub, Map::new());
+        let from = self.from.map(Caller::Reviewed);
+        let asked = PendingCall { from, ..PendingCall::new(entry, Some(stub), &operation) };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         let label = format!("{}.{}", entry.ident, stub.ident);
         if let Some(reason) = reasons.first() {
@@ -317,32 +306,21 @@ impl Judge<'_> {
             Args::Named(fields, is_open) => (fields, *is_open),
             Args::Positional(count) => {
                 let label = format!("{}.{}", entry.ident, stub.ident);
-                let message = match self.language {
-                    Language::Javascript => format!("{label} takes one object with named arguments"),
-                    Language::Starlark => format!("{label} takes keyword arguments only; got {count} without a name"),
+                let (takes, form) = match self.language {
+                    Language::Javascript => ("one object with named arguments".to_owned(), "({ name: value })"),
+                    Language::Starlark => {
+                        (format!("keyword arguments only; got {count} without a name"), "(name = value)")
+                    }
                 };
-                let form = match self.language {
-                    Language::Javascript => "({ name: value })",
-                    Language::Starlark => "(name = value)",
-                };
+                let message = format!("{label} takes {takes}");
                 return Err(Error::new(ErrorCode::ScriptError, message).hint(format!(
                     "call {label}{form}; the signature is {}",
                     arguments::signature(entry, stub, Some(self.language))
                 )));
             }
         };
-        let context = &self.broker.context;
         let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
-        let fitted = arguments::fitting_partly(
-            &context.validators,
-            &context.catalog,
-            (entry, stub),
-            known,
-            is_open,
-            self.language,
-        )
-        .await;
-        match fitted {
+        match arguments::fitting_partly(&self.broker.context, (entry, stub), known, is_open, self.language).await {
             // Too much to check is no mistake.
             Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
             _ => Ok(()),

@@ -7,32 +7,6 @@
 use super::{PendingCall, Rules};
 use base::error::{Error, ErrorCode, Result};
 use catalog::manifest::ServerState;
-use config::{Matcher, Patterns};
-
-/// Access to one server.
-#[derive(Debug)]
-pub(super) struct Grants {
-    is_enabled: bool,
-    allow: Option<Matcher>,
-    deny: Matcher,
-}
-
-impl Grants {
-    pub(super) fn new(server: &config::Server) -> Self {
-        let access = &server.access;
-        let allow = access.allow.as_ref().map(Patterns::matcher);
-        Self { is_enabled: server.enabled, allow, deny: access.deny.matcher() }
-    }
-
-    /// Access to every tool.
-    pub(super) fn all() -> Self {
-        Self { is_enabled: true, allow: None, deny: Patterns::default().matcher() }
-    }
-
-    fn grant(&self, tool: &str) -> bool {
-        self.allow.as_ref().is_none_or(|allow| allow.is_match(tool)) && !self.deny.is_match(tool)
-    }
-}
 
 /// # Errors
 /// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool without
@@ -48,12 +22,14 @@ pub(super) fn check(rules: &Rules, &PendingCall { entry, stub, .. }: &PendingCal
     if entry.state == ServerState::Offline {
         return Ok(());
     }
-    let Some(grants) = rules.grants.get(&entry.name).filter(|grants| grants.is_enabled) else {
+    let Some(server) = rules.servers.get(&entry.name) else {
         let message = format!("server `{}` is not in use by the configuration in force", entry.ident);
         return Err(Error::new(ErrorCode::ServerNotFound, message));
     };
+    let has =
+        |tool: &str| server.allow.as_ref().is_none_or(|allow| allow.is_match(tool)) && !server.deny.is_match(tool);
     match stub {
-        Some(stub) if !grants.grant(&stub.name) => {
+        Some(stub) if !has(&stub.name) => {
             let message = format!("the configuration denies {}.{}", entry.ident, stub.ident);
             Err(Error::new(ErrorCode::ToolDenied, message))
         }

@@ -18,11 +18,11 @@ pub(super) fn wanted(rules: &Rules, asked: &PendingCall<'_>) -> Option<Reason> {
     {
         return None;
     }
-    let approvals = rules.approvals.get(&asked.entry.name)?;
-    let of_tool = asked.stub.and_then(|stub| approvals.tools.one(&stub.name)).copied();
+    let server = rules.servers.get(&asked.entry.name)?;
+    let of_tool = asked.stub.and_then(|stub| server.approvals.one(&stub.name)).copied();
     // A script that asks at each of its calls does not ask at its own.
     let least = if asked.entry.is_scripts() && of_tool.is_none() { Approval::Never } else { rules.least };
-    match of_tool.unwrap_or(approvals.otherwise).max(least) {
+    match of_tool.unwrap_or(server.approval).max(least) {
         Approval::Never => None,
         Approval::Plan | Approval::Writes if asked.is_read() => None,
         rule => Some(Reason::Approval { server: asked.entry.ident.clone(), rule }),

@@ -6,6 +6,20 @@ use std::sync::Arc;
 use super::Rules;
 use base::error::{Error, ErrorCode, Result};
 
+/// The strict group of who is in `group` and enters those of `servers`.
+///
+/// # Errors
+/// `GROUP_POLICY_DENIED` as of [`admit`].
+pub(in crate::broker) fn entered(
+    rules: &Rules,
+    group: Option<&Arc<str>>,
+    servers: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<Option<Arc<str>>> {
+    let mut group = group.cloned();
+    servers.into_iter().try_for_each(|server| admit(rules, &mut group, server.as_ref()))?;
+    Ok(group)
+}
+
 /// Takes `lock` for the group of `server`, if that is strict. The caller holds the lock's mutex, so of two concurrent
 /// calls to two groups exactly one is admitted.
 ///

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use stubgen::ToolStub;
 
-use super::{Caller, PendingCall, Reason, Rules, all_of, decide_anew, reviewed};
+use super::{Caller, PendingCall, Reason, Rules, all_of, call_of, decide_anew, reviewed};
 use crate::scripts::{Folder, Lock, Locked, SERVER};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Held;
@@ -138,7 +138,7 @@ impl Hindsight {
         let held = Held { labels: call.labels.clone().unwrap_or_default(), group: None };
         let decide = |entry, stub| {
             let from = script.map(Caller::Reviewed);
-            decide_anew(rules, &PendingCall { entry, stub, operation: &operation, written: None, from }, &held)
+            decide_anew(rules, &PendingCall { from, ..PendingCall::new(entry, stub, &operation) }, &held)
         };
         let narrowed = profile.and_then(|profile| self.catalogs.of(profile));
         let catalog = narrowed.as_ref().unwrap_or(&self.catalogs.whole);
@@ -199,8 +199,7 @@ impl Hindsight {
         let entry = self.listed.server(server)?;
         let operation = match (self.listed.tool(server, tool), tool) {
             (Ok((_, stub)), _) => {
-                let (name, definition, arguments) = (stub.name.clone(), String::new(), Map::new());
-                return Ok((entry, Some(stub), Operation::Tool { name, definition, arguments, repeatable: false }));
+                return Ok((entry, Some(stub), call_of(stub, Map::new())));
             }
             (_, "connect" | "complete") => Operation::Connect,
             (_, "read_resource") => Operation::Resource { uri: String::new(), definition: None },

@@ -115,7 +115,7 @@ proptest! {
                     let server = SERVERS[server];
                     let entry = ServerEntry::empty(server, server, None, ServerState::Offline);
                     let operation = Operation::Resource { uri: "x://y".to_owned(), definition: None };
-                    let asked = PendingCall { entry: &entry, stub: None, operation: &operation, written: None, from: None };
+                    let asked = PendingCall::new(&entry, None, &operation);
                     let admitted = decide(&rules, &asked, &run.taint.now()).and_then(|_| run.taint.enter(server));
                     if admitted.is_ok() {
                         for from in &run.held {

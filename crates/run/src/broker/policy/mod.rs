@@ -25,10 +25,11 @@ mod promises;
 mod review;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use stubgen::ToolStub;
 use wire::ErrorCode;
 
@@ -40,13 +41,13 @@ use base::labels::Held;
 use base::labels::Labels;
 use base::principal::Principal;
 use catalog::manifest::ServerEntry;
-use config::{Approval, Config, Flow, Isolation, PerTool, Profile, Relays, ScriptApproval, ToolRule, View};
+use config::{
+    Approval, Config, Flow, Isolation, Matcher, Patterns, PerTool, Profile, Relays, ScriptApproval, ToolRule, View,
+};
 use upstream::Operation;
 
-use access::Grants;
-pub(super) use groups::admit;
+pub(super) use groups::{admit, entered};
 pub use hindsight::{Hindsight, Ruling};
-use only_from::Callers;
 pub(super) use review::reviewed;
 
 /// Groups, flows, approvals and access of a configuration, compiled for many calls.
@@ -55,14 +56,8 @@ pub struct Rules {
     /// Server → its strict group.
     strict: HashMap<String, Arc<str>>,
     flows: Vec<Flow>,
-    /// Server → its approvals.
-    approvals: HashMap<String, Approvals>,
-    /// Server → its access.
-    grants: HashMap<String, Grants>,
-    /// Server → scripts that alone may call some of its tools.
-    callers: HashMap<String, Callers>,
-    /// Server → its questions that are forwarded.
-    relays: HashMap<String, Relays>,
+    /// Server that is enabled → its own rules.
+    servers: HashMap<String, OfServer>,
     /// Rules of the client's profile, if it has one.
     view: Option<View>,
     /// Least approval of each call.
@@ -74,11 +69,20 @@ pub struct Rules {
 /// Returns the rules in force for a principal.
 pub type RulesNow = Arc<dyn Fn(&Principal) -> Arc<Rules> + Send + Sync>;
 
-/// Approvals of one server.
+/// Rules of one server.
 #[derive(Debug)]
-struct Approvals {
-    otherwise: Approval,
-    tools: PerTool<Approval>,
+struct OfServer {
+    /// Tools that may be called; `None` means all.
+    allow: Option<Matcher>,
+    /// Tools that may not be called.
+    deny: Matcher,
+    approval: Approval,
+    /// Approval of some tools.
+    approvals: PerTool<Approval>,
+    /// Scripts that alone may call some tools.
+    callers: PerTool<BTreeSet<String>>,
+    /// Questions that are forwarded.
+    relays: Relays,
 }
 
 impl Rules {
@@ -89,12 +93,9 @@ impl Rules {
             let name: Arc<str> = name.as_str().into();
             group.servers.iter().map(move |server| (server.clone(), Arc::clone(&name)))
         });
-        let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
-        let grants = config.servers.iter().map(|(name, server)| (name.clone(), Grants::new(server)));
-        let approvals =
-            approvals.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Approvals::of(&config.scripts))));
-        let grants = grants.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Grants::all())));
-        let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
+        let enabled = config.servers.iter().filter(|(_, server)| server.enabled);
+        let servers = enabled.map(|(name, server)| (name.clone(), OfServer::new(server)));
+        let scripts = config.scripts.path.iter().map(|_| (SERVER.to_owned(), OfServer::of_scripts(&config.scripts)));
         Self {
             strict: strict.collect(),
             flows: config
@@ -104,10 +105,7 @@ impl Rules {
                 .chain(profile.iter().flat_map(|profile| &profile.flows))
                 .cloned()
                 .collect(),
-            approvals: approvals.collect(),
-            grants: grants.collect(),
-            callers: only_from::callers(&config.servers).collect(),
-            relays: relays.collect(),
+            servers: servers.chain(scripts).collect(),
             view: profile.filter(|profile| !profile.shows_all()).map(View::of),
             least: profile.map_or(Approval::Never, |profile| profile.approval),
             hooks: Hooks::default(),
@@ -132,30 +130,43 @@ impl Rules {
 
     /// True if only scripts may call a tool.
     pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
-        self.callers.get(server).is_some_and(|callers| callers.all(tool).next().is_some())
+        self.servers.get(server).is_some_and(|server| server.callers.all(tool).next().is_some())
     }
 
     /// Questions of a server that are forwarded.
     pub(super) fn relays(&self, server: &str) -> Relays {
-        self.relays.get(server).copied().unwrap_or_default()
+        self.servers.get(server).map(|server| server.relays).unwrap_or_default()
     }
 }
 
-impl Approvals {
+impl OfServer {
     fn new(server: &config::Server) -> Self {
-        Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
+        Self {
+            allow: server.access.allow.as_ref().map(Patterns::matcher),
+            deny: server.access.deny.matcher(),
+            approval: server.approval,
+            approvals: ToolRule::by_tool(&server.tools, |rule| rule.approval),
+            callers: ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone()),
+            relays: server.relays,
+        }
     }
 
-    /// Reasons of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
-    fn of(scripts: &config::Scripts) -> Self {
+    /// Those of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
+    fn of_scripts(scripts: &config::Scripts) -> Self {
         let at_its_own = |rights: &config::ScriptRule| match rights.approval {
             ScriptApproval::Each => None,
             ScriptApproval::Once => Some(Approval::Always),
             ScriptApproval::Never => Some(Approval::Never),
         };
         let rules = scripts.tools.iter().filter_map(|(name, rights)| Some((name.as_str(), at_its_own(rights)?)));
-        let tools = PerTool::new(rules);
-        Self { otherwise: Approval::Never, tools }
+        Self {
+            allow: None,
+            deny: Patterns::default().matcher(),
+            approval: Approval::Never,
+            approvals: PerTool::new(rules),
+            callers: PerTool::new([]),
+            relays: Relays::default(),
+        }
     }
 }
 
@@ -201,7 +212,12 @@ impl<'a> Caller<'a> {
     }
 }
 
-impl PendingCall<'_> {
+impl<'a> PendingCall<'a> {
+    /// A call of nobody's in particular, with the arguments of its operation.
+    pub(super) fn new(entry: &'a ServerEntry, stub: Option<&'a ToolStub>, operation: &'a Operation) -> Self {
+        Self { entry, stub, operation, written: None, from: None }
+    }
+
     /// The tool's identifier, or the operation for resources and prompts.
     pub(super) fn what(&self) -> Cow<'_, str> {
         self.stub.map_or_else(|| self.operation.name(), |stub| stub.ident.as_str().into())
@@ -218,6 +234,12 @@ impl PendingCall<'_> {
     pub(super) fn is_read(&self) -> bool {
         self.stub.is_none_or(is_read_only)
     }
+}
+
+/// The call of a tool.
+pub(super) fn call_of(stub: &ToolStub, arguments: Map<String, Value>) -> Operation {
+    let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
+    Operation::Tool { name, definition, arguments, repeatable }
 }
 
 /// True if the server annotates a tool as read-only.
@@ -287,7 +309,7 @@ pub(super) fn decide(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Res
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());
     }
-    groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
+    groups::entered(rules, held.group.as_ref(), [&asked.entry.name])?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
     Ok(reasons)
@@ -313,10 +335,7 @@ pub(super) fn changed(asked: &PendingCall<'_>, is_vouched: bool, error: &mut Err
 /// # Errors
 /// The code of the rule that refuses it.
 pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -> Result<Vec<Reason>> {
-    let mut group = None;
-    for label in &held.labels {
-        groups::admit(rules, &mut group, label)?;
-    }
+    let group = groups::entered(rules, None, &held.labels)?;
     decide(rules, asked, &Held { group, ..held.clone() })
 }
 
@@ -325,9 +344,8 @@ pub(super) fn decide_anew(rules: &Rules, asked: &PendingCall<'_>, held: &Held) -
 /// # Errors
 /// `GROUP_POLICY_DENIED` with the rule against it.
 pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
-    let mut group = held.group.clone();
-    let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
-    let decided = groups.and_then(|()| flows::check(rules, server, origins));
+    let groups = groups::entered(rules, held.group.as_ref(), origins.iter().map(String::as_str).chain([server]));
+    let decided = groups.and_then(|_| flows::check(rules, server, origins));
     decided.map(drop).map_err(|error| error.context(format_args!("a placeholder is not put back for `{server}`")))
 }
 

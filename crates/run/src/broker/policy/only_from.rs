@@ -1,26 +1,16 @@
 //! Callers: a tool with `only_from` is called by these scripts alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Caller, PendingCall, Rules};
 use crate::scripts::SERVER;
 use base::error::{Error, ErrorCode, Result};
-use config::{PerTool, ToolRule};
-
-/// Scripts that may call tools of one server, by tool.
-pub(super) type Callers = PerTool<BTreeSet<String>>;
-
-/// The callers of each server that has such tools.
-pub(super) fn callers(servers: &BTreeMap<String, config::Server>) -> impl Iterator<Item = (String, Callers)> {
-    let bound = servers.iter().filter(|(_, server)| server.tools.iter().any(|rule| rule.only_from.is_some()));
-    bound.map(|(name, server)| (name.clone(), ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone())))
-}
 
 /// # Errors
 /// `TOOL_DENIED` for a call of a tool from elsewhere. Every rule for the tool counts.
 pub(super) fn check(rules: &Rules, &PendingCall { entry, stub, from, .. }: &PendingCall<'_>) -> Result<()> {
-    let (Some(callers), Some(stub)) = (rules.callers.get(&entry.name), stub) else { return Ok(()) };
-    let mut bounds = callers.all(&stub.name).map(|(_, scripts)| scripts);
+    let (Some(server), Some(stub)) = (rules.servers.get(&entry.name), stub) else { return Ok(()) };
+    let mut bounds = server.callers.all(&stub.name).map(|(_, scripts)| scripts);
     let Some(scripts) = bounds.find(|scripts| from.and_then(Caller::reviewed).is_none_or(|from| !has(scripts, from)))
     else {
         return Ok(());

@@ -422,10 +422,9 @@ impl Taken {
         let decided = || {
             let (entry, stub) = self.catalog.tool(SERVERS[act.server], TOOLS[act.tool])?;
             reviewed(entry, stub)?;
-            let (name, definition) = (stub.name.clone(), stub.full_digest());
-            let operation = Operation::Tool { name, definition, arguments: Default::default(), repeatable: false };
+            let operation = call_of(stub, Default::default());
             let from = act.from.map(|script| Caller::Reviewed(SCRIPTS[script]));
-            let asked = PendingCall { entry, stub: Some(stub), operation: &operation, written: None, from };
+            let asked = PendingCall { from, ..PendingCall::new(entry, Some(stub), &operation) };
             let mut reasons = decide(&self.rules, &asked, &taint.now())?;
             reasons.extend(next.map(|rules| decide_anew(rules, &asked, &taint.now())).transpose()?.unwrap_or_default());
             Ok::<_, Error>(reasons)

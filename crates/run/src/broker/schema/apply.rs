@@ -53,20 +53,11 @@ impl<'c> Check<'c> {
         {
             return self.refer("$ref", reference, value, at);
         }
-        let mut fits = true;
-        for (keyword, argument) in map {
-            fits &= self.assertion(keyword, argument, map, value, at)?;
-            if !fits && self.is_quiet {
-                return Ok(false);
-            }
+        let fits = self.every(map, |check, (keyword, argument)| check.assertion(keyword, argument, map, value, at))?;
+        if !fits && self.is_quiet {
+            return Ok(false);
         }
-        for (keyword, argument) in map {
-            fits &= self.applicator(keyword, argument, map, value, at)?;
-            if !fits && self.is_quiet {
-                return Ok(false);
-            }
-        }
-        Ok(fits)
+        Ok(fits & self.every(map, |check, (keyword, argument)| check.applicator(keyword, argument, map, value, at))?)
     }
 
     fn applicator(
@@ -91,14 +82,7 @@ impl<'c> Check<'c> {
                 self.contains(argument, map, items, value, at)
             }
             ("allOf", _) => {
-                let mut fits = true;
-                for part in argument.as_array().into_iter().flatten() {
-                    fits &= self.branch(part, value, at)?;
-                    if !fits && self.is_quiet {
-                        break;
-                    }
-                }
-                Ok(fits)
+                self.every(argument.as_array().into_iter().flatten(), |check, part| check.branch(part, value, at))
             }
             ("anyOf" | "oneOf", _) => self.one_of(keyword, argument, value, at),
             ("not", _) => {
@@ -130,57 +114,49 @@ impl<'c> Check<'c> {
         object: &Map<String, Value>,
         at: &At<'_>,
     ) -> Result<bool, Halt> {
-        let mut fits = true;
         let mut unexpected: Vec<&str> = Vec::new();
         let mut more = 0_usize;
-        for (position, (name, item)) in object.iter().enumerate() {
-            self.spend(1)?;
+        let fits = self.every(object.iter().enumerate(), |check, (position, (name, item))| {
+            check.spend(1)?;
             if keyword == "additionalProperties" {
-                self.see(position);
+                check.see(position);
             }
-            fits &= match keyword {
-                "properties" => match argument.get(name) {
-                    Some(part) => {
-                        self.see(position);
-                        self.inside(part, item, &at.key(name))?
-                    }
-                    None => true,
-                },
+            match keyword {
+                "properties" => argument.get(name).map_or(Ok(true), |part| {
+                    check.see(position);
+                    check.inside(part, item, &at.key(name))
+                }),
                 "patternProperties" => {
-                    let mut all = true;
-                    for (pattern, part) in argument.as_object().into_iter().flatten() {
-                        if self.is_named(name, pattern)? {
-                            self.see(position);
-                            all &= self.inside(part, item, &at.key(name))?;
+                    check.every(argument.as_object().into_iter().flatten(), |check, (pattern, part)| {
+                        if !check.is_named(name, pattern)? {
+                            return Ok(true);
                         }
-                    }
-                    all
+                        check.see(position);
+                        check.inside(part, item, &at.key(name))
+                    })
                 }
-                "propertyNames" if self.draft >= Draft::Draft6 => {
-                    self.spend(name.len() / 16)?;
+                "propertyNames" if check.draft >= Draft::Draft6 => {
+                    check.spend(name.len() / 16)?;
                     let text = Value::String(name.clone());
                     // The text is freed afterwards, and its address used again.
-                    let outer = std::mem::replace(&mut self.is_passing, true);
-                    let fits = self.inside(argument, &text, at)?;
-                    self.is_passing = outer;
-                    fits
+                    let outer = std::mem::replace(&mut check.is_passing, true);
+                    let fits = check.inside(argument, &text, at)?;
+                    check.is_passing = outer;
+                    Ok(fits)
                 }
-                "additionalProperties" if self.is_known(map, name)? => true,
+                "additionalProperties" if check.is_known(map, name)? => Ok(true),
                 "additionalProperties" if *argument == Value::Bool(false) => {
                     if unexpected.len() < MAX_NAMES {
                         unexpected.push(name)
                     } else {
                         more += 1
                     }
-                    false
+                    Ok(false)
                 }
-                "additionalProperties" => self.inside(argument, item, &at.key(name))?,
-                _ => true,
-            };
-            if !fits && self.is_quiet {
-                return Ok(false);
+                "additionalProperties" => check.inside(argument, item, &at.key(name)),
+                _ => Ok(true),
             }
-        }
+        })?;
         if let Some(first) = unexpected.first() {
             return self.fail(at, |place| match place.is_empty() {
                 true => Problem::unknown(first),
@@ -220,20 +196,14 @@ impl<'c> Check<'c> {
         if keyword == "dependentSchemas" && self.draft < Draft::Draft201909 {
             return Ok(true);
         }
-        let mut fits = true;
-        for (name, part) in argument.as_object().into_iter().flatten() {
-            self.spend(1)?;
-            if object.contains_key(name) {
-                fits &= match part {
-                    Value::Array(_) => self.has_all(part, object, at)?,
-                    part => self.branch(part, value, at)?,
-                };
+        self.every(argument.as_object().into_iter().flatten(), |check, (name, part)| {
+            check.spend(1)?;
+            match part {
+                _ if !object.contains_key(name) => Ok(true),
+                Value::Array(_) => check.has_all(part, object, at),
+                part => check.branch(part, value, at),
             }
-            if !fits && self.is_quiet {
-                break;
-            }
-        }
-        Ok(fits)
+        })
     }
 
     fn items(
@@ -257,16 +227,12 @@ impl<'c> Check<'c> {
             }
             _ => return Ok(true),
         };
-        let mut fits = true;
-        for (position, item) in items.iter().enumerate().skip(from) {
-            let Some(part) = parts.get(position).or(rest) else { break };
-            self.see(position);
-            fits &= self.inside(part, item, &at.index(position))?;
-            if !fits && self.is_quiet {
-                break;
-            }
-        }
-        Ok(fits)
+        let items = items.iter().enumerate().skip(from);
+        let items = items.map_while(|(position, item)| Some((position, item, parts.get(position).or(rest)?)));
+        self.every(items, |check, (position, item, part)| {
+            check.see(position);
+            check.inside(part, item, &at.index(position))
+        })
     }
 
     fn contains(

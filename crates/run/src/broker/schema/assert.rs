@@ -51,14 +51,10 @@ impl<'c> Check<'c> {
             }
             ("required", Value::Object(object)) => self.has_all(argument, object, at),
             ("dependentRequired", Value::Object(object)) if self.draft >= Draft::Draft201909 => {
-                let mut fits = true;
-                for (name, needed) in argument.as_object().into_iter().flatten() {
-                    self.spend(1)?;
-                    if object.contains_key(name) && !self.has_all(needed, object, at)? {
-                        fits = false;
-                    }
-                }
-                Ok(fits)
+                self.every(argument.as_object().into_iter().flatten(), |check, (name, needed)| {
+                    check.spend(1)?;
+                    Ok(!object.contains_key(name) || check.has_all(needed, object, at)?)
+                })
             }
             ("uniqueItems", Value::Array(items)) if *argument == Value::Bool(true) => {
                 if self.are_unique(items)? {
@@ -184,20 +180,16 @@ impl<'c> Check<'c> {
     }
 
     pub(super) fn has_all(&mut self, needed: &Value, object: &Map<String, Value>, at: &At<'_>) -> Result<bool, Halt> {
-        let mut fits = true;
-        for name in needed.as_array().into_iter().flatten().filter_map(Value::as_str) {
-            self.spend(1)?;
-            if !object.contains_key(name) {
-                fits = self.fail(at, |place| {
-                    let inside = if place.is_empty() { String::new() } else { format!(" in `{place}`") };
-                    Problem::new(format!("argument `{}` is missing{inside}", base::text::head(name, MAX_OPTION)))
-                })?;
-                if self.is_quiet {
-                    return Ok(false);
-                }
+        self.every(needed.as_array().into_iter().flatten().filter_map(Value::as_str), |check, name| {
+            check.spend(1)?;
+            if object.contains_key(name) {
+                return Ok(true);
             }
-        }
-        Ok(fits)
+            check.fail(at, |place| {
+                let inside = if place.is_empty() { String::new() } else { format!(" in `{place}`") };
+                Problem::new(format!("argument `{}` is missing{inside}", base::text::head(name, MAX_OPTION)))
+            })
+        })
     }
 
     pub(super) fn matches_pattern(&mut self, pattern: &Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
@@ -233,28 +225,11 @@ impl<'c> Check<'c> {
                 self.spend(if a.len() == b.len() { a.len() / 64 } else { 0 })?;
                 a == b
             }
-            (Value::Array(a), Value::Array(b)) => {
-                if a.len() != b.len() {
-                    return Ok(false);
-                }
-                for (a, b) in a.iter().zip(b) {
-                    if !self.are_equal(a, b)? {
-                        return Ok(false);
-                    }
-                }
-                true
+            (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+                return all(a.iter().zip(b).map(|(a, b)| self.are_equal(a, b)));
             }
-            (Value::Object(a), Value::Object(b)) => {
-                if a.len() != b.len() {
-                    return Ok(false);
-                }
-                for (name, a) in a {
-                    match b.get(name) {
-                        Some(b) if self.are_equal(a, b)? => {}
-                        _ => return Ok(false),
-                    }
-                }
-                true
+            (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
+                return all(a.iter().map(|(name, a)| b.get(name).map_or(Ok(false), |b| self.are_equal(a, b))));
             }
             (a, b) => a == b,
         })
@@ -264,57 +239,18 @@ impl<'c> Check<'c> {
     fn are_unique(&self, items: &[Value]) -> Result<bool, Halt> {
         let mut seen = HashSet::with_capacity(items.len().min(1024));
         for item in items {
-            let mut text = String::new();
-            self.push_canonical(&mut text, item)?;
-            if !seen.insert(text) {
+            self.spend(2 + base::json::written(item) / 4)?;
+            if !seen.insert(stubgen::identity_json(item)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
+}
 
-    fn push_canonical(&self, out: &mut String, value: &Value) -> Result<(), Halt> {
-        self.spend(2)?;
-        match value {
-            Value::Null => out.push('n'),
-            Value::Bool(true) => out.push('t'),
-            Value::Bool(false) => out.push('f'),
-            Value::Number(number) => {
-                self.spend(number.as_str().len() / 8)?;
-                out.push('#');
-                Decimal::new(number).push_canonical(out);
-            }
-            Value::String(text) => self.push_text(out, text)?,
-            Value::Array(items) => {
-                out.push('[');
-                for item in items {
-                    self.push_canonical(out, item)?;
-                    out.push(',');
-                }
-                out.push(']');
-            }
-            Value::Object(map) => {
-                let mut entries: Vec<_> = map.iter().collect();
-                self.spend(4 * entries.len())?;
-                entries.sort_unstable_by_key(|(name, _)| *name);
-                out.push('{');
-                for (name, item) in entries {
-                    self.push_text(out, name)?;
-                    self.push_canonical(out, item)?;
-                }
-                out.push('}');
-            }
-        }
-        Ok(())
-    }
-
-    fn push_text(&self, out: &mut String, text: &str) -> Result<(), Halt> {
-        self.spend(text.len() / 16)?;
-        out.push_str(&text.len().to_string());
-        out.push('"');
-        out.push_str(text);
-        Ok(())
-    }
+/// True if all are; no later one is worked out.
+fn all(mut parts: impl Iterator<Item = Result<bool, Halt>>) -> Result<bool, Halt> {
+    parts.find(|part| *part != Ok(true)).unwrap_or(Ok(true))
 }
 
 /// Formats `["open","closed"]`, or its beginning.

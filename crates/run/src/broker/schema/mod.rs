@@ -151,6 +151,22 @@ impl<'c> Check<'c> {
         self.fail(at, |place| Problem::at(place, &text()))
     }
 
+    /// True if each of the parts fits. The first that does not ends it where only the result counts.
+    fn every<T>(
+        &mut self,
+        parts: impl IntoIterator<Item = T>,
+        mut fits: impl FnMut(&mut Self, T) -> Result<bool, Halt>,
+    ) -> Result<bool, Halt> {
+        let mut all = true;
+        for part in parts {
+            all &= fits(self, part)?;
+            if !all && self.is_quiet {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     fn spend(&self, steps: usize) -> Result<(), Halt> {
         Ok(self.meter.spend(steps as u64)?)
     }

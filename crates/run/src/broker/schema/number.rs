@@ -79,18 +79,6 @@ impl Decimal {
         }
         rest == 0
     }
-
-    /// Appends a text that equal numbers share.
-    pub(super) fn push_canonical(&self, out: &mut String) {
-        if self.is_negative {
-            out.push('-');
-        }
-        out.extend(self.digits.iter().map(|digit| char::from(*digit)));
-        if !self.digits.is_empty() {
-            out.push('e');
-            out.push_str(&self.exponent.to_string());
-        }
-    }
 }
 
 fn length(length: usize) -> i64 {

@@ -116,10 +116,8 @@ pub(in crate::broker) fn shown(value: &Value) -> String {
     let _ = serde_json::to_writer(&mut rest, value);
     let length = MAX_SHOWN + 4 - rest.len();
     let written = bytes.get(..length).unwrap_or_default();
-    let text = match std::str::from_utf8(written) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&written[..error.valid_up_to()]).unwrap_or_default(),
-    };
-    let cut = head(text, MAX_SHOWN);
+    // A character that the buffer cuts begins behind the limit.
+    let text = String::from_utf8_lossy(written);
+    let cut = head(&text, MAX_SHOWN);
     if cut.len() < length { format!("{cut}…") } else { cut.to_owned() }
 }

@@ -31,9 +31,8 @@ pub(super) struct Index<'c> {
     resources: HashMap<String, &'c Value>,
     /// URI of each resource.
     uris: HashMap<usize, Url>,
-    /// Anchors by resource, and the dynamic ones.
+    /// Anchors by resource.
     anchors: HashMap<usize, HashMap<&'c str, &'c Value>>,
-    dynamic: HashMap<usize, HashMap<&'c str, &'c Value>>,
 }
 
 impl<'c> Index<'c> {
@@ -61,9 +60,6 @@ impl<'c> Index<'c> {
             }
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 map.get(keyword).and_then(Value::as_str).into_iter().for_each(&mut anchor);
-            }
-            if let Some(name) = map.get("$dynamicAnchor").and_then(Value::as_str) {
-                index.dynamic.entry(address(base)).or_default().entry(name).or_insert(schema);
             }
             subschemas(map, number(draft), |part| todo.push((part, base, uri.clone())));
         }
@@ -128,16 +124,15 @@ impl<'c> Check<'c> {
     pub(super) fn dynamic_target(&mut self, reference: &'c Value) -> Result<(&'c Value, &'c Value), Halt> {
         let (target, base) = self.target(reference)?;
         let name = reference.as_str().and_then(|text| text.split_once('#')).map_or("", |(_, name)| name);
-        let is_dynamic = !name.is_empty() && target.get("$dynamicAnchor").and_then(Value::as_str) == Some(name);
-        if !is_dynamic || !self.has_ids {
+        let is_dynamic = |at: &Value| at.get("$dynamicAnchor").and_then(Value::as_str) == Some(name);
+        if name.is_empty() || !is_dynamic(target) || !self.has_ids {
             return Ok((target, base));
         }
         self.spend(self.scope.len())?;
         let scope = self.scope.clone();
         let index = self.index()?;
-        let outermost = scope
-            .into_iter()
-            .find_map(|resource| index.dynamic.get(&address(resource))?.get(name).map(|at| (*at, resource)));
+        let named = |resource: &Value| index.anchors.get(&address(resource))?.get(name).filter(|at| is_dynamic(at));
+        let outermost = scope.into_iter().find_map(|resource| Some((*named(resource)?, resource)));
         Ok(outermost.unwrap_or((target, base)))
     }
 

@@ -1,5 +1,7 @@
 //! `unevaluatedProperties` and `unevaluatedItems`: properties and items that no other keyword evaluated.
 
+use std::borrow::Cow;
+
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 use stubgen::At;
@@ -28,33 +30,22 @@ impl<'c> Check<'c> {
 
     /// True if the schema `rest` accepts all properties or items that are not in `seen`.
     fn unevaluated(&mut self, rest: &'c Value, value: &Value, seen: &[bool], at: &At<'_>) -> Result<bool, Halt> {
-        let mut unexpected: Vec<String> = Vec::new();
+        let properties = value.as_object().into_iter().flatten().map(|(name, item)| (Cow::from(name), item));
+        let items = value.as_array().into_iter().flatten().enumerate();
+        let items = items.map(|(position, item)| (Cow::from(position.to_string()), item));
+        let mut unexpected: Vec<Cow<'_, str>> = Vec::new();
         let mut more = 0_usize;
-        let mut examine = |check: &mut Self, is_seen: bool, name: &dyn ToString, item: &Value| {
-            check.spend(1)?;
-            if !is_seen && !check.quietly(|check| check.inside(rest, item, at))? {
-                if unexpected.len() < MAX_NAMES { unexpected.push(name.to_string()) } else { more += 1 }
+        for ((name, item), is_seen) in properties.chain(items).zip(seen) {
+            self.spend(1)?;
+            if !is_seen && !self.quietly(|check| check.inside(rest, item, at))? {
+                if unexpected.len() < MAX_NAMES { unexpected.push(name) } else { more += 1 }
             }
-            Ok::<(), Halt>(())
-        };
-        match value {
-            Value::Object(object) => {
-                for ((name, item), is_seen) in object.iter().zip(seen) {
-                    examine(self, *is_seen, name, item)?;
-                }
-            }
-            Value::Array(items) => {
-                for (position, (item, is_seen)) in items.iter().zip(seen).enumerate() {
-                    examine(self, *is_seen, &position, item)?;
-                }
-            }
-            _ => {}
         }
         if unexpected.is_empty() {
             return Ok(true);
         }
         let what = if value.is_object() { "Unevaluated properties" } else { "Unevaluated items" };
-        let names: Vec<&str> = unexpected.iter().map(String::as_str).collect();
+        let names: Vec<&str> = unexpected.iter().map(|name| &**name).collect();
         self.wrong(at, || not_allowed(what, &names, more))
     }
 
