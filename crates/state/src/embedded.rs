@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 
 use super::day::{self, Day};
 use super::entries::Entries;
+use super::journals::files as journals;
 use super::rates::Bucket;
 use super::{
-    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
-    RecordKind, Revoked, Spent, State, Version, approvals, journals, logins, observed,
+    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, JournalStore, LoginLock,
+    LoginVersion, New, RecordKind, Revoked, Spent, State, Version, approvals, logins, observed,
 };
 use crate::shapes::Shapes;
 use base::error::Result;
@@ -72,6 +73,49 @@ impl Collections for Embedded {
             entries.remove(ids);
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl JournalStore for Embedded {
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
+        let is_slow = begin.fsync || self.is_slow.load(Ordering::Relaxed);
+        let work = move || {
+            let started = Instant::now();
+            (journals::begin(&begin), started.elapsed() > SLOW)
+        };
+        // A run waits for it, and another thread would have to be woken: that takes longer than a quick disk.
+        let (begun, is_slow) = if is_slow { task::apart(move || Ok(work())).await? } else { work() };
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+        begun
+    }
+
+    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
+        on_disk(folder, "", |folder, _| journals::subfolders(folder)).await
+    }
+
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64, Duration)>> {
+        on_disk(folder, "", |folder, _| journals::list(folder)).await
+    }
+
+    async fn journal_key(&self, folder: &Path) -> Result<String> {
+        on_disk(folder, "", |folder, _| journals::key(folder)).await
+    }
+
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+        on_disk(folder, id, journals::find).await
+    }
+
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        on_disk(folder, id, move |folder, id| journals::lines(folder, id, max)).await
+    }
+
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        on_disk(folder, id, move |folder, id| journals::end(folder, id, max)).await
+    }
+
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
+        on_disk(folder, id, journals::remove).await
     }
 }
 
@@ -158,52 +202,6 @@ impl State for Embedded {
 
     async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
         Ok(Box::new(logins::lock(file).await?))
-    }
-
-    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
-        let is_slow = begin.fsync || self.is_slow.load(Ordering::Relaxed);
-        let work = move || {
-            let started = Instant::now();
-            (journals::begin(&begin), started.elapsed() > SLOW)
-        };
-        // A run waits for it, and another thread would have to be woken: that takes longer than a quick disk.
-        let (begun, is_slow) = if is_slow { task::apart(move || Ok(work())).await? } else { work() };
-        self.is_slow.store(is_slow, Ordering::Relaxed);
-        begun
-    }
-
-    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
-        on_disk(folder, "", |folder, _| journals::subfolders(folder)).await
-    }
-
-    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
-        let found = on_disk(folder, "", |folder, _| journals::list(folder)).await?;
-        Ok(found.into_iter().map(|(_, id, bytes)| (id, bytes)).collect())
-    }
-
-    async fn journal_key(&self, folder: &Path) -> Result<String> {
-        on_disk(folder, "", |folder, _| journals::key(folder)).await
-    }
-
-    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
-        on_disk(folder, id, journals::find).await
-    }
-
-    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        on_disk(folder, id, move |folder, id| journals::lines(folder, id, max)).await
-    }
-
-    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        on_disk(folder, id, move |folder, id| journals::end(folder, id, max)).await
-    }
-
-    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
-        on_disk(folder, id, journals::remove).await
-    }
-
-    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
-        let pruned = on_disk(folder, "", move |folder, _| journals::prune(folder, keep, max_bytes)).await;
-        pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
     }
 
     async fn record(&self, kind: RecordKind, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
