@@ -9,13 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::day::{self, Day};
+use super::day;
 use super::entries::Entries;
 use super::journals::files as journals;
 use super::rates::Bucket;
 use super::{
     BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, JournalStore, LoginLock,
-    LoginVersion, New, RecordKind, Revoked, Spent, State, Version, approvals, logins, observed,
+    LoginVersion, New, RecordKind, Revoked, Spent, State, approvals, logins, observed,
 };
 use crate::shapes::Shapes;
 use base::error::Result;
@@ -140,12 +140,22 @@ impl State for Embedded {
                 return Ok(Spent::Refused { charge: *position, spent, renews: None });
             }
         }
-        // The file last: everything else that could refuse has not.
-        for (position, charge) in days {
-            let (Counter::Day(file), Some(limit)) = (&charge.counter, charge.limit) else { continue };
-            if let day::Taken::Refused { spent, renews } = Day::new(file).take(cost, limit, SystemTime::now()).await? {
-                return Ok(Spent::Refused { charge: position, spent, renews: Some(renews) });
+        // The files last: everything else that could refuse has not.
+        let mut taken = Vec::new();
+        for (charge, Charge { counter, limit }) in days {
+            let (Counter::Day(file), Some(limit)) = (counter, *limit) else { continue };
+            let refused = match day::take(file, cost, limit, SystemTime::now()).await {
+                Ok(Ok(())) => {
+                    taken.push(file);
+                    continue;
+                }
+                Ok(Err((spent, renews))) => Ok(Spent::Refused { charge, spent, renews: Some(renews) }),
+                Err(error) => Err(error),
+            };
+            for file in taken {
+                day::give_back(file, cost, SystemTime::now()).await;
             }
+            return refused;
         }
         for (_, charge) in others {
             self.change(&charge.counter, |sum| sum.plus(cost));
@@ -157,7 +167,7 @@ impl State for Embedded {
         let _alone = self.spending.lock().await;
         for counter in counters {
             match counter {
-                Counter::Day(file) => Day::new(file).give_back(cost, SystemTime::now()).await,
+                Counter::Day(file) => day::give_back(file, cost, SystemTime::now()).await,
                 _ => self.change(counter, |sum| sum.minus(cost)),
             }
         }
@@ -165,19 +175,14 @@ impl State for Embedded {
 
     fn known(&self, counter: &Counter) -> Option<Amount> {
         match counter {
-            Counter::Day(file) => Day::new(file).spent(SystemTime::now()),
+            Counter::Day(file) => day::spent(file, SystemTime::now()),
             _ => Some(self.sum(counter)),
         }
     }
 
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
         let mut buckets = self.buckets.lock();
-        let before = buckets.get(bucket);
-        if before.is_none_or(|before| before.rate != rate) {
-            let following = Bucket::following(rate, before);
-            buckets.insert(bucket.to_owned(), following);
-        }
-        Ok(buckets.get(bucket).map_or(Ok(()), Bucket::admit))
+        Ok(buckets.entry(bucket.to_owned()).or_insert_with(|| Bucket::new(rate)).admit(rate))
     }
 
     async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
@@ -193,7 +198,7 @@ impl State for Embedded {
     }
 
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
-        files::Version::of(file).map(Version::File).map(LoginVersion)
+        files::Version::of(file).map(LoginVersion::File)
     }
 
     async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
@@ -296,5 +301,22 @@ mod tests {
         }
         state.end(&run);
         assert_eq!((state.known(&run), state.known(&session)), (Some(Amount::ZERO), limit(9)));
+    }
+
+    #[tokio::test]
+    async fn a_day_that_refuses_leaves_the_other_days_as_they_were() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = Embedded::default();
+        let day = |(name, most): (&str, u64)| Charge {
+            counter: Counter::Day(folder.path().join(name).into()),
+            limit: Some(Amount::from_micros(most * ONE.micros())),
+        };
+        let charges = [("client", 10), ("gateway", 1)].map(day);
+        assert_eq!(state.spend(ONE, &charges).await.expect("files"), Spent::Done);
+        let refused = state.spend(ONE, &charges).await.expect("files");
+        assert!(matches!(refused, Spent::Refused { charge: 1, spent: ONE, .. }), "{refused:?}");
+        for Charge { counter, .. } in &charges {
+            assert_eq!(state.known(counter), Some(ONE), "{counter:?}");
+        }
     }
 }

@@ -203,10 +203,7 @@ pub type Revoked = Arc<HashSet<String>>;
 
 /// Version of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginVersion(Version);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Version {
+pub enum LoginVersion {
     /// Of a file.
     File(files::Version),
     /// In the store.

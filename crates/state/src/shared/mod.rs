@@ -28,9 +28,7 @@ use redis::{Cmd, ExistenceCheck, Script, SetExpiry, SetOptions};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{
-    Charge, Collection, Counter, LoginLock, LoginVersion, RecordKind, Revoked, Spent, State, Version, observed,
-};
+use super::{Charge, Collection, Counter, LoginLock, LoginVersion, RecordKind, Revoked, Spent, State, observed};
 use crate::shapes::Shapes;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -374,7 +372,7 @@ impl State for Shared {
     }
 
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
-        self.seen.logins.lock().get(&file_name(file)).copied().map(Version::Stored).map(LoginVersion)
+        self.seen.logins.lock().get(&file_name(file)).copied().map(LoginVersion::Stored)
     }
 
     async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
