@@ -277,7 +277,7 @@ async fn again(gateway: &Gateway, cassette: &Cassette, language: Language, code:
         args: cassette.args.clone(),
     };
     let tape = cassette.tape()?;
-    let player = Player::new(tape.copy(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));
+    let player = Player::new(tape.clone(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));
     let played = play(gateway, &script, &player).await?;
     let actual = played.expected().redacted(cassette.redaction);
     let has_result = played.result.is_some();

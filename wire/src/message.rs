@@ -246,7 +246,7 @@ pub struct Reply {
 }
 
 /// Outcome of a call.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Outcome {
     /// The normalised result.
     Ok(Json),

@@ -13,13 +13,8 @@ use config::{Amount, Config};
 
 /// Bytes of the line: the day, a space, twenty digits of millionths, the end.
 const LENGTH: usize = 32;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The file of a configuration.
-#[derive(Debug, Clone)]
-pub(super) struct Day {
-    file: PathBuf,
-}
+/// Seconds of a day.
+pub(super) const DAY: u64 = 24 * 60 * 60;
 
 /// The file shared by all gateways with this configuration file.
 ///
@@ -30,86 +25,75 @@ pub fn day_file(folder: &Path, config: &Config, owner: Option<&str>) -> PathBuf 
     folder.join(format!("spent-{}", stubgen::short_digest(&whose)))
 }
 
-/// Result of taking from the budget.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// Taken.
-    Done,
-    /// Too little was left.
-    Refused {
-        /// Already spent.
-        spent: Amount,
-        /// Start of the next budget (RFC 3339).
-        renews: String,
-    },
+/// Spends `cost` today, unless that exceeds `limit`: then what was spent already, and the start of the next budget
+/// (RFC 3339).
+///
+/// # Errors
+/// `INTERNAL` when the file cannot be used: an unknown rest is not spent.
+pub(super) async fn take(
+    file: &Path,
+    cost: Amount,
+    limit: Amount,
+    now: SystemTime,
+) -> Result<Result<(), (Amount, String)>> {
+    let take = move |spent: Amount, last| match spent.plus(cost) {
+        sum if sum > limit => (spent, Err((spent, midnight_after(unix_ms(last) / 1000 / DAY)))),
+        sum => (sum, Ok(())),
+    };
+    change(file, now, take).await
 }
 
-impl Day {
-    /// Sum in this file.
-    pub(super) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned() }
-    }
+/// Refunds a cost of today.
+pub(super) async fn give_back(file: &Path, cost: Amount, now: SystemTime) {
+    // A failed refund is logged, and stays spent.
+    let _ = change(file, now, move |spent, _| (spent.minus(cost), ())).await;
+}
 
-    /// Spends `cost` today, unless that exceeds `limit`.
-    ///
-    /// # Errors
-    /// `INTERNAL` when the file cannot be used: an unknown rest is not spent.
-    pub(super) async fn take(&self, cost: Amount, limit: Amount, now: SystemTime) -> Result<Taken> {
-        self.change(now, move |spent, last| match spent.plus(cost) {
-            sum if sum > limit => (spent, Taken::Refused { spent, renews: renewal(last) }),
-            sum => (sum, Taken::Done),
-        })
-        .await
+/// Spent today, if readable.
+pub(super) fn spent(file: &Path, now: SystemTime) -> Option<Amount> {
+    match files::open_private(file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
+        Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(Amount::ZERO),
     }
+}
 
-    /// Refunds a cost of today.
-    pub(super) async fn give_back(&self, cost: Amount, now: SystemTime) {
-        // A failed refund is logged, and stays spent.
-        let _ = self.change(now, move |spent, _| (spent.minus(cost), ())).await;
-    }
+/// Reads, changes and writes the sum of the day of `now`, under the lock.
+async fn change<T: Send + 'static>(
+    file: &Path,
+    now: SystemTime,
+    change: impl FnOnce(Amount, SystemTime) -> (Amount, T) + Send + 'static,
+) -> Result<T> {
+    let path = file.to_owned();
+    let changed = tokio::task::spawn_blocking(move || change_now(&path, now, change)).await;
+    let changed = changed.unwrap_or_else(|error| Err(io::Error::other(error)));
+    changed.map_err(|error| {
+        tracing::error!(%error, file = %file.display(), "what was spent today is not known");
+        Error::new(ErrorCode::Internal, "what was spent of today's budget cannot be read or written")
+            .hint("the operator has to look at the log; the file that it names may be removed")
+    })
+}
 
-    /// Spent today, if readable.
-    pub(super) fn spent(&self, now: SystemTime) -> Option<Amount> {
-        match files::open_private(&self.file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
-            Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
-            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(Amount::ZERO),
-        }
+/// `change` also gets a time of the last day that the sum counts for.
+fn change_now<T>(
+    file: &Path,
+    now: SystemTime,
+    change: impl FnOnce(Amount, SystemTime) -> (Amount, T),
+) -> io::Result<T> {
+    let mut file = files::open_lock(file)?;
+    file.lock()?;
+    let (line, kept) = read(&mut file)?;
+    let (last, spent) = match kept {
+        Some(kept) => kept.on(now),
+        None if line.is_empty() => (now, Amount::ZERO),
+        None => return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not hold a day and a sum")),
+    };
+    let (after, answer) = change(spent, last);
+    let written = format!("{} {:020}\n", date(last), after.micros());
+    if written != line {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(written.as_bytes())?;
     }
-
-    /// Reads, changes and writes the sum of the day of `now`, under the lock.
-    async fn change<T: Send + 'static>(
-        &self,
-        now: SystemTime,
-        change: impl FnOnce(Amount, SystemTime) -> (Amount, T) + Send + 'static,
-    ) -> Result<T> {
-        let day = self.clone();
-        let changed = tokio::task::spawn_blocking(move || day.change_now(now, change)).await;
-        let changed = changed.unwrap_or_else(|error| Err(io::Error::other(error)));
-        changed.map_err(|error| {
-            tracing::error!(%error, file = %self.file.display(), "what was spent today is not known");
-            Error::new(ErrorCode::Internal, "what was spent of today's budget cannot be read or written")
-                .hint("the operator has to look at the log; the file that it names may be removed")
-        })
-    }
-
-    /// `change` also gets a time of the last day that the sum counts for.
-    fn change_now<T>(&self, now: SystemTime, change: impl FnOnce(Amount, SystemTime) -> (Amount, T)) -> io::Result<T> {
-        let mut file = files::open_lock(&self.file)?;
-        file.lock()?;
-        let (line, kept) = read(&mut file)?;
-        let (last, spent) = match kept {
-            Some(kept) => kept.on(now),
-            None if line.is_empty() => (now, Amount::ZERO),
-            None => return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not hold a day and a sum")),
-        };
-        let (after, answer) = change(spent, last);
-        let written = format!("{} {:020}\n", date(last), after.micros());
-        if written != line {
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(written.as_bytes())?;
-        }
-        Ok(answer)
-    }
+    Ok(answer)
 }
 
 /// Identity of a configuration: of one with a store that of all replicas, else that of its file.
@@ -143,10 +127,11 @@ impl Kept {
     /// Sum that counts at `now`, and a time of the last day it counts for. A clock set back by up to a day starts no
     /// new budget. An entry of a later day came from a wrong clock: it counts today.
     fn on(&self, now: SystemTime) -> (SystemTime, Amount) {
-        let (today, tomorrow) = (date(now), date(now + DAY));
+        let later = now + Duration::from_secs(DAY);
+        let (today, tomorrow) = (date(now), date(later));
         match &self.day {
             day if *day < today => (now, Amount::ZERO),
-            day if *day == tomorrow => (now + DAY, self.spent),
+            day if *day == tomorrow => (later, self.spent),
             _ => (now, self.spent),
         }
     }
@@ -171,10 +156,9 @@ fn date(now: SystemTime) -> String {
     rfc3339(unix_ms(now)).split('T').next().unwrap_or_default().to_owned()
 }
 
-/// The midnight after a time.
-fn renewal(now: SystemTime) -> String {
-    let day_ms = DAY.as_secs() * 1000;
-    rfc3339((unix_ms(now) / day_ms + 1) * day_ms)
+/// The midnight after a day, counted from 1970.
+pub(super) fn midnight_after(day: u64) -> String {
+    rfc3339((day + 1).saturating_mul(DAY * 1000))
 }
 
 #[cfg(test)]
@@ -194,34 +178,34 @@ mod tests {
     #[tokio::test]
     async fn a_day_ends_at_midnight_utc_and_survives_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = || Day::new(&day_file(&folder.path().join("state"), &at_path("/forge.toml"), None));
+        let day = &day_file(&folder.path().join("state"), &at_path("/forge.toml"), None);
         let (late, next) = (at("2026-11-22T23:59:59Z"), at("2026-11-23T00:00:00Z"));
-        assert_eq!(day().spent(late), Some(Amount::ZERO));
-        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
+        assert_eq!(spent(day, late), Some(Amount::ZERO));
+        assert_eq!(take(day, TWO, TWO, late).await.expect("a file"), Ok(()));
         let renews = "2026-11-23T00:00:00Z".to_owned();
-        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
-        day().give_back(TWO, late).await;
-        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
-        assert_eq!((day().spent(late), day().spent(next)), (Some(TWO), Some(Amount::ZERO)));
-        assert_eq!(day().take(TWO, TWO, next).await.expect("a file"), Taken::Done);
+        assert_eq!(take(day, TWO, TWO, late).await.expect("a file"), Err((TWO, renews)));
+        give_back(day, TWO, late).await;
+        assert_eq!(take(day, TWO, TWO, late).await.expect("a file"), Ok(()));
+        assert_eq!((spent(day, late), spent(day, next)), (Some(TWO), Some(Amount::ZERO)));
+        assert_eq!(take(day, TWO, TWO, next).await.expect("a file"), Ok(()));
         // A clock that is set back finds the later day.
         let renews = "2026-11-24T00:00:00Z".to_owned();
-        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
-        let other = Day::new(&day_file(&folder.path().join("state"), &at_path("/other.toml"), None));
-        assert_eq!(other.spent(next), Some(Amount::ZERO));
+        assert_eq!(take(day, TWO, TWO, late).await.expect("a file"), Err((TWO, renews)));
+        let other = &day_file(&folder.path().join("state"), &at_path("/other.toml"), None);
+        assert_eq!(spent(other, next), Some(Amount::ZERO));
     }
 
     #[tokio::test]
     async fn a_date_in_the_future_counts_today_and_is_renewed_tomorrow() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
+        let day = &day_file(folder.path(), &at_path("/forge.toml"), None);
         let (today, tomorrow) = (at("2026-11-22T12:00:00Z"), at("2026-11-23T12:00:00Z"));
         for future in ["2026-11-24", "2027-01-01", "9999-12-31", "~~~~~~~~~~"] {
-            fs::write(&day.file, format!("{future} {:020}\n", TWO.micros())).expect("a file");
-            assert_eq!(day.spent(today), Some(TWO), "{future}");
+            fs::write(day, format!("{future} {:020}\n", TWO.micros())).expect("a file");
+            assert_eq!(spent(day, today), Some(TWO), "{future}");
             let renews = "2026-11-23T00:00:00Z".to_owned();
-            assert_eq!(day.take(TWO, TWO, today).await.expect("a file"), Taken::Refused { spent: TWO, renews });
-            assert_eq!(day.take(TWO, TWO, tomorrow).await.expect("a file"), Taken::Done, "{future}");
+            assert_eq!(take(day, TWO, TWO, today).await.expect("a file"), Err((TWO, renews)));
+            assert_eq!(take(day, TWO, TWO, tomorrow).await.expect("a file"), Ok(()), "{future}");
         }
     }
 
@@ -233,7 +217,7 @@ mod tests {
         fs::write(at("forge.toml"), "").expect("a file");
         std::os::unix::fs::symlink(at("forge.toml"), at("x/link.toml")).expect("a link");
         std::os::unix::fs::symlink(at("x"), at("y")).expect("a link");
-        let file = |path: &str| Day::new(&day_file(folder.path(), &at_path(at(path)), None)).file;
+        let file = |path: &str| day_file(folder.path(), &at_path(at(path)), None);
         for other in ["x/../forge.toml", "./x/.././forge.toml", "x/link.toml", "y/link.toml", "y/../forge.toml"] {
             assert_eq!(file(other), file("forge.toml"), "{other}");
         }
@@ -246,12 +230,12 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_says_something_else_spends_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
+        let day = &day_file(folder.path(), &at_path("/forge.toml"), None);
         for text in ["2026-11-22 12\n", "nonsense", "2026-11-22 0000000000000000x000\n"] {
-            fs::write(&day.file, text).expect("a file");
-            let refused = day.take(TWO, TWO, at("2026-11-22T12:00:00Z")).await.expect_err("not readable");
+            fs::write(day, text).expect("a file");
+            let refused = take(day, TWO, TWO, at("2026-11-22T12:00:00Z")).await.expect_err("not readable");
             assert_eq!(refused.code, ErrorCode::Internal, "{text}");
-            assert_eq!(fs::read_to_string(&day.file).expect("a file"), text);
+            assert_eq!(fs::read_to_string(day).expect("a file"), text);
         }
     }
 }

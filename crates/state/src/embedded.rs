@@ -9,12 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::day::{self, Day};
+use super::day;
 use super::entries::Entries;
+use super::journals::files as journals;
 use super::rates::Bucket;
 use super::{
-    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
-    RecordKind, Revoked, Spent, State, Version, approvals, journals, logins, observed,
+    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, JournalStore, LoginLock,
+    LoginVersion, New, RecordKind, Revoked, Spent, State, approvals, logins, observed,
 };
 use crate::shapes::Shapes;
 use base::error::Result;
@@ -76,90 +77,7 @@ impl Collections for Embedded {
 }
 
 #[async_trait]
-impl State for Embedded {
-    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-        Ok(self.collections.lock().get(of).map(Entries::dropped).unwrap_or_default())
-    }
-
-    async fn number(&self, of: &Collection) -> Result<u64> {
-        let mut collections = self.collections.lock();
-        Ok(collections.entry(of.clone()).or_insert_with(|| Entries::new(of)).number())
-    }
-
-    async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
-        let _alone = self.spending.lock().await;
-        let is_day = |charge: &&(usize, &Charge)| matches!(charge.1.counter, Counter::Day(_));
-        let (days, others): (Vec<_>, Vec<_>) = charges.iter().enumerate().partition(|charge| is_day(&charge));
-        for (position, charge) in &others {
-            let spent = self.sum(&charge.counter);
-            if charge.limit.is_some_and(|limit| spent.plus(cost) > limit) {
-                return Ok(Spent::Refused { charge: *position, spent, renews: None });
-            }
-        }
-        // The file last: everything else that could refuse has not.
-        for (position, charge) in days {
-            let (Counter::Day(file), Some(limit)) = (&charge.counter, charge.limit) else { continue };
-            if let day::Taken::Refused { spent, renews } = Day::new(file).take(cost, limit, SystemTime::now()).await? {
-                return Ok(Spent::Refused { charge: position, spent, renews: Some(renews) });
-            }
-        }
-        for (_, charge) in others {
-            self.change(&charge.counter, |sum| sum.plus(cost));
-        }
-        Ok(Spent::Done)
-    }
-
-    async fn refund(&self, cost: Amount, counters: &[Counter]) {
-        let _alone = self.spending.lock().await;
-        for counter in counters {
-            match counter {
-                Counter::Day(file) => Day::new(file).give_back(cost, SystemTime::now()).await,
-                _ => self.change(counter, |sum| sum.minus(cost)),
-            }
-        }
-    }
-
-    fn known(&self, counter: &Counter) -> Option<Amount> {
-        match counter {
-            Counter::Day(file) => Day::new(file).spent(SystemTime::now()),
-            _ => Some(self.sum(counter)),
-        }
-    }
-
-    async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
-        let mut buckets = self.buckets.lock();
-        let before = buckets.get(bucket);
-        if before.is_none_or(|before| before.rate != rate) {
-            let following = Bucket::following(rate, before);
-            buckets.insert(bucket.to_owned(), following);
-        }
-        Ok(buckets.get(bucket).map_or(Ok(()), Bucket::admit))
-    }
-
-    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
-        observed::observe(file, more).await
-    }
-
-    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
-        on_disk(file, "", |file, _| logins::read(file)).await
-    }
-
-    async fn logins(&self, folder: &Path) -> Result<Vec<String>> {
-        on_disk(folder, "", |folder, _| logins::files(folder)).await
-    }
-
-    fn login_version(&self, file: &Path) -> Option<LoginVersion> {
-        files::Version::of(file).map(Version::File).map(LoginVersion)
-    }
-
-    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
-        on_disk(file, "", move |file, _| logins::keep(file, login.as_deref())).await
-    }
-
-    async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
-        Ok(Box::new(logins::lock(file).await?))
-    }
-
+impl JournalStore for Embedded {
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
         let is_slow = begin.fsync || self.is_slow.load(Ordering::Relaxed);
         let work = move || {
@@ -176,9 +94,8 @@ impl State for Embedded {
         on_disk(folder, "", |folder, _| journals::subfolders(folder)).await
     }
 
-    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
-        let found = on_disk(folder, "", |folder, _| journals::list(folder)).await?;
-        Ok(found.into_iter().map(|(_, id, bytes)| (id, bytes)).collect())
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64, Duration)>> {
+        on_disk(folder, "", |folder, _| journals::list(folder)).await
     }
 
     async fn journal_key(&self, folder: &Path) -> Result<String> {
@@ -200,10 +117,96 @@ impl State for Embedded {
     async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
         on_disk(folder, id, journals::remove).await
     }
+}
 
-    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
-        let pruned = on_disk(folder, "", move |folder, _| journals::prune(folder, keep, max_bytes)).await;
-        pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
+#[async_trait]
+impl State for Embedded {
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        Ok(self.collections.lock().get(of).map(Entries::dropped).unwrap_or_default())
+    }
+
+    async fn number(&self, of: &Collection) -> Result<u64> {
+        let mut collections = self.collections.lock();
+        Ok(collections.entry(of.clone()).or_insert_with(|| Entries::new(of)).number())
+    }
+
+    async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+        let _alone = self.spending.lock().await;
+        let is_day = |charge: &&(usize, &Charge)| matches!(charge.1.counter, Counter::Day(_));
+        let (days, others): (Vec<_>, Vec<_>) = charges.iter().enumerate().partition(|charge| is_day(&charge));
+        for (position, charge) in &others {
+            let spent = self.sum(&charge.counter);
+            if charge.limit.is_some_and(|limit| spent.plus(cost) > limit) {
+                return Ok(Spent::Refused { charge: *position, spent, renews: None });
+            }
+        }
+        // The files last: everything else that could refuse has not.
+        let mut taken = Vec::new();
+        for (charge, Charge { counter, limit }) in days {
+            let (Counter::Day(file), Some(limit)) = (counter, *limit) else { continue };
+            let refused = match day::take(file, cost, limit, SystemTime::now()).await {
+                Ok(Ok(())) => {
+                    taken.push(file);
+                    continue;
+                }
+                Ok(Err((spent, renews))) => Ok(Spent::Refused { charge, spent, renews: Some(renews) }),
+                Err(error) => Err(error),
+            };
+            for file in taken {
+                day::give_back(file, cost, SystemTime::now()).await;
+            }
+            return refused;
+        }
+        for (_, charge) in others {
+            self.change(&charge.counter, |sum| sum.plus(cost));
+        }
+        Ok(Spent::Done)
+    }
+
+    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+        let _alone = self.spending.lock().await;
+        for counter in counters {
+            match counter {
+                Counter::Day(file) => day::give_back(file, cost, SystemTime::now()).await,
+                _ => self.change(counter, |sum| sum.minus(cost)),
+            }
+        }
+    }
+
+    fn known(&self, counter: &Counter) -> Option<Amount> {
+        match counter {
+            Counter::Day(file) => day::spent(file, SystemTime::now()),
+            _ => Some(self.sum(counter)),
+        }
+    }
+
+    async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
+        let mut buckets = self.buckets.lock();
+        Ok(buckets.entry(bucket.to_owned()).or_insert_with(|| Bucket::new(rate)).admit(rate))
+    }
+
+    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
+        observed::observe(file, more).await
+    }
+
+    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
+        on_disk(file, "", |file, _| logins::read(file)).await
+    }
+
+    async fn logins(&self, folder: &Path) -> Result<Vec<String>> {
+        on_disk(folder, "", |folder, _| logins::files(folder)).await
+    }
+
+    fn login_version(&self, file: &Path) -> Option<LoginVersion> {
+        files::Version::of(file).map(LoginVersion::File)
+    }
+
+    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
+        on_disk(file, "", move |file, _| logins::keep(file, login.as_deref())).await
+    }
+
+    async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
+        Ok(Box::new(logins::lock(file).await?))
     }
 
     async fn record(&self, kind: RecordKind, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
@@ -298,5 +301,22 @@ mod tests {
         }
         state.end(&run);
         assert_eq!((state.known(&run), state.known(&session)), (Some(Amount::ZERO), limit(9)));
+    }
+
+    #[tokio::test]
+    async fn a_day_that_refuses_leaves_the_other_days_as_they_were() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = Embedded::default();
+        let day = |(name, most): (&str, u64)| Charge {
+            counter: Counter::Day(folder.path().join(name).into()),
+            limit: Some(Amount::from_micros(most * ONE.micros())),
+        };
+        let charges = [("client", 10), ("gateway", 1)].map(day);
+        assert_eq!(state.spend(ONE, &charges).await.expect("files"), Spent::Done);
+        let refused = state.spend(ONE, &charges).await.expect("files");
+        assert!(matches!(refused, Spent::Refused { charge: 1, spent: ONE, .. }), "{refused:?}");
+        for Charge { counter, .. } in &charges {
+            assert_eq!(state.known(counter), Some(ONE), "{counter:?}");
+        }
     }
 }

@@ -75,8 +75,8 @@ impl Entries {
         replaces.extend(self.kept.iter().map(|kept| &kept.entry).filter(|entry| is_same(entry)).map(|entry| entry.id));
         let bytes = name.len() + value.len() + room.overhead;
         let slots: Vec<Slot<'_>> = self.kept.iter().map(Kept::slot).collect();
-        for _ in room_for(&slots, bytes, &labels, &replaces, &room)? {
-            self.drop_oldest();
+        for id in room_for(&slots, bytes, &labels, &replaces, &room)? {
+            self.drop_first(|entry| entry.id == id);
         }
         let held = self.hold(bytes, &room)?;
         self.remove(&replaces);
@@ -103,7 +103,7 @@ impl Entries {
         loop {
             match memory::RESULTS.take(&self.client, bytes) {
                 Ok(share) => return Ok(Held::Shared { _share: share }),
-                Err(_) if room.drops_oldest && self.drop_oldest() => {}
+                Err(_) if room.drops_oldest && self.drop_first(|_| true) => {}
                 Err(full) => return Err(refused(full)),
             }
         }
@@ -114,9 +114,10 @@ impl Entries {
         self.kept.retain(|kept| kept.until.is_none_or(|until| until > now));
     }
 
-    /// Drops the oldest entry; false if there was none.
-    fn drop_oldest(&mut self) -> bool {
-        let Some(Kept { entry, .. }) = self.kept.pop_front() else { return false };
+    /// Drops the oldest entry of a kind; false if there was none.
+    fn drop_first(&mut self, is_it: impl Fn(&Entry) -> bool) -> bool {
+        let position = self.kept.iter().position(|kept| is_it(&kept.entry));
+        let Some(Kept { entry, .. }) = position.and_then(|at| self.kept.remove(at)) else { return false };
         self.dropped.push_back((entry.name, (*entry.labels).clone()));
         if self.dropped.len() > MAX_DROPPED {
             self.dropped.pop_front();
@@ -155,22 +156,23 @@ pub(super) fn room_for(
     room: &Room,
 ) -> Result<Vec<u64>> {
     let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
+    let others = || kept.iter().filter(|slot| !replaces.contains(&slot.id));
     if room.drops_oldest {
         if bytes > room.bytes {
             let what = format!("{bytes} bytes are over the limit of {} bytes a session", room.bytes);
             return full(what).map_err(|error| error.hint("return less"));
         }
-        let mut taken: usize = kept.iter().map(|slot| slot.bytes).sum();
-        let mut oldest = kept.iter();
+        let (mut count, mut taken) = (others().count(), others().map(|slot| slot.bytes).sum::<usize>());
+        let mut oldest = others();
         let mut dropped = Vec::new();
-        while kept.len() - dropped.len() >= room.entries || taken + bytes > room.bytes {
+        while count >= room.entries || taken + bytes > room.bytes {
             let Some(slot) = oldest.next() else { break };
+            count -= 1;
             taken -= slot.bytes;
             dropped.push(slot.id);
         }
         return Ok(dropped);
     }
-    let others = || kept.iter().filter(|slot| !replaces.contains(&slot.id));
     let beside = || others().filter(|slot| slot.labels == labels);
     let (count, taken) = (beside().count(), beside().map(|slot| slot.bytes).sum::<usize>());
     let hint = |error: Error| error.hint("delete entries that are not needed, or give them a ttl");

@@ -47,7 +47,7 @@ pub use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
 pub use folders::{id_of, is_id, kept_folder};
-pub use journals::{BeginJournal, Journal, JournalFile};
+pub use journals::{BeginJournal, Journal, JournalFile, JournalStore};
 pub use shared::Shared;
 pub use title::title;
 
@@ -84,7 +84,7 @@ pub trait Collections: Debug + Send + Sync {
 
 /// State that outlives a request.
 #[async_trait]
-pub trait State: Collections {
+pub trait State: Collections + JournalStore {
     /// Names and labels of the entries dropped last to make room, oldest first.
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
 
@@ -139,60 +139,6 @@ pub trait State: Collections {
     /// # Errors
     /// `INTERNAL` when it is not released in time.
     async fn lock_login(&self, file: &Path) -> Result<LoginLock>;
-
-    /// Begins a journal with its first line; its [`Journal`] holds it open for this process alone. With `after`, marks
-    /// that journal as continued by this one. Atomic: of several that continue one journal, one begins.
-    ///
-    /// # Errors
-    /// `BUSY` when `after` is still written, `INVALID_ARGS` when another continues it, `INTERNAL` when the journal
-    /// cannot be written.
-    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>>;
-
-    /// Names of the folders of journals below one.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read.
-    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>>;
-
-    /// Ids and sizes of the journals in a folder, oldest first.
-    ///
-    /// # Errors
-    /// `INTERNAL` when the folder cannot be read.
-    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>>;
-
-    /// Key of the journals below a folder: random, made once, and never told.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read or written.
-    async fn journal_key(&self, folder: &Path) -> Result<String>;
-
-    /// One of them; `None` if there is none with this id.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read.
-    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>>;
-
-    /// Lines of a journal, without half a line at its end; at most `max` bytes.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read, `BUDGET_EXCEEDED` when it is larger.
-    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>>;
-
-    /// The last whole line of a journal, or as much of its begin as `max` bytes; empty if there is none.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be read.
-    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>>;
-
-    /// Removes a journal that is not being written; false if there is none.
-    ///
-    /// # Errors
-    /// `BUSY` while it is written, `INTERNAL` when it cannot be removed.
-    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool>;
-
-    /// Removes journals that changed last before `keep`, and the oldest while all are over `max_bytes`; none that is
-    /// being written.
-    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64);
 
     /// A record of a folder, as it was stored; `None` if there is none with this id.
     ///
@@ -257,10 +203,7 @@ pub type Revoked = Arc<HashSet<String>>;
 
 /// Version of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginVersion(Version);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Version {
+pub enum LoginVersion {
     /// Of a file.
     File(files::Version),
     /// In the store.

@@ -2,7 +2,7 @@
 //! than a script has one too if it reaches a server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::calls::preview;
 use base::time::{rfc3339_millis, unix_ms};
@@ -123,19 +123,7 @@ impl Audit {
             calls: calls
                 .iter()
                 .filter(|call| call.outcome != Outcome::Planned)
-                .map(|call| EndedCall {
-                    span: call.span,
-                    server: is_known(&call.server).then_some(call.server.as_str()),
-                    method: call.method,
-                    target: if call.method == Some("tools/call") { &call.tool } else { "" },
-                    outcome: call.outcome,
-                    refused: !call.sent,
-                    began: call.began,
-                    took: Duration::from_secs_f64(call.ms.unwrap_or_default().max(0.0) / 1000.0),
-                    sent: call.args_bytes,
-                    received: call.answer_bytes,
-                    cost: call.cost,
-                })
+                .map(|record| EndedCall { record, server: is_known(&record.server).then_some(record.server.as_str()) })
                 .collect(),
         };
         self.broker.context.records.telemetry.ended(&ended, &self.broker.run.trace);

@@ -132,7 +132,7 @@ impl Export {
         cassette.args.clone_from(&args);
         let servers = cassette.servers.clone();
         let script = Script { servers, args, ..Script::again(head, head.language, code.to_owned()) };
-        let player = Player::new(self.tape.copy(), Matching::Position, stall(&script.limits));
+        let player = Player::new(self.tape.clone(), Matching::Position, stall(&script.limits));
         let played = context.clone().replay(&script, &player).await?;
         if let Some(parting) = player.parting() {
             let hint = match parting {

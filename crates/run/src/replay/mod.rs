@@ -115,9 +115,10 @@ fn cut(text: &str) -> Cow<'_, str> {
 }
 
 /// Where a run parted from its record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Parting {
     /// Another request was made than recorded.
+    #[error("operation {number} differs\n  recorded: {recorded}\n  now:      {asked}")]
     Other {
         /// Number of the operation.
         number: u64,
@@ -127,6 +128,7 @@ pub enum Parting {
         asked: Asked,
     },
     /// A request has no recorded answer.
+    #[error("operation {number} has no recorded answer: {asked}")]
     NotRecorded {
         /// Number of the operation.
         number: u64,
@@ -134,6 +136,7 @@ pub enum Parting {
         asked: Asked,
     },
     /// A recorded request was not made.
+    #[error("recorded operation {number} was not asked for: {recorded}")]
     Missing {
         /// Number of the recorded operation.
         number: u64,
@@ -141,6 +144,7 @@ pub enum Parting {
         recorded: Asked,
     },
     /// The answer was too large for the journal.
+    #[error("the answer of operation {number} is not in the journal, it was too large ({bytes} bytes): {recorded}")]
     LeftOut {
         /// Number of the recorded operation.
         number: u64,
@@ -150,6 +154,7 @@ pub enum Parting {
         bytes: usize,
     },
     /// A request cannot be read.
+    #[error("operation {number} cannot be read: {why}")]
     Unreadable {
         /// Number of the operation.
         number: u64,
@@ -157,27 +162,8 @@ pub enum Parting {
         why: String,
     },
     /// The record ends here, as the run did.
+    #[error("the record ends here")]
     End,
-}
-
-impl fmt::Display for Parting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Other { number, recorded, asked } => {
-                write!(f, "operation {number} differs\n  recorded: {recorded}\n  now:      {asked}")
-            }
-            Self::NotRecorded { number, asked } => write!(f, "operation {number} has no recorded answer: {asked}"),
-            Self::Missing { number, recorded } => {
-                write!(f, "recorded operation {number} was not asked for: {recorded}")
-            }
-            Self::LeftOut { number, recorded, bytes } => write!(
-                f,
-                "the answer of operation {number} is not in the journal, it was too large ({bytes} bytes): {recorded}"
-            ),
-            Self::Unreadable { number, why } => write!(f, "operation {number} cannot be read: {why}"),
-            Self::End => f.write_str("the record ends here"),
-        }
-    }
 }
 
 /// A value as JSON text.

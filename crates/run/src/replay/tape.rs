@@ -13,7 +13,7 @@ use redact::{Outgoing as _, Surface};
 use state::journal::Recorded;
 
 /// Recorded operations of a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Tape {
     /// The operations, by number.
     pub operations: Vec<Taped>,
@@ -24,7 +24,7 @@ pub struct Tape {
 }
 
 /// One of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Taped {
     /// Its number.
     pub number: u64,
@@ -35,7 +35,7 @@ pub struct Taped {
 }
 
 /// A recorded answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TapedAnswer {
     /// Its place in the order of answers, from 0.
     pub order: usize,
@@ -85,25 +85,6 @@ impl Tape {
             }
         }
         self
-    }
-
-    /// A copy of it.
-    pub fn copy(&self) -> Self {
-        let copied = |answer: &TapedAnswer| TapedAnswer {
-            order: answer.order,
-            now_ms: answer.now_ms,
-            outcome: match &answer.outcome {
-                Ok(Outcome::Ok(value)) => Ok(Outcome::Ok(value.clone())),
-                Ok(Outcome::Err(error)) => Ok(Outcome::Err(error.clone())),
-                Err(bytes) => Err(*bytes),
-            },
-        };
-        let operations = self.operations.iter().map(|taped| Taped {
-            number: taped.number,
-            asked: taped.asked.clone(),
-            answer: taped.answer.as_ref().map(copied),
-        });
-        Self { operations: operations.collect(), is_cut: self.is_cut, now_ms: self.now_ms }
     }
 }
 

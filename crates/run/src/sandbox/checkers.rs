@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Check, Facts, Language, Outline, Parts, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
+use wire::{Check, Facts, Language, Parts, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
 
 use super::Failure;
 use super::metrics::Counter;
@@ -25,15 +25,15 @@ const OVERFLOW: &str = "has overflowed its stack";
 
 /// One question to a checker.
 #[derive(Clone, Copy)]
-struct Asked {
-    language: Language,
-    max_bytes: usize,
-    signature: bool,
-    parts: bool,
+pub(super) struct Asked {
+    pub(super) language: Language,
+    pub(super) max_bytes: usize,
+    pub(super) signature: bool,
+    pub(super) parts: bool,
 }
 
-/// A script, with its signature where that was asked for.
-type Parsed = (Script, Option<Signature>, Option<Box<Parts>>);
+/// A script, with its signature and its parts where they were asked for.
+pub(super) type Parsed = (Script, Option<Signature>, Option<Box<Parts>>);
 
 /// The checkers of one gateway.
 pub(super) struct Checkers {
@@ -49,57 +49,15 @@ impl Checkers {
 
     /// Parses a script. Dropping the future kills the checker that is at it.
     ///
-    /// Starlark is parsed again where it runs: without a checker it runs unseen.
-    pub(super) async fn check(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
-        let asked = Asked { language, max_bytes, signature: false, parts: false };
-        match (self.parse(asked, script).await.map(|(script, ..)| script), language) {
-            (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
-                tracing::debug!(?failure, "Starlark runs unseen");
-                Script::starlark(script, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
-            }
-            (parsed, _) => parsed,
-        }
-    }
-
-    /// Parses a script that is a function, and reads its signature. Without a checker there is none.
-    pub(super) async fn check_function(
-        &self,
-        language: Language,
-        script: &str,
-        max_bytes: usize,
-    ) -> Result<(Script, Signature), Failure> {
-        let (script, signature, _) =
-            self.parse(Asked { language, max_bytes, signature: true, parts: false }, script).await?;
-        let signature = signature.ok_or_else(|| Failure::Protocol("the checker gave no signature".to_owned()))?;
-        Ok((script, signature))
-    }
-
-    /// Reads the parts of a script, with the text that their offsets are in, and its calls.
-    pub(super) async fn parts(
-        &self,
-        language: Language,
-        script: &str,
-        max_bytes: usize,
-    ) -> Result<(String, Parts, Outline), Failure> {
-        let asked = Asked { language, max_bytes, signature: false, parts: true };
-        let (parsed, _, parts) = self.parse(asked, script).await?;
-        let code = match language {
-            Language::Javascript => script::without_marks(script).into_owned(),
-            Language::Starlark => script.to_owned(),
-        };
-        let parts = parts.ok_or_else(|| Failure::Protocol("the checker gave no parts".to_owned()))?;
-        Ok((code, *parts, parsed.outline))
-    }
-
-    async fn parse(&self, asked: Asked, script: &str) -> Result<Parsed, Failure> {
+    /// # Errors
+    /// The script's first syntax error, or why it was not parsed.
+    pub(super) async fn parse(&self, asked: Asked, script: &str) -> Result<Parsed, Failure> {
+        script::measure(script, asked.max_bytes).map_err(Failure::Script)?;
         let limit = Duration::from_secs(limits::PARSING.max as u64);
         let Ok(_place) = tokio::time::timeout(limit, self.places.acquire()).await else {
             return Err(not_parsed(ErrorCode::Busy, &format!("no checker became free within {limit:?}")));
         };
-        let code = match asked.language {
-            Language::Javascript => script::without_marks(script),
-            Language::Starlark => script.into(),
-        };
+        let code = script::without_marks(asked.language, script);
         let worker = self.warm.take_in_turn().await.map_err(Failure::NotRun)?;
         let is_fresh = worker.uses == 0;
         let mut answer = self.ask(worker, asked, &code, limit).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use wire::{Language, LayerName, Outline, Parts, Ready, Run, ScriptErrorKind, Signature, Stats};
 
-use super::checkers::Checkers;
+use super::checkers::{Asked, Checkers};
 use super::metrics::{Counter, Metrics};
 use super::process::{Spec, Worker};
 use super::script::{self, Script};
@@ -121,8 +121,15 @@ impl Pool {
     /// # Errors
     /// The script's first syntax error, or why it was not parsed.
     pub async fn prepare(&self, language: Language, code: &str, max_bytes: usize) -> Result<Script, Failure> {
-        script::measure(code, max_bytes).map_err(Failure::Script)?;
-        self.checkers.check(language, code, max_bytes).await
+        let asked = Asked { language, max_bytes, signature: false, parts: false };
+        match (self.checkers.parse(asked, code).await.map(|(script, ..)| script), language) {
+            // Starlark is parsed again where it runs: without a checker it runs unseen.
+            (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
+                tracing::debug!(?failure, "Starlark runs unseen");
+                Script::starlark(code, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
+            }
+            (parsed, _) => parsed,
+        }
     }
 
     /// Makes a function script ready for a worker, and reads its signature. Its arguments are given to the worker by
@@ -136,8 +143,9 @@ impl Pool {
         code: &str,
         max_bytes: usize,
     ) -> Result<(Script, Signature), Failure> {
-        script::measure(code, max_bytes).map_err(Failure::Script)?;
-        self.checkers.check_function(language, code, max_bytes).await
+        let asked = Asked { language, max_bytes, signature: true, parts: false };
+        let (script, signature, _) = self.checkers.parse(asked, code).await?;
+        Ok((script, signature.ok_or_else(|| Failure::Protocol("the checker gave no signature".to_owned()))?))
     }
 
     /// Reads the parts of a script, from which a function is made. Their offsets are in the text that comes with them.
@@ -150,8 +158,10 @@ impl Pool {
         code: &str,
         max_bytes: usize,
     ) -> Result<(String, Parts, Outline), Failure> {
-        script::measure(code, max_bytes).map_err(Failure::Script)?;
-        self.checkers.parts(language, code, max_bytes).await
+        let asked = Asked { language, max_bytes, signature: false, parts: true };
+        let (parsed, _, parts) = self.checkers.parse(asked, code).await?;
+        let parts = parts.ok_or_else(|| Failure::Protocol("the checker gave no parts".to_owned()))?;
+        Ok((script::without_marks(language, code).into_owned(), *parts, parsed.outline))
     }
 
     /// Runs a script. Dropping the future kills the worker that runs it.
@@ -215,8 +225,10 @@ impl Pool {
         Ok(self.in_place(place, turn, host.pause(), work).await)
     }
 
-    /// Runs a script in one worker, or in a second one if the first was of no use.
-    async fn attempts(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
+    /// Runs a script in a place that is taken, or for one that runs already, and waits for it in a place of its own. It
+    /// runs in one worker, or in a second one if the first was of no use.
+    pub async fn run_nested(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
+        self.workers.counters.add(|all| &mut all.runs);
         let report = self.attempt(run, host, wall).await;
         if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
             // The worker broke the protocol before it did anything for this script: its frame was meant for the last
@@ -224,12 +236,6 @@ impl Pool {
             return self.attempt(run, host, wall).await;
         }
         report
-    }
-
-    /// Runs a script in a place that is taken, or for one that runs already, and waits for it in a place of its own.
-    pub async fn run_nested(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
-        self.workers.counters.add(|all| &mut all.runs);
-        self.attempts(run, host, wall).await
     }
 
     /// Does `work` in a slot, and frees the slot while a person is asked, so that a slow answer blocks no other run.

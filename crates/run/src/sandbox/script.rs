@@ -73,9 +73,12 @@ pub(super) fn measure(code: &str, max_bytes: usize) -> Result<(), Box<ScriptErro
     Ok(())
 }
 
-/// The script without the byte order mark, and with the `#!` line as a comment: in the module neither would be the
-/// beginning.
-pub(super) fn without_marks(script: &str) -> Cow<'_, str> {
+/// The text that a checker gets: JavaScript without the byte order mark, and with the `#!` line as a comment: in the module
+/// neither would be the beginning.
+pub(super) fn without_marks(language: Language, script: &str) -> Cow<'_, str> {
+    if language == Language::Starlark {
+        return script.into();
+    }
     let script = script.strip_prefix('\u{feff}').unwrap_or(script);
     script.strip_prefix("#!").map_or(Cow::Borrowed(script), |rest| Cow::Owned(format!("//{rest}")))
 }

@@ -86,29 +86,26 @@ impl Trace {
 }
 
 fn call_span(own: &SpanContext, call: &EndedCall<'_>) -> Option<SpanData> {
-    let (id, method, server) = (SpanId::from_bytes(call.span?), call.method?, call.server?);
+    let EndedCall { record, server } = call;
+    let (id, method, server) = (SpanId::from_bytes(record.span?), record.method?, (*server)?);
     let bytes = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let mut attributes = vec![
         KeyValue::new("mcp.method.name", method),
         KeyValue::new("forgefs.server", server.to_owned()),
-        KeyValue::new("forgefs.bytes.sent", bytes(call.sent)),
-        KeyValue::new("forgefs.bytes.received", bytes(call.received)),
+        KeyValue::new("forgefs.bytes.sent", bytes(record.args_bytes)),
+        KeyValue::new("forgefs.bytes.received", bytes(record.answer_bytes)),
     ];
-    match method {
-        "tools/call" => attributes.push(KeyValue::new("gen_ai.tool.name", call.target.to_owned())),
-        "prompts/get" => attributes.push(KeyValue::new("gen_ai.prompt.name", call.target.to_owned())),
-        _ => {}
+    let mut name = format!("{method} {server}");
+    if method == "tools/call" {
+        attributes.push(KeyValue::new("gen_ai.tool.name", record.tool.clone()));
+        name = format!("{name}.{}", record.tool);
     }
-    if !call.cost.is_zero() {
-        attributes.push(KeyValue::new("forgefs.cost", call.cost.number()));
+    if !record.cost.is_zero() {
+        attributes.push(KeyValue::new("forgefs.cost", record.cost.number()));
     }
-    let name = match call.target {
-        "" => format!("{method} {server}"),
-        target => format!("{method} {server}.{target}"),
-    };
     let context = SpanContext::new(own.trace_id(), id, own.trace_flags(), false, own.trace_state().clone());
-    let times = (call.began, call.began + call.took);
-    Some(span(context, own.span_id(), name, times, call.outcome, attributes))
+    let times = (record.began, record.began + call.took());
+    Some(span(context, own.span_id(), name, times, record.outcome, attributes))
 }
 
 fn span(

@@ -16,6 +16,7 @@ use super::{Ended, EndedCall};
 use crate::sandbox;
 use base::kept::Usage;
 use config::Amount;
+use state::audit::CallRecord;
 
 /// Most clients with series of their own.
 const MOST_CLIENTS: usize = 1_000;
@@ -109,7 +110,9 @@ impl Metrics {
             self.calls_by_client.get_or_create(&[client, profile]).inc_by(ended.calls.len() as u64);
         }
         // A series is looked up once for calls that are alike, as those of a loop are.
-        for calls in ended.calls.chunk_by(|one, other| one.server == other.server && one.outcome == other.outcome) {
+        for calls in
+            ended.calls.chunk_by(|one, other| one.server == other.server && one.record.outcome == other.record.outcome)
+        {
             calls.first().into_iter().for_each(|call| self.count_calls(call, calls));
         }
     }
@@ -129,12 +132,13 @@ impl Metrics {
     }
 
     /// Counts calls to one server with one outcome.
-    fn count_calls(&self, EndedCall { server, outcome, .. }: &EndedCall<'_>, calls: &[EndedCall<'_>]) {
+    fn count_calls(&self, EndedCall { server, record }: &EndedCall<'_>, calls: &[EndedCall<'_>]) {
         // A name outside the configuration is not shown.
         let server = ("server", server.unwrap_or("unknown").to_owned());
-        let outcome = outcome.to_string();
+        let outcome = record.outcome.to_string();
         self.calls.get_or_create(&[server.clone(), ("outcome", outcome.clone())]).inc_by(calls.len() as u64);
-        let (refused, made): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.refused);
+        let (made, refused): (Vec<&CallRecord>, Vec<_>) =
+            calls.iter().map(|call| call.record).partition(|call| call.sent);
         if !refused.is_empty() {
             self.refused.get_or_create(&[("rule", outcome)]).inc_by(refused.len() as u64);
         }
@@ -142,9 +146,11 @@ impl Metrics {
             return;
         }
         let seconds = self.call_seconds.get_or_create_owned(std::array::from_ref(&server));
-        made.iter().for_each(|call| seconds.observe(call.took.as_secs_f64()));
-        let bytes = |of: fn(&EndedCall<'_>) -> usize| made.iter().map(|call| of(call) as u64).sum::<u64>();
-        for (direction, bytes) in [("sent", bytes(|call| call.sent)), ("received", bytes(|call| call.received))] {
+        calls.iter().filter(|call| call.record.sent).for_each(|call| seconds.observe(call.took().as_secs_f64()));
+        let bytes = |of: fn(&CallRecord) -> usize| made.iter().map(|call| of(call) as u64).sum::<u64>();
+        for (direction, bytes) in
+            [("sent", bytes(|call| call.args_bytes)), ("received", bytes(|call| call.answer_bytes))]
+        {
             let labels = [server.clone(), ("direction", direction.to_owned())];
             self.bytes.get_or_create(&labels).inc_by(bytes);
         }

@@ -2,7 +2,7 @@
 //!
 //! Both are made from the record of an execution after its end, so a call costs no more for them. Neither has
 //! arguments, answers, scripts or messages; the only texts from outside are identifiers of configured servers and, in
-//! spans, of their tools and prompts.
+//! spans, of their tools.
 
 mod context;
 mod exposition;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base::outcome::Outcome;
-use config::Amount;
+use state::audit::CallRecord;
 
 pub use context::Trace;
 pub use exposition::{Text, serve};
@@ -67,26 +67,15 @@ pub struct Ended<'a> {
 /// A call of a finished execution.
 #[derive(Debug)]
 pub struct EndedCall<'a> {
-    /// Span id; `None` if it was never sent.
-    pub span: Option<[u8; 8]>,
+    /// Its record.
+    pub record: &'a CallRecord,
     /// The server's identifier; `None` for an unknown server.
     pub server: Option<&'a str>,
-    /// Method; `None` if its target is unknown.
-    pub method: Option<&'static str>,
-    /// The identifier of the tool or prompt.
-    pub target: &'a str,
-    /// Outcome.
-    pub outcome: Outcome,
-    /// True if the gateway refused it.
-    pub refused: bool,
-    /// Start.
-    pub began: SystemTime,
-    /// Duration.
-    pub took: Duration,
-    /// Bytes of its arguments.
-    pub sent: usize,
-    /// Bytes of its answer.
-    pub received: usize,
-    /// Cost.
-    pub cost: Amount,
+}
+
+impl EndedCall<'_> {
+    /// Time that it took.
+    fn took(&self) -> Duration {
+        Duration::from_secs_f64(self.record.ms.unwrap_or_default().max(0.0) / 1000.0)
+    }
 }

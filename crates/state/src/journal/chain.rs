@@ -44,7 +44,8 @@ impl Journals {
         let folder = self.of(client);
         let chain: Vec<String> = last.head.after.iter().chain([&last.head.run]).cloned().collect();
         limits::JOURNAL_CHAIN.check(chain.len())?;
-        let sizes: HashMap<String, u64> = self.state.journal_ids(&folder).await?.into_iter().collect();
+        let ids = self.state.journal_ids(&folder).await?;
+        let sizes: HashMap<String, u64> = ids.into_iter().map(|(id, bytes, _)| (id, bytes)).collect();
         if let Some(missing) = chain.iter().find(|id| !sizes.contains_key(*id)) {
             return Err(gone(&last.file.id, missing));
         }
@@ -85,7 +86,7 @@ impl Journals {
     async fn last(&self, client: &str, session: Option<&str>) -> Result<Run> {
         let folder = self.of(client);
         let ids = self.state.journal_ids(&folder).await?;
-        for (id, _) in ids.iter().rev().take(LOOKED_AT) {
+        for (id, ..) in ids.iter().rev().take(LOOKED_AT) {
             let Some(file) = self.state.journal(&folder, id).await? else { continue };
             let Ok(head) = head(&file, client) else { continue };
             if session.is_some_and(|session| session != head.session) {

@@ -11,7 +11,7 @@ mod recorded;
 mod rounds;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl Journals {
         let mut runs = Vec::new();
         for owner in self.owners(client).await? {
             let folder = self.of(&owner);
-            for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
+            for (id, ..) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
                 let Some(file) = self.state.journal(&folder, id).await? else { continue };
                 match head(&file, &owner) {
                     Ok(Head { run: id, client, language, at_ms, code, servers, .. }) => {
@@ -194,7 +194,7 @@ impl Journals {
             for owner in self.state.journal_folders(&folder).await.unwrap_or_default() {
                 let folder = folder.join(&owner);
                 let ids = self.state.journal_ids(&folder).await.unwrap_or_default();
-                for (id, _) in ids.iter().rev().take(NEWEST.min(left)) {
+                for (id, ..) in ids.iter().rev().take(NEWEST.min(left)) {
                     left -= 1;
                     let file = self.state.journal(&folder, id).await.ok().flatten().filter(|file| file.is_running);
                     running.extend(file.and_then(|file| head(&file, &owner).ok()));
@@ -270,10 +270,29 @@ impl Journals {
         // A run does not wait for it.
         tokio::spawn(async move {
             for owner in state.journal_folders(&folder).await.unwrap_or_default() {
-                state.prune_journals(&folder.join(owner), keep, max_bytes).await;
+                let pruned = pruned(&*state, &folder.join(owner), keep, max_bytes).await;
+                pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
             }
         });
     }
+}
+
+/// Removes journals of a folder that changed last before `keep`, and the oldest while all are over `max_bytes`; none that is
+/// being written.
+async fn pruned(state: &dyn State, folder: &Path, keep: Duration, max_bytes: u64) -> Result<()> {
+    let journals = state.journal_ids(folder).await?;
+    let mut all: u64 = journals.iter().map(|(_, bytes, _)| bytes).sum();
+    for (id, bytes, age) in journals {
+        if age <= keep && all <= max_bytes {
+            break;
+        }
+        match state.remove_journal(folder, &id).await {
+            Ok(_) => all -= bytes,
+            Err(error) if error.code == ErrorCode::Busy => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The first line of a journal.

@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
-use redis::Script;
+use async_trait::async_trait;
+use redis::{Cmd, Script};
 use serde::{Deserialize, Serialize};
 
-use super::link::{Call, Link};
-use super::{Keys, SESSION, SETUP};
+use super::link::Call;
+use super::{SESSION, SETUP, Shared};
 use crate::entries::{MAX_DROPPED, Slot, room_for};
-use crate::{Collection, Entry, Kind, New};
+use crate::{Collection, Collections, Entry, Kind, New};
 use base::error::{Error, ErrorCode, Result};
 use base::json;
 use base::labels::Labels;
@@ -57,6 +58,7 @@ impl Listed {
 
 /// A record as it was read.
 struct Looked {
+    key: String,
     version: u64,
     head: Head,
     now: u64,
@@ -68,130 +70,128 @@ fn lifetime(of: &Collection) -> u64 {
     ttl.as_millis() as u64
 }
 
-async fn look(link: &Link, key: &str, ttl: u64) -> Result<Looked> {
-    let call = Call::of(&LOOK, vec![key.to_owned()]).number(ttl).reads();
-    let (version, head, now): (u64, Vec<u8>, u64) = link.run(call).await?;
-    let mut head: Head = match head.is_empty() {
-        true => Head::default(),
-        false => task::work_on(head.len(), || json::parse(&head, MAX_TREE)).map_err(|_| damaged())?,
-    };
-    head.kept.retain(|listed| listed.until.is_none_or(|until| until > now));
-    Ok(Looked { version, head, now })
-}
-
-/// See [`crate::Collections::listed`] and [`crate::Collections::entries`].
-pub(super) async fn entries(
-    link: &Link,
-    keys: &Keys,
-    of: &Collection,
-    name: Option<&str>,
-    with_values: bool,
-) -> Result<Vec<Entry>> {
-    let key = key(keys, of);
-    let Looked { head, .. } = look(link, &key, lifetime(of)).await?;
-    let wanted: Vec<Listed> =
-        head.kept.into_iter().filter(|listed| name.is_none_or(|name| listed.name == name)).collect();
-    let mut values: Vec<Option<String>> = vec![None; wanted.len()];
-    if with_values && !wanted.is_empty() {
-        let mut get = redis::cmd("HMGET");
-        get.arg(&key);
-        get.arg(wanted.iter().map(|listed| field(listed.id)).collect::<Vec<_>>());
-        values = link.command(get).await?;
+impl Shared {
+    async fn look(&self, of: &Collection) -> Result<Looked> {
+        let kind = match of.kind {
+            Kind::Stash => "stash",
+            Kind::Results => "results",
+            Kind::Approvals => "consents",
+            Kind::Setup => "setup",
+        };
+        let key = self.keys.of(kind, &format!("{}:{}", of.client, of.session));
+        let call = Call::of(&LOOK, vec![key.clone()]).number(lifetime(of)).reads();
+        let (version, head, now): (u64, Vec<u8>, u64) = self.link.run(call).await?;
+        let mut head: Head = match head.is_empty() {
+            true => Head::default(),
+            false => task::work_on(head.len(), || json::parse(&head, MAX_TREE)).map_err(|_| damaged())?,
+        };
+        head.kept.retain(|listed| listed.until.is_none_or(|until| until > now));
+        Ok(Looked { key, version, head, now })
     }
-    // A value that another replica removed meanwhile is as gone as its entry.
-    let found = wanted.into_iter().zip(values).filter(|(_, value)| !with_values || value.is_some());
-    Ok(found
-        .map(|(Listed { id, name, labels, lines, size, .. }, value)| Entry {
-            id,
-            name: name.into(),
-            value: value.unwrap_or_default().into(),
-            bytes: size,
-            lines,
-            labels: Arc::new(labels),
-        })
-        .collect())
+
+    /// Entries of a name, or all.
+    async fn found(&self, of: &Collection, name: Option<&str>, with_values: bool) -> Result<Vec<Entry>> {
+        let Looked { key, head, .. } = self.look(of).await?;
+        let wanted: Vec<Listed> =
+            head.kept.into_iter().filter(|listed| name.is_none_or(|name| listed.name == name)).collect();
+        let mut values: Vec<Option<String>> = vec![None; wanted.len()];
+        if with_values && !wanted.is_empty() {
+            let fields: Vec<String> = wanted.iter().map(|listed| field(listed.id)).collect();
+            values = self.link.command(Cmd::hmget(&key, fields)).await?;
+        }
+        // A value that another replica removed meanwhile is as gone as its entry.
+        let found = wanted.into_iter().zip(values).filter(|(_, value)| !with_values || value.is_some());
+        Ok(found
+            .map(|(Listed { id, name, labels, lines, size, .. }, value)| Entry {
+                id,
+                name: name.into(),
+                value: value.unwrap_or_default().into(),
+                bytes: size,
+                lines,
+                labels: Arc::new(labels),
+            })
+            .collect())
+    }
+
+    /// See [`crate::State::dropped`].
+    pub(super) async fn dropped_of(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        let dropped = self.look(of).await?.head.dropped;
+        Ok(dropped.into_iter().map(|(name, labels)| (name.into(), labels)).collect())
+    }
+
+    /// Writes what was looked at and changed; false if another replica was first.
+    async fn change(
+        &self,
+        of: &Collection,
+        Looked { key, version, head, .. }: Looked,
+        new: Option<(u64, &str)>,
+        gone: &[u64],
+    ) -> Result<bool> {
+        let text = serde_json::to_vec(&head).map_err(|_| damaged())?;
+        let (name, value) = new.map_or((String::new(), ""), |(id, value)| (field(id), value));
+        let call = Call::of(&CHANGE, vec![key]).number(version).arg(text).number(lifetime(of));
+        let call = gone.iter().fold(call.arg(name).arg(value), |call, id| call.arg(field(*id)));
+        Ok(self.link.run::<u64>(call).await? == 1)
+    }
+
+    /// Number of a session's next execution.
+    pub(super) async fn next_number(&self, of: &Collection) -> Result<u64> {
+        let key = self.keys.of("number", &format!("{}:{}", of.client, of.session));
+        self.link.run(Call::of(&NUMBER, vec![key]).number(SESSION.as_millis() as u64)).await
+    }
 }
 
-/// See [`crate::State::dropped`].
-pub(super) async fn dropped(link: &Link, keys: &Keys, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-    let Looked { head, .. } = look(link, &key(keys, of), lifetime(of)).await?;
-    Ok(head.dropped.into_iter().map(|(name, labels)| (name.into(), labels)).collect())
-}
+#[async_trait]
+impl Collections for Shared {
+    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
+        self.found(of, Some(name), true).await
+    }
 
-/// See [`crate::Collections::insert`].
-pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New) -> Result<()> {
-    let New { name, value, labels, ttl, replaces, room } = new;
-    let bytes = name.len() + value.len() + room.overhead;
-    for _ in 0..TRIES {
-        let key = key(keys, into);
-        let Looked { version, mut head, now } = look(link, &key, lifetime(into)).await?;
-        let mut gone = replaces.clone();
-        let same = head.kept.iter().filter(|listed| listed.name == name && listed.labels == labels);
-        gone.extend(same.map(|listed| listed.id));
-        let slots: Vec<Slot<'_>> = head.kept.iter().map(Listed::slot).collect();
-        for oldest in room_for(&slots, bytes, &labels, &gone, &room)? {
-            if let Some(listed) = head.kept.iter().find(|listed| listed.id == oldest) {
-                head.dropped.push_back((listed.name.clone(), listed.labels.clone()));
+    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
+        self.found(of, None, of.kind == Kind::Setup).await
+    }
+
+    async fn insert(&self, into: &Collection, new: New) -> Result<()> {
+        let New { name, value, labels, ttl, replaces, room } = new;
+        let bytes = name.len() + value.len() + room.overhead;
+        for _ in 0..TRIES {
+            let mut looked = self.look(into).await?;
+            let (head, now) = (&mut looked.head, looked.now);
+            let mut gone = replaces.clone();
+            let same = head.kept.iter().filter(|listed| listed.name == name && listed.labels == labels);
+            gone.extend(same.map(|listed| listed.id));
+            let slots: Vec<Slot<'_>> = head.kept.iter().map(Listed::slot).collect();
+            for oldest in room_for(&slots, bytes, &labels, &gone, &room)? {
+                if let Some(listed) = head.kept.iter().find(|listed| listed.id == oldest) {
+                    head.dropped.push_back((listed.name.clone(), listed.labels.clone()));
+                }
+                gone.push(oldest);
             }
-            gone.push(oldest);
+            while head.dropped.len() > MAX_DROPPED {
+                head.dropped.pop_front();
+            }
+            head.kept.retain(|listed| !gone.contains(&listed.id));
+            let until = ttl.map(|ttl| now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)));
+            let (id, lines, size) = (head.next, value.lines().count(), value.len());
+            head.next += 1;
+            head.kept.push(Listed { id, name: name.clone(), labels: labels.clone(), bytes, lines, size, until });
+            if self.change(into, looked, Some((id, &value)), &gone).await? {
+                return Ok(());
+            }
         }
-        while head.dropped.len() > MAX_DROPPED {
-            head.dropped.pop_front();
-        }
-        head.kept.retain(|listed| !gone.contains(&listed.id));
-        let until = ttl.map(|ttl| now.saturating_add(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)));
-        let (id, lines, size) = (head.next, value.lines().count(), value.len());
-        head.next += 1;
-        head.kept.push(Listed { id, name: name.clone(), labels: labels.clone(), bytes, lines, size, until });
-        if change(link, (&key, lifetime(into)), version, &head, Some((id, &value)), &gone).await? {
-            return Ok(());
-        }
+        Err(crowded())
     }
-    Err(crowded())
-}
 
-/// See [`crate::Collections::remove`].
-pub(super) async fn remove(link: &Link, keys: &Keys, from: &Collection, ids: &[u64]) -> Result<()> {
-    for _ in 0..TRIES {
-        let key = key(keys, from);
-        let Looked { version, mut head, .. } = look(link, &key, lifetime(from)).await?;
-        head.kept.retain(|listed| !ids.contains(&listed.id));
-        if change(link, (&key, lifetime(from)), version, &head, None, ids).await? {
-            return Ok(());
+    async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
+        for _ in 0..TRIES {
+            let mut looked = self.look(from).await?;
+            looked.head.kept.retain(|listed| !ids.contains(&listed.id));
+            if self.change(from, looked, None, ids).await? {
+                return Ok(());
+            }
         }
+        Err(crowded())
     }
-    Err(crowded())
-}
-
-async fn change(
-    link: &Link,
-    (key, ttl): (&str, u64),
-    version: u64,
-    head: &Head,
-    new: Option<(u64, &str)>,
-    gone: &[u64],
-) -> Result<bool> {
-    let text = serde_json::to_vec(head).map_err(|_| damaged())?;
-    let (name, value) = new.map_or((String::new(), ""), |(id, value)| (field(id), value));
-    let call = Call::of(&CHANGE, vec![key.to_owned()]).number(version).arg(text).number(ttl);
-    let call = gone.iter().fold(call.arg(name).arg(value), |call, id| call.arg(field(*id)));
-    Ok(link.run::<u64>(call).await? == 1)
-}
-
-/// Number of a session's next execution.
-pub(super) async fn number(link: &Link, keys: &Keys, of: &Collection) -> Result<u64> {
-    let key = keys.of("number", &format!("{}:{}", of.client, of.session));
-    link.run(Call::of(&NUMBER, vec![key]).number(SESSION.as_millis() as u64)).await
-}
-
-fn key(keys: &Keys, of: &Collection) -> String {
-    let kind = match of.kind {
-        Kind::Stash => "stash",
-        Kind::Results => "results",
-        Kind::Approvals => "consents",
-        Kind::Setup => "setup",
-    };
-    keys.of(kind, &format!("{}:{}", of.client, of.session))
 }
 
 fn field(id: u64) -> String {

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
-use redis::Script;
+use redis::{Cmd, Script};
 
 use super::link::{Call, Link};
-use super::{Keys, LEASE, Unsettled, file_name};
+use super::{Keys, LEASE, Shared, Unsettled, create, file_name};
 use crate::folders::is_id;
-use crate::{BeginJournal, Journal, JournalFile};
+use crate::journals::{taken, too_long};
+use crate::{BeginJournal, Journal, JournalFile, JournalStore};
 use base::error::{Error, ErrorCode, Result};
 use base::random;
 
@@ -25,6 +27,7 @@ static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua
 static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
 
 /// Keys of one journal.
+#[derive(Debug)]
 struct Place {
     journal: String,
     lines: String,
@@ -47,9 +50,7 @@ impl Place {
 struct Writer {
     link: Arc<Link>,
     keys: Keys,
-    journal: String,
-    lines: String,
-    ids: String,
+    place: Place,
     id: String,
     /// Appends so far; `None` after one that failed and may have arrived.
     count: Mutex<Option<u64>>,
@@ -88,7 +89,8 @@ impl Journal for Writer {
     fn append(&self, lines: &[u8]) -> io::Result<()> {
         let mut count = self.count.lock();
         let Some(known) = *count else { return Err(io::Error::other("an earlier line may be missing")) };
-        let keys = vec![self.journal.clone(), self.lines.clone(), self.ids.clone(), self.keys.lease()];
+        let Place { journal, lines: kept, ids } = &self.place;
+        let keys = vec![journal.clone(), kept.clone(), ids.clone(), self.keys.lease()];
         let call = Call::of(&APPEND, keys).arg(lines).arg(self.id.as_str()).arg(self.keys.replica());
         let call = call.number(LEASE.as_millis() as u64).number(known);
         let done = self.link.run_now::<String>(call);
@@ -111,167 +113,134 @@ impl Drop for Writer {
         if let Some(claim) = self.claims.0.lock().get_mut(&self.id) {
             claim.ended = Some(Instant::now());
         }
-        self.link.run_later(Call::of(&CLOSE, vec![self.journal.clone()]).arg(self.keys.replica()));
+        self.link.run_later(Call::of(&CLOSE, vec![self.place.journal.clone()]).arg(self.keys.replica()));
     }
 }
 
-/// See [`crate::State::begin_journal`].
-pub(super) async fn begin(
-    link: &Arc<Link>,
-    keys: &Keys,
-    claims: &Arc<Claims>,
-    begin: &BeginJournal,
-) -> Result<Arc<dyn Journal>> {
-    let BeginJournal { folder, id, first, after, .. } = begin;
-    let Place { journal, lines, ids } = Place::of(keys, folder, id);
-    // A user of the store may be confined to keys with the prefix: no key is empty.
-    let parent = after.last().map_or_else(|| journal.clone(), |after| Place::of(keys, folder, after).journal);
-    let unsettled = Unsettled::new();
-    let answer = loop {
-        let all = vec![journal.clone(), lines.clone(), ids.clone(), keys.of("journals", ""), keys.lease()];
-        let all = all.into_iter().chain([parent.clone(), keys.epoch()]).collect();
-        let call = Call::of(&BEGIN, all).arg(format!("{first}\n")).arg(id.as_str()).arg(file_name(folder));
-        let call = call.arg(keys.replica()).number(LEASE.as_millis() as u64).arg(keys.leases());
-        let answer: String = link.run(after.iter().fold(call, |call, id| call.arg(id.as_str()))).await?;
-        if answer != "unsettled" {
-            break answer;
-        }
-        unsettled.wait().await?;
-    };
-    let before = after.last().map(String::as_str).unwrap_or_default();
-    match answer.as_str() {
-        "done" => {
-            if !after.is_empty() {
-                claims.add(id.clone(), parent);
+#[async_trait]
+impl JournalStore for Shared {
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
+        let BeginJournal { folder, id, first, after, .. } = begin;
+        let (keys, place) = (&self.keys, Place::of(&self.keys, &folder, &id));
+        // A user of the store may be confined to keys with the prefix: no key is empty.
+        let parent =
+            after.last().map_or_else(|| place.journal.clone(), |after| Place::of(keys, &folder, after).journal);
+        let unsettled = Unsettled::new();
+        let answer = loop {
+            let Place { journal, lines, ids } = &place;
+            let all = vec![journal.clone(), lines.clone(), ids.clone(), keys.of("journals", ""), keys.lease()];
+            let all = all.into_iter().chain([parent.clone(), keys.epoch()]).collect();
+            let call = Call::of(&BEGIN, all).arg(format!("{first}\n")).arg(id.as_str()).arg(file_name(&folder));
+            let call = call.arg(keys.replica()).number(LEASE.as_millis() as u64).arg(keys.leases());
+            let answer: String = self.link.run(after.iter().fold(call, |call, id| call.arg(id.as_str()))).await?;
+            if answer != "unsettled" {
+                break answer;
             }
-            let (link, keys, id, claims) = (Arc::clone(link), keys.clone(), id.clone(), Arc::clone(claims));
-            Ok(Arc::new(Writer { link, keys, journal, lines, ids, id, count: Mutex::new(Some(1)), claims }))
+            unsettled.wait().await?;
+        };
+        let before = after.last().map(String::as_str).unwrap_or_default();
+        match answer.as_str() {
+            "done" => {
+                if !after.is_empty() {
+                    self.claims.add(id.clone(), parent);
+                }
+                let (link, keys, claims) = (Arc::clone(&self.link), keys.clone(), Arc::clone(&self.claims));
+                Ok(Arc::new(Writer { link, keys, place, id, count: Mutex::new(Some(1)), claims }))
+            }
+            "running" => Err(running(before)),
+            "taken" => Err(taken(before)),
+            "lost" => {
+                let what = format!(
+                    "run {before} cannot be resumed: the store was started anew or failed over while it ran, and its last \
+                     calls may be missing"
+                );
+                let hint =
+                    format!("the audit log has what was called; look at what run {before} did, then run the rest anew");
+                Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint))
+            }
+            "gone" => {
+                let what = format!("the journal of run {before} is gone");
+                Err(Error::new(ErrorCode::InvalidArgs, what).hint("run the script anew"))
+            }
+            _ => Err(Error::new(ErrorCode::Internal, format!("the journal {id} is there already"))),
         }
-        "running" => Err(running(before)),
-        "taken" => {
-            let what = format!("run {before} is being resumed by another request");
-            Err(Error::new(ErrorCode::Busy, what).hint("resume it again when that one has ended"))
+    }
+
+    async fn journal_folders(&self, _: &Path) -> Result<Vec<String>> {
+        let mut clients: Vec<String> = self.link.command(Cmd::smembers(self.keys.of("journals", ""))).await?;
+        clients.sort_unstable();
+        Ok(clients)
+    }
+
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64, Duration)>> {
+        let client = file_name(folder);
+        let call = Call::of(&LIST, vec![self.keys.of("journals", &client)]);
+        let call = call.arg(self.keys.of("journal", &format!("{client}:"))).reads();
+        let found: Vec<(String, u64, u64)> = self.link.run(call).await?;
+        Ok(found.into_iter().map(|(id, bytes, age)| (id, bytes, Duration::from_millis(age))).collect())
+    }
+
+    async fn journal_key(&self, _: &Path) -> Result<String> {
+        let name = self.keys.of("journal-key", "");
+        let new = format!("{}{}", random::token(), random::token());
+        self.link.command::<Option<String>>(create(&name, &new, None)).await?;
+        self.link.command(Cmd::get(&name)).await
+    }
+
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+        if !is_id(id) {
+            return Ok(None);
         }
-        "lost" => {
-            let what = format!(
-                "run {before} cannot be resumed: the store was started anew or failed over while it ran, and its last calls \
-                 may be missing"
-            );
-            let hint =
-                format!("the audit log has what was called; look at what run {before} did, then run the rest anew");
-            Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint))
+        let Place { journal, lines, ids } = Place::of(&self.keys, folder, id);
+        let call = Call::of(&FIND, vec![journal, lines, ids]).arg(id).arg(self.keys.leases()).reads();
+        let found: Vec<redis::Value> = self.link.run(call).await?;
+        let Ok((first, bytes, changed, runs, next)) =
+            redis::from_redis_value::<(String, u64, f64, u64, String)>(redis::Value::Array(found))
+        else {
+            return Ok(None);
+        };
+        let changed = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(changed / 1000.0).unwrap_or_default();
+        let next = Some(next).filter(|next| is_id(next));
+        Ok(Some(JournalFile { id: id.to_owned(), first, bytes, changed, is_running: runs == 1, next }))
+    }
+
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        let place = Place::of(&self.keys, folder, id);
+        let size: Option<u64> = self.link.command(Cmd::hget(&place.journal, "bytes")).await?;
+        let Some(bytes) = size else { return Ok(Vec::new()) };
+        if bytes > max as u64 {
+            return Err(too_long(id, max));
         }
-        "gone" => {
-            let what = format!("the journal of run {before} is gone");
-            Err(Error::new(ErrorCode::InvalidArgs, what).hint("run the script anew"))
+        self.range(place, 0).await
+    }
+
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        let mut last = self.range(Place::of(&self.keys, folder, id), -1).await?;
+        let whole = last.strip_suffix(b"\n").unwrap_or(&last);
+        let start = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let end = whole.len();
+        last.truncate(end);
+        last.drain(..start);
+        last.truncate(max);
+        Ok(last)
+    }
+
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
+        let Place { journal, lines, ids } = Place::of(&self.keys, folder, id);
+        let call = Call::of(&REMOVE, vec![journal, lines, ids]).arg(id).arg(self.keys.leases());
+        match self.link.run::<String>(call).await?.as_str() {
+            "running" => Err(running(id)),
+            done => Ok(done == "done"),
         }
-        _ => Err(Error::new(ErrorCode::Internal, format!("the journal {id} is there already"))),
     }
 }
 
-/// See [`crate::State::journal_folders`].
-pub(super) async fn clients(link: &Link, keys: &Keys) -> Result<Vec<String>> {
-    let mut members = redis::cmd("SMEMBERS");
-    members.arg(keys.of("journals", ""));
-    let mut clients: Vec<String> = link.command(members).await?;
-    clients.sort_unstable();
-    Ok(clients)
-}
-
-/// Journals of a client, oldest first: id, bytes, time since the last line.
-pub(super) async fn list(link: &Link, keys: &Keys, folder: &Path) -> Result<Vec<(String, u64, Duration)>> {
-    let client = file_name(folder);
-    let call = Call::of(&LIST, vec![keys.of("journals", &client)]).arg(keys.of("journal", &format!("{client}:")));
-    let found: Vec<(String, u64, u64)> = link.run(call.reads()).await?;
-    Ok(found.into_iter().map(|(id, bytes, age)| (id, bytes, Duration::from_millis(age))).collect())
-}
-
-/// See [`crate::State::journal_key`].
-pub(super) async fn key(link: &Link, keys: &Keys) -> Result<String> {
-    let name = keys.of("journal-key", "");
-    let mut set = redis::cmd("SET");
-    set.arg(&name).arg(format!("{}{}", random::token(), random::token())).arg("NX");
-    link.command::<Option<String>>(set).await?;
-    let mut get = redis::cmd("GET");
-    get.arg(&name);
-    link.command(get).await
-}
-
-/// See [`crate::State::journal`].
-pub(super) async fn find(link: &Link, keys: &Keys, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
-    if !is_id(id) {
-        return Ok(None);
+impl Shared {
+    /// Lines of a journal from a position on, as they were appended.
+    async fn range(&self, of: Place, from: isize) -> Result<Vec<u8>> {
+        let lines: Vec<Vec<u8>> = self.link.command(Cmd::lrange(of.lines, from, -1)).await?;
+        Ok(lines.concat())
     }
-    let Place { journal, lines, ids } = Place::of(keys, folder, id);
-    let call = Call::of(&FIND, vec![journal, lines, ids]).arg(id).arg(keys.leases()).reads();
-    let found: Vec<redis::Value> = link.run(call).await?;
-    let Ok((first, bytes, changed, runs, next)) =
-        redis::from_redis_value::<(String, u64, f64, u64, String)>(redis::Value::Array(found))
-    else {
-        return Ok(None);
-    };
-    let changed = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(changed / 1000.0).unwrap_or_default();
-    let next = Some(next).filter(|next| is_id(next));
-    Ok(Some(JournalFile { id: id.to_owned(), first, bytes, changed, is_running: runs == 1, next }))
-}
-
-/// See [`crate::State::journal_lines`].
-pub(super) async fn lines(link: &Link, keys: &Keys, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-    let place = Place::of(keys, folder, id);
-    let mut size = redis::cmd("HGET");
-    size.arg(&place.journal).arg("bytes");
-    let Some(bytes) = link.command::<Option<u64>>(size).await? else { return Ok(Vec::new()) };
-    if bytes > max as u64 {
-        let what = format!("the journal of run {id} has over {} MiB, too many to be read at once", max >> 20);
-        return Err(Error::new(ErrorCode::BudgetExceeded, what).hint("run the script anew"));
-    }
-    range(link, place, 0).await
-}
-
-/// See [`crate::State::journal_end`].
-pub(super) async fn end(link: &Link, keys: &Keys, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-    let mut last = range(link, Place::of(keys, folder, id), -1).await?;
-    let whole = last.strip_suffix(b"\n").unwrap_or(&last);
-    let start = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let end = whole.len();
-    last.truncate(end);
-    last.drain(..start);
-    last.truncate(max);
-    Ok(last)
-}
-
-async fn range(link: &Link, of: Place, from: i64) -> Result<Vec<u8>> {
-    let mut range = redis::cmd("LRANGE");
-    range.arg(of.lines).arg(from).arg(-1);
-    let lines: Vec<Vec<u8>> = link.command(range).await?;
-    Ok(lines.concat())
-}
-
-/// See [`crate::State::remove_journal`].
-pub(super) async fn remove(link: &Link, keys: &Keys, folder: &Path, id: &str) -> Result<bool> {
-    let Place { journal, lines, ids } = Place::of(keys, folder, id);
-    let call = Call::of(&REMOVE, vec![journal, lines, ids]).arg(id).arg(keys.leases());
-    match link.run::<String>(call).await?.as_str() {
-        "running" => Err(running(id)),
-        done => Ok(done == "done"),
-    }
-}
-
-/// See [`crate::State::prune_journals`].
-pub(super) async fn prune(link: &Link, keys: &Keys, folder: &Path, keep: Duration, max_bytes: u64) -> Result<()> {
-    let journals = list(link, keys, folder).await?;
-    let mut all: u64 = journals.iter().map(|(_, bytes, _)| bytes).sum();
-    for (id, bytes, age) in journals {
-        if age <= keep && all <= max_bytes {
-            break;
-        }
-        match remove(link, keys, folder, &id).await {
-            Ok(_) => all -= bytes,
-            Err(error) if error.code == ErrorCode::Busy => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn running(id: &str) -> Error {

@@ -24,14 +24,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use redis::Script;
+use redis::{Cmd, ExistenceCheck, Script, SetExpiry, SetOptions};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{
-    BeginJournal, Charge, Collection, Collections, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion,
-    New, RecordKind, Revoked, Spent, State, Version, observed,
-};
+use super::{Charge, Collection, Counter, LoginLock, LoginVersion, RecordKind, Revoked, Spent, State, observed};
 use crate::shapes::Shapes;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -246,17 +243,13 @@ impl Heart {
             self.store = store;
         }
         self.replicas = replicas;
-        let mut wanted = redis::cmd("SMEMBERS");
-        wanted.arg(self.keys.of("wanted", ""));
-        let wanted: HashSet<String> = link.command(wanted).await?;
+        let wanted: HashSet<String> = link.command(Cmd::smembers(self.keys.of("wanted", ""))).await?;
         self.seen.wanted.send_if_modified(|known| {
             let differs = *known != wanted;
             *known = wanted;
             differs
         });
-        let mut revoked = redis::cmd("SMEMBERS");
-        revoked.arg(self.keys.of("revoked", ""));
-        let revoked: HashSet<String> = link.command(revoked).await?;
+        let revoked: HashSet<String> = link.command(Cmd::smembers(self.keys.of("revoked", ""))).await?;
         self.seen.learn(&revoked);
         refresh(link, &self.keys, &self.seen).await?;
         Ok(is_settled == 1)
@@ -266,18 +259,14 @@ impl Heart {
 /// Adds tokens to those that were taken back.
 async fn take_back(link: &Link, keys: &Keys, tokens: &[String]) -> Result<()> {
     if !tokens.is_empty() {
-        let mut add = redis::cmd("SADD");
-        add.arg(keys.of("revoked", "")).arg(tokens);
-        link.command::<u64>(add).await?;
+        link.command::<u64>(Cmd::sadd(keys.of("revoked", ""), tokens)).await?;
     }
     Ok(())
 }
 
 /// Reads the versions of logins.
 async fn refresh(link: &Link, keys: &Keys, seen: &Seen) -> Result<()> {
-    let mut versions = redis::cmd("HGETALL");
-    versions.arg(keys.of("login-versions", ""));
-    let versions: HashMap<String, u64> = link.command(versions).await?;
+    let versions: HashMap<String, u64> = link.command(Cmd::hgetall(keys.of("login-versions", ""))).await?;
     *seen.logins.lock() = versions;
     Ok(())
 }
@@ -285,6 +274,19 @@ async fn refresh(link: &Link, keys: &Keys, seen: &Seen) -> Result<()> {
 /// The name under which a file of the embedded state is in the store.
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Sets a key that is not there, for a time or for good. Answered by nothing if it is there.
+fn create(key: &str, value: &str, ttl: Option<Duration>) -> Cmd {
+    let absent = SetOptions::default().conditional_set(ExistenceCheck::NX);
+    Cmd::set_options(
+        key,
+        value,
+        match ttl {
+            Some(ttl) => absent.with_expiration(SetExpiry::PX(ttl.as_millis() as u64)),
+            None => absent,
+        },
+    )
 }
 
 /// Names of the keys of a record, and of the ids of all of its kind.
@@ -299,44 +301,22 @@ fn names(kind: RecordKind) -> [&'static str; 2] {
 impl Shared {
     /// True while the lease of a replica that serves does not say that it refuses all of these tokens.
     async fn is_let_in(&self, tokens: &[String]) -> Result<bool> {
-        let mut replicas = redis::cmd("ZRANGE");
-        replicas.arg(self.keys.of("replicas", "")).arg(0).arg(-1);
-        let replicas: Vec<String> = self.link.command(replicas).await?;
-        let mut leases = redis::cmd("MGET");
-        leases.arg(replicas.iter().map(|replica| self.keys.of("replica", replica)).collect::<Vec<_>>());
-        let leases: Vec<Option<String>> = self.link.command(leases).await?;
+        let replicas: Vec<String> = self.link.command(Cmd::zrange(self.keys.of("replicas", ""), 0, -1)).await?;
+        let leases: Vec<String> = replicas.iter().map(|replica| self.keys.of("replica", replica)).collect();
+        let leases: Vec<Option<String>> = self.link.command(Cmd::mget(leases)).await?;
         let lacks = |lease: &String| lease != IDLE && tokens.iter().any(|token| !lease.contains(token));
         Ok(leases.iter().flatten().any(lacks))
     }
 }
 
 #[async_trait]
-impl Collections for Shared {
-    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
-        collections::entries(&self.link, &self.keys, of, Some(name), true).await
-    }
-
-    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
-        collections::entries(&self.link, &self.keys, of, None, of.kind == Kind::Setup).await
-    }
-
-    async fn insert(&self, into: &Collection, new: New) -> Result<()> {
-        collections::insert(&self.link, &self.keys, into, new).await
-    }
-
-    async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
-        collections::remove(&self.link, &self.keys, from, ids).await
-    }
-}
-
-#[async_trait]
 impl State for Shared {
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-        collections::dropped(&self.link, &self.keys, of).await
+        self.dropped_of(of).await
     }
 
     async fn number(&self, of: &Collection) -> Result<u64> {
-        collections::number(&self.link, &self.keys, of).await
+        self.next_number(of).await
     }
 
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
@@ -377,9 +357,7 @@ impl State for Shared {
     }
 
     async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
-        let mut get = redis::cmd("HGET");
-        get.arg(self.keys.of("logins", "")).arg(file_name(file));
-        let login: Option<Vec<u8>> = self.link.command(get).await?;
+        let login: Option<Vec<u8>> = self.link.command(Cmd::hget(self.keys.of("logins", ""), file_name(file))).await?;
         if login.is_some() && self.login_version(file).is_none() {
             refresh(&self.link, &self.keys, &self.seen).await?;
         }
@@ -390,13 +368,11 @@ impl State for Shared {
     }
 
     async fn logins(&self, _: &Path) -> Result<Vec<String>> {
-        let mut keys = redis::cmd("HKEYS");
-        keys.arg(self.keys.of("logins", ""));
-        self.link.command(keys).await
+        self.link.command(Cmd::hkeys(self.keys.of("logins", ""))).await
     }
 
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
-        self.seen.logins.lock().get(&file_name(file)).copied().map(Version::Stored).map(LoginVersion)
+        self.seen.logins.lock().get(&file_name(file)).copied().map(LoginVersion::Stored)
     }
 
     async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
@@ -417,9 +393,8 @@ impl State for Shared {
         let (key, token) = (self.keys.of("login-lock", &file_name(file)), random::token());
         let deadline = Instant::now() + LOCK_LIMIT;
         loop {
-            let mut set = redis::cmd("SET");
-            set.arg(&key).arg(&token).arg("NX").arg("PX").arg(LOCK_LIMIT.as_millis() as u64);
-            if self.link.command::<Option<String>>(set).await?.is_some() {
+            let locked: Option<String> = self.link.command(create(&key, &token, Some(LOCK_LIMIT))).await?;
+            if locked.is_some() {
                 let held = Held { link: Arc::clone(&self.link), key, token };
                 // Changes of the last holder are seen now.
                 refresh(&self.link, &self.keys, &self.seen).await?;
@@ -434,56 +409,14 @@ impl State for Shared {
         }
     }
 
-    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
-        journals::begin(&self.link, &self.keys, &self.claims, &begin).await
-    }
-
-    async fn journal_folders(&self, _: &Path) -> Result<Vec<String>> {
-        journals::clients(&self.link, &self.keys).await
-    }
-
-    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
-        let found = journals::list(&self.link, &self.keys, folder).await?;
-        Ok(found.into_iter().map(|(id, bytes, _)| (id, bytes)).collect())
-    }
-
-    async fn journal_key(&self, _: &Path) -> Result<String> {
-        journals::key(&self.link, &self.keys).await
-    }
-
-    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
-        journals::find(&self.link, &self.keys, folder, id).await
-    }
-
-    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        journals::lines(&self.link, &self.keys, folder, id, max).await
-    }
-
-    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
-        journals::end(&self.link, &self.keys, folder, id, max).await
-    }
-
-    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
-        journals::remove(&self.link, &self.keys, folder, id).await
-    }
-
-    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
-        let pruned = journals::prune(&self.link, &self.keys, folder, keep, max_bytes).await;
-        pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
-    }
-
     async fn record(&self, kind: RecordKind, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
         let [one, _] = names(kind);
-        let mut get = redis::cmd("GET");
-        get.arg(self.keys.of(one, id));
-        self.link.command(get).await
+        self.link.command(Cmd::get(self.keys.of(one, id))).await
     }
 
     async fn approvals(&self, _: &Path) -> Result<Vec<String>> {
         let [_, all] = names(RecordKind::Approval);
-        let mut members = redis::cmd("SMEMBERS");
-        members.arg(self.keys.of(all, ""));
-        self.link.command(members).await
+        self.link.command(Cmd::smembers(self.keys.of(all, ""))).await
     }
 
     /// Replaces a record, if it is still as it was read.
@@ -508,12 +441,8 @@ impl State for Shared {
 
     async fn want(&self, run: &str) -> Result<bool> {
         let key = self.keys.of("wanted", "");
-        let mut add = redis::cmd("SADD");
-        add.arg(&key).arg(run);
-        self.link.command::<u64>(add).await?;
-        let mut expire = redis::cmd("PEXPIRE");
-        expire.arg(&key).arg(LEASE.as_millis() as u64);
-        self.link.command::<u64>(expire).await?;
+        self.link.command::<u64>(Cmd::sadd(&key, run)).await?;
+        self.link.command::<u64>(Cmd::pexpire(&key, LEASE.as_millis() as i64)).await?;
         Ok(true)
     }
 

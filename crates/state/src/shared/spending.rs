@@ -11,16 +11,16 @@ use redis::Script;
 
 use super::link::{Call, Link};
 use super::{Keys, Settled, Unsettled, file_name};
+use crate::day::{DAY, midnight_after};
 use crate::{Charge, Counter, Spent};
 use base::error::{Error, ErrorCode, Result};
-use base::time::{now_secs, rfc3339};
+use base::time::now_secs;
 use config::{Amount, Rate};
 
 static SPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/spend.lua"));
 static ADMIT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/admit.lua"));
 static RESTORE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/restore.lua"));
 
-const DAY: u64 = 24 * 60 * 60;
 /// Time that the sum of a day is kept after its last change.
 const DAYS: Duration = Duration::from_secs(3 * DAY);
 /// Sums, buckets and claims put back at once.
@@ -257,10 +257,6 @@ fn key(keys: &Keys, counter: &Counter) -> String {
         Counter::Session(session) => keys.of("spent-session", session),
         Counter::Day(file) => keys.of("spent-day", &file_name(file)),
     }
-}
-
-fn midnight_after(day: u64) -> String {
-    rfc3339((day + 1).saturating_mul(DAY * 1000))
 }
 
 fn nonsense() -> Error {
