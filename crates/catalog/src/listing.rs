@@ -281,7 +281,7 @@ impl Catalog {
                         .position(name)
                         .is_some_and(|at| !entry.quarantine.contains_key(&entry.stubs.tools[at].ident))
             }
-            Item::Instructions => entry.held.as_ref().is_none_or(|held| !held.instructions),
+            Item::Instructions => entry.held.as_ref().is_none_or(|held| !held.has(&found.place.item)),
             Item::Prompt(name) => entry.offers.prompt(name).is_some(),
             Item::Resource(uri) => entry.offers.resource(uri).is_some(),
             Item::Template(uri) => entry.offers.template(uri).is_some(),

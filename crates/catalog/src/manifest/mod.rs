@@ -10,6 +10,7 @@ mod offers;
 mod origin;
 mod pin;
 mod refresher;
+mod reviewed;
 pub mod roots;
 pub mod wording;
 
@@ -30,8 +31,10 @@ pub use held::Held;
 pub use observed::Observed;
 pub use offers::{Offer, Offers};
 pub use origin::in_memory as origin_of;
-pub use pin::{LOCK, OFFERS, Pin, Quarantined, offers_file};
+pub use pin::{LOCK, Pin, Quarantined};
 pub use refresher::{RefreshedServer, Refresher};
+pub(crate) use reviewed::offers_of;
+pub use reviewed::{OFFERS, offers_file};
 
 /// Progress of a catalog's servers, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

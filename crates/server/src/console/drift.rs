@@ -15,7 +15,7 @@ use base::task;
 use base::text::head;
 use catalog::drift::{self, Class, Difference};
 use catalog::findings::{Finding, Item};
-use catalog::manifest::{FirstUse, Listed, Offer, ServerEntry};
+use catalog::manifest::{FirstUse, Listed, ServerEntry};
 
 /// Lines around a change.
 const AROUND: usize = 3;
@@ -41,8 +41,7 @@ pub(super) struct Accept {
 
 /// One difference.
 struct Drift {
-    kind: &'static str,
-    name: String,
+    item: Item,
     change: String,
     /// The definition as it was, if that is known, and as it is listed; instructions are strings.
     before: Option<Value>,
@@ -60,9 +59,8 @@ impl Console {
             let of = |entry: &Arc<ServerEntry>| {
                 let mut drifts = drifts(entry);
                 for drift in &mut drifts {
-                    let item = drift.item();
-                    drift.findings =
-                        catalog.findings(entry).filter(|found| found.place.item == item).cloned().collect();
+                    let is_its = |found: &&Finding| found.place.item == drift.item;
+                    drift.findings = catalog.findings(entry).filter(is_its).cloned().collect();
                     drift.findings.sort();
                 }
                 let name = entry.name.clone();
@@ -106,20 +104,18 @@ impl Console {
             return Err(wrong("scripts have a lock, not a pin", "`forgefs scripts lock` writes it"));
         }
         let found =
-            drifts(entry).into_iter().find(|drift| (drift.kind, &drift.name) == (wanted.kind.as_str(), &wanted.name));
+            drifts(entry).into_iter().find(|drift| drift.named() == (wanted.kind.as_str(), wanted.name.as_str()));
         let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
         let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
-        let item = drift.item();
-        first_use.accept(&entry.as_listed(), Some(&item)).await?;
-        tracing::info!(target: "forgefs::console", server = entry.name, item = %item, by = by.name, "accepted");
-        let (mut changes, (server, kind, digest)) =
-            (self.gateway.changes(), (entry.name.clone(), drift.kind, drift.digest()));
+        first_use.accept(&entry.as_listed(), Some(&drift.item)).await?;
+        tracing::info!(target: "forgefs::console", server = entry.name, item = %drift.item, by = by.name, "accepted");
+        let (mut changes, server, digest) = (self.gateway.changes(), entry.name.clone(), drift.digest());
         self.gateway.relist();
         // Its server is listed anew: what the page shows next has that, unless it takes too long.
         let is_held = || {
             let catalog = self.gateway.catalog();
             let entry = catalog.servers().iter().find(|entry| entry.name == server);
-            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.kind == kind && drift.digest() == digest))
+            entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.digest() == digest))
         };
         let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(RELISTING, relisted).await;
@@ -128,25 +124,21 @@ impl Console {
 }
 
 impl Drift {
-    fn item(&self) -> Item {
-        let name = self.name.clone();
-        match self.kind {
-            "tool" => Item::Tool(name),
-            "prompt" => Item::Prompt(name),
-            "resource" => Item::Resource(name),
-            "template" => Item::Template(name),
-            _ => Item::Instructions,
-        }
+    /// Its kind and name, as the page has them.
+    fn named(&self) -> (&'static str, &str) {
+        let (kind, name) = self.item.parts();
+        (kind, name.unwrap_or_default())
     }
 
     fn digest(&self) -> String {
-        stubgen::digest(&format!("{} {} {:?}", self.kind, self.name, self.now.as_ref().map(text)))
+        let (kind, name) = self.named();
+        stubgen::digest(&format!("{kind} {name} {:?}", self.now.as_ref().map(text)))
     }
 
     /// The changes as `forgefs stubs` tells them, worst first.
     fn changes(&self) -> Vec<Difference> {
         match (&self.before, &self.now) {
-            (Some(before), Some(now)) => drift::of_item(&self.item(), before, now),
+            (Some(before), Some(now)) => drift::of_item(&self.item, before, now),
             (None, Some(_)) => {
                 let what = "it is new, or what was reviewed is not known".to_owned();
                 vec![Difference { class: Class::Widening, what }]
@@ -159,7 +151,7 @@ impl Drift {
         let is_short = |text: &&String| text.len() <= SHOWN;
         let (before, now) = (self.before.as_ref().map(text), self.now.as_ref().map(text));
         let texts = before.as_ref().filter(is_short).zip(now.as_ref().filter(is_short));
-        let changes = self.changes();
+        let (changes, (kind, name)) = (self.changes(), self.named());
         let diff = texts.map(|(before, now)| {
             let mut config = TextDiff::configure();
             let diff = config.timeout(DIFFING).diff_lines(before.as_str(), now.as_str());
@@ -167,8 +159,8 @@ impl Drift {
         });
         json!({
             "server": server,
-            "kind": self.kind,
-            "name": self.name,
+            "kind": kind,
+            "name": name,
             "class": changes.first().map(|change| change.class),
             "changes": changes,
             "findings": self.findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
@@ -194,8 +186,7 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
         let before = entry.stubs.tools.iter().find(|tool| tool.ident == *ident).filter(|_| held.is_reviewed);
         let definition = |tool: &stubgen::ToolStub| Value::clone(&tool.definition.tree());
         Drift {
-            kind: "tool",
-            name: now.map_or_else(|| ident.clone(), |tool| tool.name.clone()),
+            item: Item::Tool(now.map_or_else(|| ident.clone(), |tool| tool.name.clone())),
             change: held.told(),
             before: before.map(definition),
             now: now.map(definition),
@@ -204,31 +195,18 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
     });
     let mut all: Vec<Drift> = tools.collect();
     let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
-    let lists = [
-        ("prompt", &held.prompts, &offers.prompts),
-        ("resource", &held.resources, &offers.resources),
-        ("template", &held.templates, &offers.templates),
-    ];
-    for (kind, ids, listed) in lists {
-        let now = |id: &String| listed.iter().find(|offer: &&Offer| offer.id == *id);
-        all.extend(ids.iter().map(|id| Drift {
-            kind,
-            name: id.clone(),
-            change: "not as reviewed".to_owned(),
-            before: None,
-            now: now(id).map(|offer| offer.definition.clone()),
-            findings: Vec::new(),
-        }));
-    }
-    if held.instructions {
-        all.push(Drift {
-            kind: "instructions",
-            name: String::new(),
-            change: "the server's instructions are not as reviewed".to_owned(),
-            before: entry.stubs.instructions.clone().map(Value::String),
-            now: stubs.instructions.clone().map(Value::String),
-            findings: Vec::new(),
-        });
+    for item in held.items() {
+        let (change, before, now) = match item {
+            Item::Instructions => {
+                let [before, now] = [&entry.stubs, stubs].map(|stubs| stubs.instructions.clone().map(Value::String));
+                ("the server's instructions are not as reviewed", before, now)
+            }
+            _ => {
+                let now = offers.items().find(|(listed, _)| listed == item);
+                ("not as reviewed", None, now.map(|(_, offer)| offer.definition.clone()))
+            }
+        };
+        all.push(Drift { item: item.clone(), change: change.to_owned(), before, now, findings: Vec::new() });
     }
     all
 }
