@@ -8,6 +8,7 @@ mod fields;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod relay;
+mod words;
 
 use std::borrow::Cow;
 use std::io;
@@ -18,6 +19,7 @@ use regex::Regex;
 pub use fields::fields;
 pub use relay::relayed;
 pub use stubgen::is_hidden;
+pub use words::words;
 
 /// Start of every line of a question but the first.
 pub const MARK: &str = "▌ ";
