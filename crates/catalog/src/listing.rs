@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::vfs::stub_path;
 use super::{Catalog, Found, Hit, Node};
 use crate::findings::{self, Finding, Item};
 use crate::manifest::{Layout, ServerEntry};
@@ -308,10 +307,10 @@ impl Catalog {
         let state = state_of(Some(hit.server));
         let (path, name) = match hit.server.layout {
             Layout::Whole => (format!("/{}/__init__.pyi", hit.server.ident), hit.tool.ident.as_str()),
-            Layout::Small | Layout::PerTool => (Self::stub_path(hit.server, hit.tool), ""),
+            Layout::Small | Layout::PerTool => (Self::stub_path(hit.tool), ""),
         };
         if let Some(held) = hit.server.quarantine.get(&hit.tool.ident) {
-            return format!("{}  {held}", Self::stub_path(hit.server, hit.tool));
+            return format!("{}  {held}", Self::stub_path(hit.tool));
         }
         let observed = hit.server.observed.of(hit.tool);
         let result = observed.and_then(|observed| hit.tool.result_of(&observed));
@@ -364,9 +363,8 @@ impl Catalog {
             meter.spend(NAMES.min(8 * (self.tools.len() + self.servers.len()) as u64))?;
             near.extend(nearest(word, servers()).into_iter().map(|name| format!("/{name}/")));
             for name in nearest(word, names()) {
-                let owner =
-                    self.servers.iter().find_map(|s| Some((s, s.stubs.tools.iter().find(|t| t.ident == name)?)));
-                near.extend(owner.map(|(server, tool)| Self::stub_path(server, tool)));
+                let mut tools = self.servers.iter().flat_map(|server| &server.stubs.tools);
+                near.extend(tools.find(|tool| tool.ident == name).map(Self::stub_path));
             }
         }
         near.dedup();
@@ -378,8 +376,8 @@ impl Catalog {
     }
 
     /// Path of a tool's stub.
-    pub fn stub_path(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
-        format!("{}.pyi", stub_path(&server.ident, tool))
+    pub fn stub_path(tool: &stubgen::ToolStub) -> String {
+        format!("/{}.pyi", tool.path())
     }
 }
 

@@ -93,7 +93,7 @@ fn counts<'a>(found: impl Iterator<Item = &'a Finding>) -> Value {
 pub fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {
     let held = entry.quarantine.get(&stub.ident).map(ToString::to_string);
     json!({
-        "path": Catalog::stub_path(entry, stub),
+        "path": Catalog::stub_path(stub),
         "kind": "tool",
         "server": entry.name,
         "name": stub.name,
