@@ -211,9 +211,9 @@ impl Catalog {
             }
             Node::Skills | Node::Skill(_) | Node::SkillFile(..) => self.skill_path(node),
             Node::Tool(server, tool, view) => {
-                let stub = tool_path(&self.servers[server], tool);
+                let stub = self.servers[server].stubs.tools[tool].path();
                 let suffix = View::ALL.iter().find(|(_, v)| *v == view).map_or(".pyi", |(suffix, _)| suffix);
-                format!("{stub}{suffix}")
+                format!("/{stub}{suffix}")
             }
         }
     }
@@ -245,8 +245,8 @@ impl Catalog {
             Node::Resource(..) | Node::Skills | Node::Skill(_) => return None,
             Node::SkillFile(..) => return self.skill_text(node),
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
-            Node::ForgePyi => stubgen::forge_pyi(&[]).into(),
-            Node::ForgeDts => stubgen::forge_dts(&[]).into(),
+            Node::ForgePyi => stubgen::forge_pyi().into(),
+            Node::ForgeDts => stubgen::forge_dts().into(),
             Node::Init(server) => {
                 let entry = &self.servers[server];
                 quarantine::init(entry, |tool| observed(entry, tool))
@@ -423,15 +423,12 @@ impl Catalog {
 
     /// Every listed resource, server by server.
     pub fn every_resource(&self) -> impl Iterator<Item = Node> {
-        let of =
-            |server: usize| (0..self.servers[server].offers.resources.len()).map(move |n| Node::Resource(server, n));
-        (0..self.servers.len()).flat_map(of)
+        self.offers.iter().copied().filter(|node| matches!(node, Node::Resource(..)))
     }
 
     /// Every prompt, server by server.
-    pub fn every_prompt(&self) -> impl Iterator<Item = Node> {
-        let of = |server: usize| (0..self.servers[server].offers.prompts.len()).map(move |n| Node::Prompt(server, n));
-        (0..self.servers.len()).flat_map(of)
+    fn every_prompt(&self) -> impl Iterator<Item = Node> {
+        self.offers.iter().copied().filter(|node| matches!(node, Node::Prompt(..)))
     }
 
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
@@ -477,19 +474,6 @@ fn offer(offers: &[Offer], segment: &str, suffix: &str) -> Option<usize> {
     let bare = |file: &str| file.strip_suffix(suffix).unwrap_or(file).eq_ignore_ascii_case(segment);
     let exact = offers.iter().position(|offer| offer.file == segment || offer.id == segment);
     exact.or_else(|| offers.iter().position(|o| o.file.eq_ignore_ascii_case(segment) || bare(&o.file)))
-}
-
-/// Path of a tool's files without suffix.
-pub(super) fn tool_path(entry: &ServerEntry, tool: usize) -> String {
-    stub_path(&entry.ident, &entry.stubs.tools[tool])
-}
-
-/// Like [`tool_path`], for a stub.
-pub(super) fn stub_path(server: &str, tool: &stubgen::ToolStub) -> String {
-    match &tool.category {
-        Some(category) => format!("/{server}/{category}/{}", tool.ident),
-        None => format!("/{server}/{}", tool.ident),
-    }
 }
 
 fn parsed(pattern: &str) -> Result<Glob> {
