@@ -104,11 +104,7 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::rebuild`].
     pub fn rebuild_with(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
-        let skills = match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
-            // A server had the name first.
-            true => Arc::default(),
-            false => skills::with_scripts(&folder, &servers),
-        };
+        let skills = skills_beside(&folder, &servers);
         let index = self.index.next(&servers, &skills)?;
         Ok(Self::with_index(servers, folder, skills, index, Some(self)))
     }
@@ -215,9 +211,7 @@ impl Catalog {
     }
 
     fn server_position(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied().or_else(|| {
-            self.servers.iter().position(|s| s.ident.eq_ignore_ascii_case(name) || s.name.eq_ignore_ascii_case(name))
-        })
+        self.by_name.get(name).copied().or_else(|| self.servers.iter().position(|server| server.is_called(name)))
     }
 
     /// The tool `name` of `server`: wire name or identifier, with or without its category before a dot.
@@ -282,6 +276,14 @@ impl Catalog {
             Some(hint) => error.hint(hint),
             None => error.hint(format!("`ls /{server}` lists its tools, `search` finds tools by purpose")),
         }
+    }
+}
+
+/// The skills of a folder and of scripts, unless a server had the name of their folder first.
+fn skills_beside(folder: &Arc<Skills>, servers: &[Arc<ServerEntry>]) -> Arc<Skills> {
+    match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
+        true => Arc::default(),
+        false => skills::with_scripts(folder, servers),
     }
 }
 

@@ -188,24 +188,6 @@ impl ServerEntry {
         self.for_apps.iter().flat_map(|stubs| &stubs.tools)
     }
 
-    /// Sets the instance.
-    #[must_use]
-    pub fn of_instance(self, instance: u64) -> Self {
-        Self { instance, ..self }
-    }
-
-    /// Sets the health.
-    #[must_use]
-    pub fn with_health(self, health: Health) -> Self {
-        Self { health, ..self }
-    }
-
-    /// Sets the observed shapes.
-    #[must_use]
-    pub fn with_observed(self, observed: Observed) -> Self {
-        Self { observed, ..self }
-    }
-
     /// Its stderr, or what it sent over HTTP that is no message; `None` if there is nothing.
     pub fn stderr(&self) -> Option<String> {
         self.health.stderr.as_ref().map(Stderr::text).filter(|text| !text.is_empty())
