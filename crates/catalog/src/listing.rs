@@ -300,7 +300,11 @@ impl Catalog {
             Found::Offer(node) => {
                 let kind = if let Node::Prompt(..) = node { "prompt" } else { "resource" };
                 let state = state_of(node.server().and_then(|server| self.servers.get(server)).map(|server| &**server));
-                let line = format!("{}{state}  {kind}  {}", self.path(*node), self.offer_summary(*node));
+                let line = format!(
+                    "{}{state}  {kind}  {}",
+                    self.path(*node),
+                    self.offer(*node).map_or("", |(_, offer)| &offer.summary)
+                );
                 return line.trim_end().to_owned();
             }
         };

@@ -190,6 +190,7 @@ impl Catalog {
     /// The canonical path of a node.
     pub fn path(&self, node: Node) -> String {
         let ident = |server: usize| self.servers[server].ident.as_str();
+        let file = || self.offer(node).map_or("", |(_, offer)| &offer.file);
         match node {
             Node::Root => "/".to_owned(),
             Node::ForgePyi => "/forge.pyi".to_owned(),
@@ -202,13 +203,9 @@ impl Catalog {
                 format!("/{}/{}/", ident(server), self.servers[server].stubs.categories[category])
             }
             Node::Resources(server) => format!("/{}/resources/", ident(server)),
-            Node::Resource(server, position) => {
-                format!("/{}/resources/{}", ident(server), self.servers[server].offers.resources[position].file)
-            }
+            Node::Resource(server, _) => format!("/{}/resources/{}", ident(server), file()),
             Node::Prompts(server) => format!("/{}/prompts/", ident(server)),
-            Node::Prompt(server, position) => {
-                format!("/{}/prompts/{}", ident(server), self.servers[server].offers.prompts[position].file)
-            }
+            Node::Prompt(server, _) => format!("/{}/prompts/{}", ident(server), file()),
             Node::Skills | Node::Skill(_) | Node::SkillFile(..) => self.skill_path(node),
             Node::Tool(server, tool, view) => {
                 let stub = self.servers[server].stubs.tools[tool].path();

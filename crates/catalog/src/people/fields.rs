@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{quoted, words};
-use base::error::{ErrorCode, Result};
-use base::limits::{self, Limit};
+use super::{fits, quoted, words};
+use base::error::Result;
+use base::limits;
 
 /// Most characters of a text that is shown in full, in any field.
 const SHORT: usize = 300;
@@ -37,10 +37,6 @@ pub fn fields(arguments: &Value) -> Result<Vec<String>> {
     let lines: Vec<String> = all.into_iter().map(|(_, line)| line).collect();
     fits(&limits::SHOWN, lines.iter().map(String::len).sum())?;
     Ok(lines)
-}
-
-fn fits(limit: &Limit, size: usize) -> Result<()> {
-    if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
 }
 
 /// Path of a field, and whether a name on it, or its last one, is decisive.
@@ -167,6 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use base::error::ErrorCode;
 
     #[test]
     fn names_that_decide_are_known_in_any_spelling() {

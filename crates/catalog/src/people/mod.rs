@@ -16,6 +16,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use base::error::{ErrorCode, Result};
+use base::limits::Limit;
+
 pub use fields::fields;
 pub use relay::relayed;
 pub use stubgen::is_hidden;
@@ -25,6 +28,11 @@ pub use words::words;
 pub const MARK: &str = "▌ ";
 /// Most combining marks on one character, and most consecutive spaces, before they are escaped.
 const MAX_RUN: usize = 4;
+
+/// Refuses what is more than a person can be shown.
+fn fits(limit: &Limit, size: usize) -> Result<()> {
+    if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
+}
 
 /// The user of this process, for records of what a person decided.
 pub fn user() -> String {

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::{Map, Value, json};
 use url::{Host, Url};
 
-use super::{MARK, is_hidden, line, words};
+use super::{MARK, fits, is_hidden, line, words};
 use base::error::{Error, ErrorCode, Result};
-use base::limits::{self, Limit};
+use base::limits;
 use upstream::Ask;
 
 /// Phrases in names and descriptions of fields that a form may not ask for: MCP requires URL mode for them.
@@ -36,10 +36,6 @@ pub fn relayed(server: &str, ask: Ask, params: Value) -> Result<Value> {
 
 fn refused(why: impl Into<String>) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
-}
-
-fn fits(limit: &Limit, size: usize) -> Result<()> {
-    if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
 }
 
 /// The sender, and the server's words with every line marked.
