@@ -52,10 +52,10 @@ pub struct Catalog {
     servers: Vec<Arc<ServerEntry>>,
     /// Server by identifier and by name.
     by_name: HashMap<String, usize>,
-    /// Tools in order of server and identifier; the index refers to positions here.
-    tools: Vec<ToolRef>,
-    /// Resources, prompts and skills; in the index they follow the tools.
-    offers: Vec<Node>,
+    /// Tools in order of server and identifier, then resources, prompts and skills; the index refers to positions here.
+    documents: Vec<Node>,
+    /// Number of the tools among them.
+    tools: usize,
     /// Skills of the folder, as they are without the scripts' own.
     folder: Arc<Skills>,
     /// All skills.
@@ -68,13 +68,6 @@ pub struct Catalog {
     view: Option<Arc<config::View>>,
     /// Tools by names of their own, once asked for.
     direct: OnceLock<direct::Direct>,
-}
-
-/// Position of a tool: its server, and its index there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolRef {
-    server: usize,
-    tool: usize,
 }
 
 impl Catalog {
@@ -117,14 +110,15 @@ impl Catalog {
         last: Option<&Self>,
     ) -> Self {
         let mut by_name = HashMap::new();
-        let mut tools = Vec::new();
+        let mut documents = Vec::new();
         for (server, entry) in servers.iter().enumerate() {
             by_name.entry(entry.ident.clone()).or_insert(server);
             by_name.entry(entry.name.clone()).or_insert(server);
-            tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
+            documents.extend((0..entry.stubs.tools.len()).map(|tool| Node::Tool(server, tool, View::Pyi)));
         }
-        let mut offers = resource_paths::nodes(&servers);
-        offers.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
+        let tools = documents.len();
+        documents.extend(resource_paths::nodes(&servers));
+        documents.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
         let digest = |s: &Arc<ServerEntry>| {
             let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
             let for_apps = s.for_apps.as_ref().map_or("", |stubs| &stubs.digest);
@@ -146,7 +140,7 @@ impl Catalog {
             None => Arc::default(),
         };
         let direct = OnceLock::new();
-        Self { servers, by_name, tools, offers, folder, skills, index, across, digest, view: None, direct }
+        Self { servers, by_name, documents, tools, folder, skills, index, across, digest, view: None, direct }
     }
 
     /// Names of the tools that its servers list.

@@ -142,7 +142,7 @@ impl Catalog {
     }
 
     fn counts(&self) -> String {
-        format!("{}, {}", counted(self.servers.len(), "server"), counted(self.tools.len(), "tool"))
+        format!("{}, {}", counted(self.servers.len(), "server"), counted(self.tools, "tool"))
     }
 
     fn folder_note(&self, node: Node) -> String {
@@ -364,7 +364,7 @@ impl Catalog {
         let servers = || self.servers.iter().map(|server| server.ident.as_str());
         let mut near: Vec<String> = Vec::new();
         for word in words.take(MAX_GUESSED_WORDS) {
-            meter.spend(NAMES.min(8 * (self.tools.len() + self.servers.len()) as u64))?;
+            meter.spend(NAMES.min(8 * (self.tools + self.servers.len()) as u64))?;
             near.extend(nearest(word, servers()).into_iter().map(|name| format!("/{name}/")));
             for name in nearest(word, names()) {
                 let mut tools = self.servers.iter().flat_map(|server| &server.stubs.tools);

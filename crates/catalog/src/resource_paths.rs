@@ -221,19 +221,6 @@ pub(super) fn nodes(servers: &[Arc<ServerEntry>]) -> Vec<Node> {
     servers.iter().enumerate().flat_map(of).collect()
 }
 
-/// True if a resource or prompt is below a folder.
-pub(super) fn is_in(offer: Node, folder: Node) -> bool {
-    match (folder, offer) {
-        (Node::Root, _) => true,
-        (Node::Server(server), Node::Resource(of, _) | Node::Prompt(of, _))
-        | (Node::Resources(server), Node::Resource(of, _))
-        | (Node::Prompts(server), Node::Prompt(of, _)) => server == of,
-        (Node::Skills, Node::SkillFile(..)) => true,
-        (Node::Skill(skill), Node::SkillFile(of, _)) => skill == of,
-        _ => false,
-    }
-}
-
 /// An argument of a prompt.
 pub struct Argument {
     pub name: String,

@@ -115,23 +115,22 @@ impl Catalog {
     pub fn resolve(&self, path: &str) -> Result<Node> {
         limits::PATH.check(path.len())?;
         let segments = segments(path);
-        let mut node = Node::Root;
-        if let Some((_, below)) = segments.split_first().filter(|(first, _)| self.means_skills(first)) {
-            return self.step_skills(Node::Skills, below).ok_or_else(|| {
-                let parent = below.first().and_then(|name| self.step_skills(Node::Skills, &[name]));
-                let rest = if parent.is_some() { below.get(1..) } else { Some(below) };
-                self.no_such_path(path, parent.unwrap_or(Node::Skills), rest.unwrap_or_default())
-            });
-        }
-        for (depth, segment) in segments.iter().enumerate() {
-            node = self.step(node, segment).ok_or_else(|| self.no_such_path(path, node, &segments[depth..]))?;
+        let (mut node, mut rest) = (Node::Root, segments.as_slice());
+        while let [first, behind @ ..] = rest {
+            let (next, left) = match node {
+                // The files of a skill are listed by their whole paths.
+                Node::Skill(_) => (self.step(node, &rest.join("/")), &[][..]),
+                _ => (self.step(node, first), behind),
+            };
+            node = next.ok_or_else(|| self.no_such_path(path, node, rest))?;
+            rest = left;
         }
         Ok(node)
     }
 
     /// Like [`Catalog::resolve`], metered.
     pub fn resolve_metered(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
-        meter.spend(1 + self.tools.len() as u64 / NAMES_A_STEP)?;
+        meter.spend(1 + self.tools as u64 / NAMES_A_STEP)?;
         Ok(self.resolve(path)?)
     }
 
@@ -145,16 +144,12 @@ impl Catalog {
         }
     }
 
-    /// True if the first segment of a path is the folder of skills.
-    fn means_skills(&self, segment: &str) -> bool {
-        segment.eq_ignore_ascii_case(skill_paths::FOLDER) && !self.skills.is_empty()
-    }
-
     fn step(&self, from: Node, segment: &str) -> Option<Node> {
         match from {
             Node::Root => match segment.to_ascii_lowercase().as_str() {
                 "forge.pyi" | "forge" => Some(Node::ForgePyi),
                 "forge.d.ts" => Some(Node::ForgeDts),
+                skill_paths::FOLDER if !self.skills.is_empty() => Some(Node::Skills),
                 _ => self.server_position(segment).map(Node::Server),
             },
             Node::Server(server) => {
@@ -182,6 +177,10 @@ impl Catalog {
             Node::Prompts(server) => {
                 let prompts = &self.servers[server].offers.prompts;
                 offer(prompts, segment, ".md").map(|position| Node::Prompt(server, position))
+            }
+            Node::Skills => self.skills.position(segment).map(Node::Skill),
+            Node::Skill(skill) => {
+                self.skills.skills.get(skill)?.position(segment).map(|file| Node::SkillFile(skill, file))
             }
             _ => None,
         }
@@ -420,12 +419,12 @@ impl Catalog {
 
     /// Every listed resource, server by server.
     pub fn every_resource(&self) -> impl Iterator<Item = Node> {
-        self.offers.iter().copied().filter(|node| matches!(node, Node::Resource(..)))
+        self.documents.iter().copied().filter(|node| matches!(node, Node::Resource(..)))
     }
 
     /// Every prompt, server by server.
     fn every_prompt(&self) -> impl Iterator<Item = Node> {
-        self.offers.iter().copied().filter(|node| matches!(node, Node::Prompt(..)))
+        self.documents.iter().copied().filter(|node| matches!(node, Node::Prompt(..)))
     }
 
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
@@ -453,10 +452,7 @@ impl Catalog {
         };
         let near: Vec<String> = near
             .iter()
-            .map(|name| {
-                let node = self.step(parent, name).or_else(|| self.step_skills(parent, &[name]));
-                node.map_or_else(|| name.clone(), |node| self.path(node))
-            })
+            .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
             .collect();
         let mut listing = Lines::new(MAX_NEAREST);
         let _ = self.list(parent, 1, &|_| false, &mut listing, &Meter::new(NO_SUCH_PATH));
