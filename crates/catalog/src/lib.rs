@@ -1,9 +1,9 @@
 //! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
 //!
 //! `manifest` has the servers' lists with their state and pins, `findings` what is suspicious in them,
-//! `drift` how two definitions of a tool differ. `vfs` are the
-//! files of it, `views` one catalog per profile, `index` the search. `skills`, `registry`, and `people`, which renders
-//! foreign text for people.
+//! `drift` how two definitions of a tool differ. `vfs` are the files of it, `matching` those of a glob, `views` one catalog
+//! per profile, `index` the search, `listing` and `hits` the texts of both. `skills`, `registry`, and `people`, which
+//! renders foreign text for people.
 
 mod direct;
 pub mod drift;
@@ -12,9 +12,11 @@ mod found;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod glob;
+mod hits;
 mod index;
 mod listing;
 pub mod manifest;
+mod matching;
 pub mod people;
 mod quarantine;
 pub mod registry;
