@@ -95,11 +95,10 @@ impl Setup {
         let config = Config::parse(&text, Path::new("forge.toml"), &env).unwrap();
         let listing = Listing { tools: tools(), ..Listing::default() };
         let ready = ServerState::Ready { protocol: String::new() };
-        let entry = ServerEntry::listed("github", "github", config.servers.get("github"), listing, ready);
-        let entry = match config.manifest.observe {
-            true => entry.with_observed(Observed::new(Arc::new(Embedded::default()), None)),
-            false => entry,
-        };
+        let mut entry = ServerEntry::listed("github", "github", config.servers.get("github"), listing, ready);
+        if config.manifest.observe {
+            entry.observed = Observed::new(Arc::new(Embedded::default()), None);
+        }
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
             catalog: Arc::new(Catalog::build(vec![Arc::new(entry)])),

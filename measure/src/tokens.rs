@@ -241,8 +241,8 @@ fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     let mut paths = Vec::new();
     for call in &task.calls {
         let (server, name) = call.tool.split_once('/').context("a tool is server/tool")?;
-        let (entry, stub) = catalog.tool(server, name)?;
-        let path = Catalog::stub_path(entry, stub);
+        let (_, stub) = catalog.tool(server, name)?;
+        let path = Catalog::stub_path(stub);
         if !answer.lines().any(|line| line.starts_with(&path)) {
             let again = vec![format!("{server} {name}")];
             cost = cost
@@ -287,7 +287,7 @@ fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<
         for (found, _) in catalog.find_all(std::slice::from_ref(query), 8, "/", &Signals::default())? {
             let as_is = catalog.hit_line(&found);
             let Found::Tool(hit) = found else { continue };
-            let path = Catalog::stub_path(hit.server, hit.tool);
+            let path = Catalog::stub_path(hit.tool);
             lines[0].push(as_is);
             lines[1].push(format!("{path}  {}  {}", hit.tool.signature, hit.tool.summary));
             lines[2].push(format!("{path}  {}", hit.tool.signature));

@@ -216,8 +216,7 @@ fn files(catalog: &Catalog, observed: &ByServer) -> tree::Files {
     let mut lock = String::from("# Digests of the reviewed tools, by `forgefs stubs generate`.\n");
     for server in catalog.servers() {
         for tool in &server.stubs.tools {
-            let path = Catalog::stub_path(server, tool);
-            lock.push_str(&format!("{} {}\n", tool.full_digest(), path.trim_start_matches('/')));
+            lock.push_str(&format!("{} {}.pyi\n", tool.full_digest(), tool.path()));
         }
         // A list from a file has no offers.
         if server.state != ServerState::Offline {

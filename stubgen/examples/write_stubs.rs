@@ -26,9 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (tree, editors) = (out.join("tree"), out.join("editors"));
     fs::create_dir_all(&tree)?;
     fs::create_dir_all(&editors)?;
-    let pairs: Vec<(&str, &str)> = idents.iter().map(String::as_str).zip(names.iter().copied()).collect();
-    fs::write(tree.join("forge.pyi"), stubgen::forge_pyi(&pairs))?;
-    fs::write(tree.join("forge.d.ts"), stubgen::forge_dts(&pairs))?;
+    fs::write(tree.join("forge.pyi"), stubgen::forge_pyi())?;
+    fs::write(tree.join("forge.d.ts"), stubgen::forge_dts())?;
     let stubs: Vec<ServerStubs> =
         servers.iter().zip(&idents).map(|(server, ident)| stubgen::generate(server, ident)).collect();
     for server in &stubs {

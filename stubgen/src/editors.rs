@@ -36,7 +36,7 @@ fn typescript(servers: &[&ServerStubs]) -> String {
         let ident = server.ident.as_str();
         let tools = server.tools.iter().map(|tool| {
             let ident = tool.ident.as_str();
-            context! { key => ident, is => format!("typeof import(\"./{}\").{ident}", path(tool, "/")) }
+            context! { key => ident, is => format!("typeof import(\"./{}\").{ident}", tool.path()) }
         });
         let wired = server.tools.iter().filter(|tool| is_wired(server, &tool.name)).map(|tool| {
             let key = text::quoted(&tool.name, Language::TypeScript);
@@ -73,7 +73,7 @@ fn python(servers: &[&ServerStubs], api: &str) -> String {
                 while !taken.insert(name.clone()) {
                     name.push('_');
                 }
-                imports.push(format!("from .{} import {} as {name}", path(tool, "."), tool.ident));
+                imports.push(format!("from .{} import {} as {name}", tool.path().replace('/', "."), tool.ident));
                 names.insert(tool.ident.as_str(), name);
             }
             let lines = |tools: &[&ToolStub]| -> Vec<String> {
@@ -106,12 +106,6 @@ fn members(server: &ServerStubs) -> BTreeMap<Option<&str>, Vec<&ToolStub>> {
         members.entry(tool.category.as_deref()).or_default().push(tool);
     }
     members
-}
-
-/// Path of a tool's stub without its suffix.
-fn path(tool: &ToolStub, separator: &str) -> String {
-    let parts = [Some(&*tool.server), tool.category.as_deref(), Some(&tool.ident)];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(separator)
 }
 
 #[cfg(test)]

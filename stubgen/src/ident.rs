@@ -32,7 +32,7 @@ pub(crate) fn assign_param_idents(names: &[&str]) -> Vec<String> {
     if names.iter().all(|name| is_plain(name) && name.len() <= MAX_IDENT && !is_python_keyword(name)) {
         return names.iter().map(|name| (*name).to_owned()).collect();
     }
-    assign_exact(names, is_python_keyword)
+    number(names, is_python_keyword, str::to_owned)
 }
 
 /// True for an ASCII identifier (keywords included).
@@ -60,10 +60,6 @@ pub(crate) fn is_stub_name(name: &str) -> bool {
 
 fn assign(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> {
     number(names, reserved, |ident| ident.to_ascii_lowercase())
-}
-
-fn assign_exact(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> {
-    number(names, reserved, str::to_owned)
 }
 
 /// Numbers colliding names. Two names collide when `fold` makes them equal: case is folded where identifiers become

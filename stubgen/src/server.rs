@@ -71,27 +71,68 @@ impl ServerStubs {
             let (ident, folder, server) = (tool.ident.clone(), tool.category.clone(), Arc::clone(&tool.server));
             *tool = ToolStub::new(name, ident, folder, server, definition, &mut scratch);
         }
-        self.by_name = by_name(&self.tools);
-        self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
-        self.init_pyi = self.init_pyi_with(|_| None);
-        self
+        self.completed()
     }
 
     /// Keeps some of the tools; they keep their identifiers and folders, and nothing tells of the others.
     #[must_use]
     pub fn keeping(mut self, is_kept: impl Fn(&ToolStub) -> bool) -> Self {
         self.tools.retain(is_kept);
-        self.categories.retain(|category| self.tools.iter().any(|tool| tool.category.as_ref() == Some(category)));
-        self.by_name = by_name(&self.tools);
-        self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
-        self.init_pyi = self.init_pyi_with(|_| None);
         self.notes = Vec::new();
+        self.completed()
+    }
+
+    /// Makes what follows from the tools and the texts.
+    fn completed(mut self) -> Self {
+        self.tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));
+        self.categories = self.tools.iter().filter_map(|tool| tool.category.clone()).collect();
+        self.categories.sort_unstable();
+        self.categories.dedup();
+        self.by_name = (0..self.tools.len()).collect();
+        self.by_name.sort_by(|a, b| self.tools[*a].name.cmp(&self.tools[*b].name));
+        let tool = |tool: &ToolStub| json!([tool.name, tool.ident, tool.category, tool.full_digest]);
+        let tools: Vec<Value> = self.tools.iter().map(tool).collect();
+        self.digest = canon::digest(&canon::canonical_json(&json!([self.description, self.instructions, tools])));
+        self.init_pyi = self.init_pyi_with(|_| None);
         self
     }
 
     /// `__init__.pyi`, with observations of the results.
     pub fn init_pyi_with(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {
-        init_pyi(&self.ident, &self.name, &self.tools, &self.digest, observed)
+        let line = |tool: &ToolStub| {
+            let mut line = format!("def {}: ", tool.signature_with(observed(tool).as_ref()));
+            match tool.summary.as_str() {
+                "" => line.push_str("..."),
+                summary => line.push_str(&format!("\"\"\"{}\"\"\"", text::docstring(summary))),
+            }
+            if tool.name != tool.ident {
+                line.push_str(&format!("  # wire name: {}", text::comment_name(&tool.name)));
+            }
+            line
+        };
+        let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for tool in &self.tools {
+            members.entry(tool.category.as_deref().unwrap_or_default()).or_default().push(line(tool));
+        }
+        if self.tools.is_empty() {
+            members.insert("", Vec::new());
+        }
+        let (count, plural) = (self.tools.len(), if self.tools.len() == 1 { "" } else { "s" });
+        let groups: Vec<_> = members.into_iter().map(|(name, lines)| context! { name, lines }).collect();
+        let literals = self.tools.iter().any(|tool| tool.signature.contains("Literal["));
+        let above: Vec<String> = (self.name != self.ident)
+            .then(|| format!("server name: {}", text::comment_name(&self.name)))
+            .into_iter()
+            .collect();
+        templates::render(
+            templates::INIT,
+            context! {
+                above,
+                header => format!("{}: {count} tool{plural} {}", self.ident, &self.digest[..8]),
+                imports => if literals { "from typing import Any, Literal" } else { "from typing import Any" },
+                groups,
+            },
+        )
     }
 }
 
@@ -109,7 +150,7 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
     let folders = folders(category::assign(&names, &server.categories), &idents);
     let server_ident: Arc<str> = Arc::from(ident);
     let mut scratch = String::with_capacity(16 << 10);
-    let mut tools: Vec<ToolStub> = names
+    let tools = names
         .iter()
         .zip(&entries)
         .zip(idents)
@@ -118,35 +159,25 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
             ToolStub::new(name, ident, folder, Arc::clone(&server_ident), raw, &mut scratch)
         })
         .collect();
-    tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));
-    let mut categories: Vec<String> = tools.iter().filter_map(|tool| tool.category.clone()).collect();
-    categories.sort_unstable();
-    categories.dedup();
     let description = server.description.as_deref().map(text::one_line).filter(|line| !line.is_empty());
     let instructions = server
         .instructions
         .as_deref()
         .map(|instructions| text::many_lines(instructions).join("\n"))
         .filter(|instructions| !instructions.is_empty());
-    let digest = server_digest(&tools, description.as_deref(), instructions.as_deref());
-    ServerStubs {
-        init_pyi: init_pyi(ident, &server.name, &tools, &digest, |_| None),
+    let stubs = ServerStubs {
         name: server.name,
         ident: ident.to_owned(),
         description,
         instructions,
-        categories,
-        by_name: by_name(&tools),
+        categories: Vec::new(),
+        by_name: Vec::new(),
         tools,
-        digest,
+        init_pyi: String::new(),
+        digest: String::new(),
         notes,
-    }
-}
-
-fn by_name(tools: &[ToolStub]) -> Vec<usize> {
-    let mut positions: Vec<usize> = (0..tools.len()).collect();
-    positions.sort_by(|a, b| tools[*a].name.cmp(&tools[*b].name));
-    positions
+    };
+    stubs.completed()
 }
 
 /// Entries with a name, the first of each.
@@ -194,50 +225,4 @@ fn folders(labels: Vec<Option<String>>, idents: &[String]) -> Vec<Option<String>
         folder_of.insert(label, folder);
     }
     labels.iter().map(|label| folder_of.get(label.as_deref()?).cloned()).collect()
-}
-
-fn server_digest(tools: &[ToolStub], description: Option<&str>, instructions: Option<&str>) -> String {
-    let tools: Vec<Value> =
-        tools.iter().map(|tool| json!([tool.name, tool.ident, tool.category, tool.full_digest])).collect();
-    canon::digest(&canon::canonical_json(&json!([description, instructions, tools])))
-}
-
-fn init_pyi(
-    ident: &str,
-    name: &str,
-    tools: &[ToolStub],
-    digest: &str,
-    observed: impl Fn(&ToolStub) -> Option<Observed>,
-) -> String {
-    let line = |tool: &ToolStub| {
-        let mut line = format!("def {}: ", tool.signature_with(observed(tool).as_ref()));
-        match tool.summary.as_str() {
-            "" => line.push_str("..."),
-            summary => line.push_str(&format!("\"\"\"{}\"\"\"", text::docstring(summary))),
-        }
-        if tool.name != tool.ident {
-            line.push_str(&format!("  # wire name: {}", text::comment_name(&tool.name)));
-        }
-        line
-    };
-    let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for tool in tools {
-        members.entry(tool.category.as_deref().unwrap_or_default()).or_default().push(line(tool));
-    }
-    if tools.is_empty() {
-        members.insert("", Vec::new());
-    }
-    let groups: Vec<_> = members.into_iter().map(|(name, lines)| context! { name, lines }).collect();
-    let literals = tools.iter().any(|tool| tool.signature.contains("Literal["));
-    let above: Vec<String> =
-        (name != ident).then(|| format!("server name: {}", text::comment_name(name))).into_iter().collect();
-    templates::render(
-        templates::INIT,
-        context! {
-            above,
-            header => format!("{ident}: {} tool{} {}", tools.len(), if tools.len() == 1 { "" } else { "s" }, &digest[..8]),
-            imports => if literals { "from typing import Any, Literal" } else { "from typing import Any" },
-            groups,
-        },
-    )
 }

@@ -236,6 +236,14 @@ impl ToolStub {
         )
     }
 
+    /// Path of its files without a suffix: `server/tool`, or `server/category/tool`.
+    pub fn path(&self) -> String {
+        match &self.category {
+            Some(category) => format!("{}/{category}/{}", self.server, self.ident),
+            None => format!("{}/{}", self.server, self.ident),
+        }
+    }
+
     /// Raw definition, pretty-printed with sorted keys; invisible characters are escaped.
     pub fn json(&self) -> String {
         canon::pretty_json(&self.definition.tree())

@@ -173,12 +173,7 @@ impl<'s> TypeScript<'s> {
                     self.flat_member(out, member);
                 }
             }
-            Ty::List(item) => {
-                let group = members(item).len() > 1;
-                out.push_str(if group { "(" } else { "" });
-                self.flat(out, item);
-                out.push_str(if group { ")[]" } else { "[]" });
-            }
+            Ty::List(item) => self.flat_list(out, item),
             Ty::Tuple(items, rest) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
@@ -189,7 +184,7 @@ impl<'s> TypeScript<'s> {
                 }
                 if let Some(rest) = rest {
                     out.push_str(", ...");
-                    self.flat_rest(out, rest);
+                    self.flat_list(out, rest);
                 }
                 out.push(']');
             }
@@ -204,10 +199,10 @@ impl<'s> TypeScript<'s> {
         }
     }
 
-    fn flat_rest(&self, out: &mut String, rest: &Ty) {
-        let group = members(rest).len() > 1;
+    fn flat_list(&self, out: &mut String, item: &Ty) {
+        let group = members(item).len() > 1;
         out.push_str(if group { "(" } else { "" });
-        self.flat(out, rest);
+        self.flat(out, item);
         out.push_str(if group { ")[]" } else { "[]" });
     }
 

@@ -1,6 +1,7 @@
 //! Tools under names of their own, for clients that call them without a script: `SERVER__TOOL`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::Catalog;
 use crate::manifest::{ServerEntry, ServerState};
@@ -44,15 +45,15 @@ impl Catalog {
     fn direct(&self) -> &Direct {
         self.direct.get_or_init(|| {
             let mut direct = Direct::default();
-            let mut taken = HashSet::with_capacity(self.tools.len());
-            let of = |is_for_apps| move |(server, tool)| Place { server, tool, is_for_apps };
-            let own = self.tools.iter().map(|at| (at.server, at.tool)).map(of(false));
-            let for_apps = self
-                .servers
-                .iter()
-                .enumerate()
-                .flat_map(|(server, entry)| (0..entry.tools_for_apps().count()).map(move |tool| (server, tool)));
-            for place in own.chain(for_apps.map(of(true))) {
+            let mut taken = HashSet::with_capacity(self.tools);
+            let of = |is_for_apps, tools: fn(&ServerEntry) -> usize| {
+                let of = move |(server, entry): (usize, &Arc<ServerEntry>)| {
+                    (0..tools(entry)).map(move |tool| Place { server, tool, is_for_apps })
+                };
+                self.servers.iter().enumerate().flat_map(of)
+            };
+            let own = of(false, |entry| entry.stubs.tools.len());
+            for place in own.chain(of(true, |entry| entry.tools_for_apps().count())) {
                 let (server, tool) = self.at(place);
                 if server.quarantine.contains_key(&tool.ident) {
                     continue;
@@ -146,8 +147,6 @@ fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;

@@ -1,14 +1,14 @@
 //! Describes and classifies the difference between a reviewed tool and its current definition, for `forgefs stubs` and the
 //! console.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use stubgen::{Param, ServerDef, ToolStub};
 
 use crate::findings::Item;
-use crate::manifest::wording;
+use crate::manifest::{offers_of, wording};
 
 /// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -96,34 +96,25 @@ pub fn of_item(item: &Item, before: &Value, after: &Value) -> Vec<Difference> {
 
 /// Differences between the prompts, resources and instructions of a server.
 pub fn between_offers(before: &Value, after: &Value) -> Vec<Difference> {
-    let mut findings = BTreeSet::new();
-    let list = |file: &Value, key: &str, id: &str| -> BTreeMap<String, Value> {
-        let offers = file.get(key).and_then(Value::as_array).into_iter().flatten();
-        offers.filter_map(|offer| Some((offer.get(id)?.as_str()?.to_owned(), offer.clone()))).collect()
+    let (old, new) = (offers_of(before), offers_of(after));
+    let difference = |item: &Item| {
+        let (class, how) = match (old.get(item), new.get(item)) {
+            (one, other) if one == other => return None,
+            _ if *item == Item::Instructions => (Class::TextOnly, "changed"),
+            (None, _) => (Class::Widening, "is new"),
+            (_, None) => (Class::Breaking, "is gone"),
+            (Some(one), Some(other)) if wording::is_same_but_words(one, other) => (Class::TextOnly, "has other words"),
+            _ => (Class::Breaking, "changed"),
+        };
+        let what = match (item, item.parts()) {
+            (Item::Instructions, _) => format!("the server's instructions {how}"),
+            (Item::Template(uri), _) => format!("resource template `{uri}` {how}"),
+            (_, (kind, name)) => format!("{kind} `{}` {how}", name.unwrap_or_default()),
+        };
+        Some(Difference { class, what })
     };
-    for (key, id, what) in [
-        ("prompts", "name", "prompt"),
-        ("resources", "uri", "resource"),
-        ("resourceTemplates", "uriTemplate", "resource template"),
-    ] {
-        let (old, new) = (list(before, key, id), list(after, key, id));
-        for (name, offer) in &new {
-            let (class, how) = match old.get(name) {
-                None => (Class::Widening, "is new"),
-                Some(known) if known == offer => continue,
-                Some(known) if wording::is_same_but_words(known, offer) => (Class::TextOnly, "has other words"),
-                Some(_) => (Class::Breaking, "changed"),
-            };
-            findings.insert(Difference { class, what: format!("{what} `{name}` {how}") });
-        }
-        for name in old.keys().filter(|name| !new.contains_key(*name)) {
-            findings.insert(Difference { class: Class::Breaking, what: format!("{what} `{name}` is gone") });
-        }
-    }
-    if before.get("instructions") != after.get("instructions") {
-        findings.insert(Difference { class: Class::TextOnly, what: "the server's instructions changed".to_owned() });
-    }
-    findings.into_iter().collect()
+    let all: BTreeSet<Difference> = old.keys().chain(new.keys()).filter_map(difference).collect();
+    all.into_iter().collect()
 }
 
 fn stub(definition: &Value) -> Option<ToolStub> {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::Catalog;
 use crate::index::{self, Among, Boost, Explained, Ranked, Signals};
 use crate::manifest::ServerEntry;
 use crate::vfs::Node;
-use crate::{Catalog, ToolRef, resource_paths};
 use base::error::Result;
 use base::meter::{Halt, Meter};
 use stubgen::ToolStub;
@@ -109,7 +109,7 @@ impl Catalog {
         meter: &Meter,
     ) -> Result<Vec<Hit<'_>>, Halt> {
         let folder = self.folder(path, meter)?;
-        let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
+        let keep = |id: usize| id < self.tools && self.is_below(id, folder);
         let (mut hits, _) = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
@@ -123,7 +123,7 @@ impl Catalog {
         signals: &Signals,
         meter: &Meter,
     ) -> Result<(Vec<(Hit<'_>, Explained)>, bool), Halt> {
-        let keep = |id: usize| id < self.tools.len();
+        let keep = |id: usize| id < self.tools;
         let (mut hits, weak) = self.ranked_hits(query, limit, signals, keep, meter)?;
         hits.truncate(limit);
         let documents: Vec<usize> = hits.iter().map(|(id, _)| *id).collect();
@@ -170,7 +170,7 @@ impl Catalog {
         if !is_weak {
             return Ok((hits, None));
         }
-        let (word, unknown) = index.rarest(query, |id| id < self.tools.len() && keep(id), meter)?;
+        let (word, unknown) = index.rarest(query, |id| id < self.tools && keep(id), meter)?;
         let mut weak = Weak { rarest: None, unknown };
         if let Some((word, documents)) = word {
             let has = |id: usize| documents.binary_search(&id).is_ok();
@@ -195,7 +195,7 @@ impl Catalog {
         let (server, tool) = path.split_once('/')?;
         let server = *self.by_name.get(server)?;
         let tool = self.servers[server].stubs.position(tool)?;
-        Some(self.tools.partition_point(|known| known.server < server) + tool)
+        Some(self.documents[..self.tools].partition_point(|known| known.server() < Some(server)) + tool)
     }
 
     /// Words of a query that may be learned.
@@ -220,10 +220,7 @@ impl Catalog {
 
     /// True for a document of the index whose server does not answer.
     fn comes_last(&self, id: usize) -> bool {
-        let server = match id.checked_sub(self.tools.len()) {
-            None => self.tools.get(id).map(|tool| tool.server),
-            Some(offer) => self.offers.get(offer).and_then(|node| node.server()),
-        };
+        let server = self.documents.get(id).and_then(|node| node.server());
         server.and_then(|server| self.servers.get(server)).is_some_and(|server| server.comes_last())
     }
 
@@ -237,13 +234,9 @@ impl Catalog {
         signals: &Signals,
         meter: &Meter,
     ) -> Result<(Scored, Option<Weak>), Halt> {
-        let keep = |id: usize| match self.tools.get(id) {
-            Some(tool) => self.is_in(*tool, folder),
-            None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),
-        };
-        let (hits, weak) = self.ranked_hits(query, limit, signals, keep, meter)?;
+        let (hits, weak) = self.ranked_hits(query, limit, signals, |id| self.is_below(id, folder), meter)?;
         let best = hits.iter().map(|(_, score)| *score).fold(0.0, f32::max);
-        let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
+        let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools);
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
         // Callable tools come first; a few resources and prompts follow, more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
@@ -313,26 +306,31 @@ impl Catalog {
     }
 
     fn found(&self, id: usize, score: f32) -> Option<Found<'_>> {
-        match id.checked_sub(self.tools.len()) {
-            None => self.hit(id, score).map(Found::Tool),
-            Some(offer) => self.offers.get(offer).copied().map(Found::Offer),
-        }
+        let offer = || self.documents.get(id).copied().map(Found::Offer);
+        self.hit(id, score).map(Found::Tool).or_else(offer)
     }
 
+    /// The document as a hit, if it is a tool.
     fn hit(&self, id: usize, score: f32) -> Option<Hit<'_>> {
-        let place = self.tools.get(id)?;
-        let server = self.servers.get(place.server)?;
-        Some(Hit { server, tool: server.stubs.tools.get(place.tool)?, score })
+        let Node::Tool(server, tool, _) = *self.documents.get(id)? else { return None };
+        let server = self.servers.get(server)?;
+        Some(Hit { server, tool: server.stubs.tools.get(tool)?, score })
     }
 
-    fn is_in(&self, tool: ToolRef, folder: Node) -> bool {
-        match folder {
-            Node::Server(server) => tool.server == server,
-            Node::Category(server, category) => {
+    /// True for a document below a folder.
+    fn is_below(&self, id: usize, folder: Node) -> bool {
+        let Some(node) = self.documents.get(id).copied() else { return false };
+        match (folder, node) {
+            (Node::Root, _) | (Node::Skills, Node::SkillFile(..)) => true,
+            (Node::Server(server), _) => node.server() == Some(server),
+            (Node::Category(server, category), Node::Tool(of, tool, _)) => {
                 let stubs = &self.servers[server].stubs;
-                tool.server == server && stubs.tools[tool.tool].category.as_ref() == stubs.categories.get(category)
+                server == of && stubs.tools[tool].category.as_ref() == stubs.categories.get(category)
             }
-            Node::Root => true,
+            (Node::Resources(server), Node::Resource(of, _)) | (Node::Prompts(server), Node::Prompt(of, _)) => {
+                server == of
+            }
+            (Node::Skill(skill), Node::SkillFile(of, _)) => skill == of,
             _ => false,
         }
     }

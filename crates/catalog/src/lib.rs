@@ -1,9 +1,9 @@
 //! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
 //!
 //! `manifest` has the servers' lists with their state and pins, `findings` what is suspicious in them,
-//! `drift` how two definitions of a tool differ. `vfs` are the
-//! files of it, `views` one catalog per profile, `index` the search. `skills`, `registry`, and `people`, which renders
-//! foreign text for people.
+//! `drift` how two definitions of a tool differ. `vfs` are the files of it, `matching` those of a glob, `views` one catalog
+//! per profile, `index` the search, `listing` and `hits` the texts of both. `skills`, `registry`, and `people`, which
+//! renders foreign text for people.
 
 mod direct;
 pub mod drift;
@@ -12,9 +12,11 @@ mod found;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod glob;
+mod hits;
 mod index;
 mod listing;
 pub mod manifest;
+mod matching;
 pub mod people;
 mod quarantine;
 pub mod registry;
@@ -52,10 +54,10 @@ pub struct Catalog {
     servers: Vec<Arc<ServerEntry>>,
     /// Server by identifier and by name.
     by_name: HashMap<String, usize>,
-    /// Tools in order of server and identifier; the index refers to positions here.
-    tools: Vec<ToolRef>,
-    /// Resources, prompts and skills; in the index they follow the tools.
-    offers: Vec<Node>,
+    /// Tools in order of server and identifier, then resources, prompts and skills; the index refers to positions here.
+    documents: Vec<Node>,
+    /// Number of the tools among them.
+    tools: usize,
     /// Skills of the folder, as they are without the scripts' own.
     folder: Arc<Skills>,
     /// All skills.
@@ -68,13 +70,6 @@ pub struct Catalog {
     view: Option<Arc<config::View>>,
     /// Tools by names of their own, once asked for.
     direct: OnceLock<direct::Direct>,
-}
-
-/// Position of a tool: its server, and its index there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolRef {
-    server: usize,
-    tool: usize,
 }
 
 impl Catalog {
@@ -104,11 +99,7 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::rebuild`].
     pub fn rebuild_with(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
-        let skills = match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
-            // A server had the name first.
-            true => Arc::default(),
-            false => skills::with_scripts(&folder, &servers),
-        };
+        let skills = skills_beside(&folder, &servers);
         let index = self.index.next(&servers, &skills)?;
         Ok(Self::with_index(servers, folder, skills, index, Some(self)))
     }
@@ -121,14 +112,15 @@ impl Catalog {
         last: Option<&Self>,
     ) -> Self {
         let mut by_name = HashMap::new();
-        let mut tools = Vec::new();
+        let mut documents = Vec::new();
         for (server, entry) in servers.iter().enumerate() {
             by_name.entry(entry.ident.clone()).or_insert(server);
             by_name.entry(entry.name.clone()).or_insert(server);
-            tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
+            documents.extend((0..entry.stubs.tools.len()).map(|tool| Node::Tool(server, tool, View::Pyi)));
         }
-        let mut offers = resource_paths::nodes(&servers);
-        offers.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
+        let tools = documents.len();
+        documents.extend(resource_paths::nodes(&servers));
+        documents.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
         let digest = |s: &Arc<ServerEntry>| {
             let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
             let for_apps = s.for_apps.as_ref().map_or("", |stubs| &stubs.digest);
@@ -150,7 +142,7 @@ impl Catalog {
             None => Arc::default(),
         };
         let direct = OnceLock::new();
-        Self { servers, by_name, tools, offers, folder, skills, index, across, digest, view: None, direct }
+        Self { servers, by_name, documents, tools, folder, skills, index, across, digest, view: None, direct }
     }
 
     /// Names of the tools that its servers list.
@@ -215,9 +207,7 @@ impl Catalog {
     }
 
     fn server_position(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied().or_else(|| {
-            self.servers.iter().position(|s| s.ident.eq_ignore_ascii_case(name) || s.name.eq_ignore_ascii_case(name))
-        })
+        self.by_name.get(name).copied().or_else(|| self.servers.iter().position(|server| server.is_called(name)))
     }
 
     /// The tool `name` of `server`: wire name or identifier, with or without its category before a dot.
@@ -282,6 +272,14 @@ impl Catalog {
             Some(hint) => error.hint(hint),
             None => error.hint(format!("`ls /{server}` lists its tools, `search` finds tools by purpose")),
         }
+    }
+}
+
+/// The skills of a folder and of scripts, unless a server had the name of their folder first.
+fn skills_beside(folder: &Arc<Skills>, servers: &[Arc<ServerEntry>]) -> Arc<Skills> {
+    match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
+        true => Arc::default(),
+        false => skills::with_scripts(folder, servers),
     }
 }
 

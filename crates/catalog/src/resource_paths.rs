@@ -67,12 +67,21 @@ impl Catalog {
         })
     }
 
+    /// The resource or prompt of a file, with its server.
+    pub fn offer(&self, node: Node) -> Option<(&ServerEntry, &Offer)> {
+        let entry = self.servers.get(node.server()?)?;
+        let offer = match node {
+            Node::Resource(_, at) => entry.offers.resources.get(at),
+            Node::Prompt(_, at) => entry.offers.prompts.get(at),
+            _ => None,
+        };
+        Some((entry, offer?))
+    }
+
     /// The resource behind a node.
     pub fn remote(&self, node: Node) -> Option<Remote> {
-        let Node::Resource(server, resource) = node else { return None };
-        let entry = &self.servers[server];
-        let uri = entry.offers.resources[resource].id.clone();
-        Some(Remote { server: entry.ident.clone(), uri, path: self.path(node) })
+        let (entry, offer) = self.offer(node).filter(|_| matches!(node, Node::Resource(..)))?;
+        Some(Remote { server: entry.ident.clone(), uri: offer.id.clone(), path: self.path(node) })
     }
 
     /// Name of the server whose resource a node is.
@@ -166,18 +175,11 @@ impl Catalog {
 
     /// The line of one resource or prompt.
     pub(super) fn offer_line(&self, node: Node) -> String {
+        let Some((_, offer)) = self.offer(node) else { return String::new() };
         match node {
-            Node::Resource(server, position) => {
-                let offer = &self.servers[server].offers.resources[position];
-                format!("{}  {}  {}", self.path(node), offer.id, offer.summary).trim_end().to_owned()
-            }
-            Node::Prompt(server, position) => prompt_line(&self.servers[server].offers.prompts[position]),
-            _ => String::new(),
+            Node::Prompt(..) => prompt_line(offer),
+            _ => format!("{}  {}  {}", self.path(node), offer.id, offer.summary).trim_end().to_owned(),
         }
-    }
-
-    pub(super) fn offer_summary(&self, node: Node) -> &str {
-        indexed(&self.servers, node).map_or("", |(_, offer)| &offer.summary)
     }
 
     /// Text of a prompt's file: its purpose, its arguments, and how to get it.
@@ -217,28 +219,6 @@ pub(super) fn nodes(servers: &[Arc<ServerEntry>]) -> Vec<Node> {
         resources.chain((0..entry.offers.prompts.len()).map(move |position| Node::Prompt(server, position)))
     };
     servers.iter().enumerate().flat_map(of).collect()
-}
-
-/// The server and the definition of a resource or prompt.
-pub(super) fn indexed(servers: &[Arc<ServerEntry>], node: Node) -> Option<(usize, &Offer)> {
-    match node {
-        Node::Resource(server, position) => Some((server, servers.get(server)?.offers.resources.get(position)?)),
-        Node::Prompt(server, position) => Some((server, servers.get(server)?.offers.prompts.get(position)?)),
-        _ => None,
-    }
-}
-
-/// True if a resource or prompt is below a folder.
-pub(super) fn is_in(offer: Node, folder: Node) -> bool {
-    match (folder, offer) {
-        (Node::Root, _) => true,
-        (Node::Server(server), Node::Resource(of, _) | Node::Prompt(of, _))
-        | (Node::Resources(server), Node::Resource(of, _))
-        | (Node::Prompts(server), Node::Prompt(of, _)) => server == of,
-        (Node::Skills, Node::SkillFile(..)) => true,
-        (Node::Skill(skill), Node::SkillFile(of, _)) => skill == of,
-        _ => false,
-    }
 }
 
 /// An argument of a prompt.

@@ -67,19 +67,6 @@ impl Catalog {
         (!lacks.is_empty()).then(|| lacks.join("; "))
     }
 
-    /// A node below the folder of skills.
-    pub(super) fn step_skills(&self, from: Node, segments: &[&str]) -> Option<Node> {
-        match (from, segments) {
-            (node, []) => Some(node),
-            (Node::Skills, [name, rest @ ..]) => self.step_skills(Node::Skill(self.skills.position(name)?), rest),
-            (Node::Skill(skill), path) => {
-                let file = self.skills.skills.get(skill)?.position(&path.join("/"))?;
-                Some(Node::SkillFile(skill, file))
-            }
-            _ => None,
-        }
-    }
-
     /// Path of a node of the skills.
     pub(super) fn skill_path(&self, node: Node) -> String {
         let skill = |skill: usize| self.skills.skills.get(skill).map_or("", |skill| &skill.name);

@@ -1,21 +1,18 @@
 //! Paths of the virtual filesystem, and their files.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use super::glob::{Glob, Matcher, is_glob};
 use super::listing::Lines;
 use super::{Catalog, quarantine, skill_paths};
 use crate::manifest::{Offer, ServerEntry, roots};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::limits;
-use base::meter::{Halt, Meter, Stopped};
+use base::meter::{Halt, Meter};
 use base::text::brief;
 use config::SCRIPTS_SERVER as SERVER;
 
 /// Names compared per metered step.
-const NAMES_A_STEP: u64 = 8;
+pub(super) const NAMES_A_STEP: u64 = 8;
 /// Step limit for the error of an unknown path.
 const NO_SUCH_PATH: u64 = 20_000;
 /// Most bytes of the listing in an error.
@@ -102,7 +99,7 @@ pub enum View {
 }
 
 impl View {
-    const ALL: [(&'static str, Self); 4] =
+    pub(super) const ALL: [(&'static str, Self); 4] =
         [(".pyi", Self::Pyi), (".d.ts", Self::Dts), (".md", Self::Md), (".json", Self::Json)];
 }
 
@@ -115,23 +112,22 @@ impl Catalog {
     pub fn resolve(&self, path: &str) -> Result<Node> {
         limits::PATH.check(path.len())?;
         let segments = segments(path);
-        let mut node = Node::Root;
-        if let Some((_, below)) = segments.split_first().filter(|(first, _)| self.means_skills(first)) {
-            return self.step_skills(Node::Skills, below).ok_or_else(|| {
-                let parent = below.first().and_then(|name| self.step_skills(Node::Skills, &[name]));
-                let rest = if parent.is_some() { below.get(1..) } else { Some(below) };
-                self.no_such_path(path, parent.unwrap_or(Node::Skills), rest.unwrap_or_default())
-            });
-        }
-        for (depth, segment) in segments.iter().enumerate() {
-            node = self.step(node, segment).ok_or_else(|| self.no_such_path(path, node, &segments[depth..]))?;
+        let (mut node, mut rest) = (Node::Root, segments.as_slice());
+        while let [first, behind @ ..] = rest {
+            let (next, left) = match node {
+                // The files of a skill are listed by their whole paths.
+                Node::Skill(_) => (self.step(node, &rest.join("/")), &[][..]),
+                _ => (self.step(node, first), behind),
+            };
+            node = next.ok_or_else(|| self.no_such_path(path, node, rest))?;
+            rest = left;
         }
         Ok(node)
     }
 
     /// Like [`Catalog::resolve`], metered.
     pub fn resolve_metered(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
-        meter.spend(1 + self.tools.len() as u64 / NAMES_A_STEP)?;
+        meter.spend(1 + self.tools as u64 / NAMES_A_STEP)?;
         Ok(self.resolve(path)?)
     }
 
@@ -145,16 +141,12 @@ impl Catalog {
         }
     }
 
-    /// True if the first segment of a path is the folder of skills.
-    fn means_skills(&self, segment: &str) -> bool {
-        segment.eq_ignore_ascii_case(skill_paths::FOLDER) && !self.skills.is_empty()
-    }
-
     fn step(&self, from: Node, segment: &str) -> Option<Node> {
         match from {
             Node::Root => match segment.to_ascii_lowercase().as_str() {
                 "forge.pyi" | "forge" => Some(Node::ForgePyi),
                 "forge.d.ts" => Some(Node::ForgeDts),
+                skill_paths::FOLDER if !self.skills.is_empty() => Some(Node::Skills),
                 _ => self.server_position(segment).map(Node::Server),
             },
             Node::Server(server) => {
@@ -183,6 +175,10 @@ impl Catalog {
                 let prompts = &self.servers[server].offers.prompts;
                 offer(prompts, segment, ".md").map(|position| Node::Prompt(server, position))
             }
+            Node::Skills => self.skills.position(segment).map(Node::Skill),
+            Node::Skill(skill) => {
+                self.skills.skills.get(skill)?.position(segment).map(|file| Node::SkillFile(skill, file))
+            }
             _ => None,
         }
     }
@@ -190,6 +186,7 @@ impl Catalog {
     /// The canonical path of a node.
     pub fn path(&self, node: Node) -> String {
         let ident = |server: usize| self.servers[server].ident.as_str();
+        let file = || self.offer(node).map_or("", |(_, offer)| &offer.file);
         match node {
             Node::Root => "/".to_owned(),
             Node::ForgePyi => "/forge.pyi".to_owned(),
@@ -202,18 +199,14 @@ impl Catalog {
                 format!("/{}/{}/", ident(server), self.servers[server].stubs.categories[category])
             }
             Node::Resources(server) => format!("/{}/resources/", ident(server)),
-            Node::Resource(server, position) => {
-                format!("/{}/resources/{}", ident(server), self.servers[server].offers.resources[position].file)
-            }
+            Node::Resource(server, _) => format!("/{}/resources/{}", ident(server), file()),
             Node::Prompts(server) => format!("/{}/prompts/", ident(server)),
-            Node::Prompt(server, position) => {
-                format!("/{}/prompts/{}", ident(server), self.servers[server].offers.prompts[position].file)
-            }
+            Node::Prompt(server, _) => format!("/{}/prompts/{}", ident(server), file()),
             Node::Skills | Node::Skill(_) | Node::SkillFile(..) => self.skill_path(node),
             Node::Tool(server, tool, view) => {
-                let stub = tool_path(&self.servers[server], tool);
+                let stub = self.servers[server].stubs.tools[tool].path();
                 let suffix = View::ALL.iter().find(|(_, v)| *v == view).map_or(".pyi", |(suffix, _)| suffix);
-                format!("{stub}{suffix}")
+                format!("/{stub}{suffix}")
             }
         }
     }
@@ -245,8 +238,8 @@ impl Catalog {
             Node::Resource(..) | Node::Skills | Node::Skill(_) => return None,
             Node::SkillFile(..) => return self.skill_text(node),
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
-            Node::ForgePyi => stubgen::forge_pyi(&[]).into(),
-            Node::ForgeDts => stubgen::forge_dts(&[]).into(),
+            Node::ForgePyi => stubgen::forge_pyi().into(),
+            Node::ForgeDts => stubgen::forge_dts().into(),
             Node::Init(server) => {
                 let entry = &self.servers[server];
                 quarantine::init(entry, |tool| observed(entry, tool))
@@ -336,104 +329,6 @@ impl Catalog {
         }
     }
 
-    /// Files of `pattern`: one, or all that a glob matches, without the resources of the servers in `unseen`.
-    ///
-    /// # Errors
-    /// `INVALID_ARGS` when nothing matches, or too much; or the meter stops the work.
-    pub fn files(&self, pattern: &str, unseen: &BTreeSet<String>, meter: &Meter) -> Result<Vec<Node>, Halt> {
-        if !is_glob(pattern) {
-            return Ok(vec![self.resolve_metered(pattern, meter)?]);
-        }
-        let glob = parsed(pattern)?;
-        let is_seen = |server: &Arc<ServerEntry>| means_resources(pattern) && !unseen.contains(&server.name);
-        let seen: Vec<bool> = self.servers.iter().map(is_seen).collect();
-        let found = self.matching(&glob, &seen, meter)?;
-        let nothing = || Error::new(ErrorCode::InvalidArgs, format!("nothing matches {}", brief(pattern)));
-        let is_init = |node: &Node| matches!(node, Node::Init(_));
-        let is_stub = |node: &Node| matches!(node, Node::Tool(_, _, View::Pyi));
-        match found.len() {
-            0 => Err(nothing().hint("`ls` shows what there is; `**` crosses folders").into()),
-            many if many > limits::GLOB_FILES.max => {
-                let message = format!("{} matches more than {} files", brief(pattern), limits::GLOB_FILES.max);
-                Err(Error::new(ErrorCode::InvalidArgs, message).hint("narrow it").into())
-            }
-            _ if found.iter().any(is_stub) && found.iter().any(is_init) => {
-                // Its lines would repeat theirs.
-                Ok(found.into_iter().filter(|node| !is_init(node)).collect())
-            }
-            _ => Ok(found),
-        }
-    }
-
-    /// Names of the servers whose resources a glob may match.
-    ///
-    /// # Errors
-    /// As [`Catalog::files`].
-    pub fn resource_servers(&self, pattern: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
-        if !is_glob(pattern) || !means_resources(pattern) {
-            return Ok(Vec::new());
-        }
-        let glob = parsed(pattern)?;
-        let reached = self.reached(&mut glob.matcher(), meter)?;
-        let found = self.servers.iter().zip(reached).filter(|(server, reached)| {
-            let has_some = !server.offers.resources.is_empty();
-            *reached && has_some
-        });
-        Ok(found.map(|(server, _)| server.name.clone()).collect())
-    }
-
-    /// For each server, true if a glob may match something in its folder.
-    fn reached(&self, matcher: &mut Matcher<'_>, meter: &Meter) -> Result<Vec<bool>, Stopped> {
-        (0..self.servers.len()).map(|server| matcher.may_start(&self.path(Node::Server(server)), meter)).collect()
-    }
-
-    /// Files that a glob matches, plus at most one over the limit; resources only of the servers in `seen`.
-    fn matching(&self, glob: &Glob, seen: &[bool], meter: &Meter) -> Result<Vec<Node>, Stopped> {
-        let mut matcher = glob.matcher();
-        let of_server = self.reached(&mut matcher, meter)?;
-        let is_seen = |node: &Node| node.server().and_then(|server| seen.get(server)) == Some(&true);
-        let offers = self.every_prompt().chain(self.every_resource().filter(is_seen));
-        let mut found = Vec::new();
-        let mut passed_over = 0;
-        for node in self.every_file().chain(offers).chain(self.every_skill_file()) {
-            if node.server().is_some_and(|server| of_server.get(server) == Some(&false)) {
-                passed_over += 1;
-                if passed_over % NAMES_A_STEP == 0 {
-                    meter.spend(1)?;
-                }
-            } else if matcher.is_match(&self.path(node), meter)? {
-                found.push(node);
-                if found.len() > limits::GLOB_FILES.max {
-                    break;
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Every file of the stub tree, server by server.
-    pub fn every_file(&self) -> impl Iterator<Item = Node> {
-        let of_server = |server: usize| {
-            let tools = 0..self.servers[server].stubs.tools.len();
-            let views = tools.flat_map(move |tool| View::ALL.map(move |(_, view)| Node::Tool(server, tool, view)));
-            [Node::Readme(server), Node::Init(server)].into_iter().chain(views)
-        };
-        [Node::ForgePyi, Node::ForgeDts].into_iter().chain((0..self.servers.len()).flat_map(of_server))
-    }
-
-    /// Every listed resource, server by server.
-    pub fn every_resource(&self) -> impl Iterator<Item = Node> {
-        let of =
-            |server: usize| (0..self.servers[server].offers.resources.len()).map(move |n| Node::Resource(server, n));
-        (0..self.servers.len()).flat_map(of)
-    }
-
-    /// Every prompt, server by server.
-    pub fn every_prompt(&self) -> impl Iterator<Item = Node> {
-        let of = |server: usize| (0..self.servers[server].offers.prompts.len()).map(move |n| Node::Prompt(server, n));
-        (0..self.servers.len()).flat_map(of)
-    }
-
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
         let wanted = rest.first().copied().unwrap_or_default();
         let bare = View::ALL.iter().find_map(|(suffix, _)| wanted.strip_suffix(suffix)).unwrap_or(wanted);
@@ -459,10 +354,7 @@ impl Catalog {
         };
         let near: Vec<String> = near
             .iter()
-            .map(|name| {
-                let node = self.step(parent, name).or_else(|| self.step_skills(parent, &[name]));
-                node.map_or_else(|| name.clone(), |node| self.path(node))
-            })
+            .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
             .collect();
         let mut listing = Lines::new(MAX_NEAREST);
         let _ = self.list(parent, 1, &|_| false, &mut listing, &Meter::new(NO_SUCH_PATH));
@@ -477,29 +369,6 @@ fn offer(offers: &[Offer], segment: &str, suffix: &str) -> Option<usize> {
     let bare = |file: &str| file.strip_suffix(suffix).unwrap_or(file).eq_ignore_ascii_case(segment);
     let exact = offers.iter().position(|offer| offer.file == segment || offer.id == segment);
     exact.or_else(|| offers.iter().position(|o| o.file.eq_ignore_ascii_case(segment) || bare(&o.file)))
-}
-
-/// Path of a tool's files without suffix.
-pub(super) fn tool_path(entry: &ServerEntry, tool: usize) -> String {
-    stub_path(&entry.ident, &entry.stubs.tools[tool])
-}
-
-/// Like [`tool_path`], for a stub.
-pub(super) fn stub_path(server: &str, tool: &stubgen::ToolStub) -> String {
-    match &tool.category {
-        Some(category) => format!("/{server}/{category}/{}", tool.ident),
-        None => format!("/{server}/{}", tool.ident),
-    }
-}
-
-fn parsed(pattern: &str) -> Result<Glob> {
-    limits::GLOB.check(pattern.len())?;
-    Glob::parse(&format!("/{}", segments(pattern).join("/")))
-}
-
-/// True if a glob names resources explicitly: reading one asks its server, so `**` alone does not.
-fn means_resources(pattern: &str) -> bool {
-    segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"))
 }
 
 fn tool_file(entry: &ServerEntry, server: usize, segment: &str) -> Option<Node> {

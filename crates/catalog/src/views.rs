@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Catalog, skill_paths};
+use super::{Catalog, skills_beside};
 use crate::manifest::{ServerEntry, ServerState};
-use crate::skills::{self, Skills};
+use crate::skills::Skills;
 use base::error::Result;
 use config::{Profile, SCRIPTS_SERVER as SERVER, View};
 
@@ -84,10 +84,7 @@ impl Catalog {
             self.server_position(name).is_some_and(|position| !view.server(&self.servers[position].name))
         };
         let folder = Arc::new(self.folder.keeping(|skill| !skill.servers.iter().any(is_hidden)));
-        let skills = match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
-            true => Arc::default(),
-            false => skills::with_scripts(&folder, &servers),
-        };
+        let skills = skills_beside(&folder, &servers);
         let index = last.map_or(&self.index, |(_, part)| &part.index).next(&servers, &skills)?;
         Ok(Self {
             view: Some(Arc::clone(view)),

@@ -47,7 +47,7 @@ pub(super) fn artifact(dir: &Path, found: &Found<'_>) -> String {
         _ => None,
     };
     let path = match tool {
-        Some(tool) => Catalog::stub_path(server, tool).trim_start_matches('/').replace(".pyi", ".json"),
+        Some(tool) => format!("{}.json", tool.path()),
         None => format!("{}/{OFFERS}", server.ident),
     };
     place(&dir.join(path))

@@ -1,7 +1,7 @@
 //! Prints named types as `TypedDict` classes and aliases.
 
 use super::types::{Break, push_indent};
-use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH};
+use super::{Python, WIDTH};
 use crate::ident;
 use crate::schema::{Body, Field, Named, Ty, literal};
 use crate::text::{self, Language};
@@ -19,7 +19,7 @@ impl Python<'_> {
                 self.put(&mut out, ty, 0, before, 0, Break::Parenthesised);
             }
             Body::Class { fields, extra } => {
-                self.used[TYPED_DICT] = true;
+                self.used.insert("TypedDict");
                 if fields.is_empty() {
                     return format!("class {}(TypedDict): ...", named.name);
                 }
@@ -114,7 +114,7 @@ impl Python<'_> {
 
     fn flat_field(&mut self, out: &mut String, ty: &Ty, optional: bool) {
         if optional {
-            self.used[NOT_REQUIRED] = true;
+            self.used.insert("NotRequired");
             out.push_str("NotRequired[");
         }
         self.flat(out, ty);

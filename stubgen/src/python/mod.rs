@@ -4,7 +4,7 @@ mod classes;
 mod layout;
 mod types;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use self::layout::{Param, lay_out_def};
 use self::types::Break;
@@ -21,8 +21,8 @@ pub(crate) struct Python<'s> {
     named: &'s [Named<'s>],
     /// Names that `named` defines.
     names: HashSet<&'s str>,
-    /// Names to import from `typing`, in the order of [`TYPING`].
-    used: [bool; TYPING.len()],
+    /// Names to import from `typing`.
+    used: BTreeSet<&'static str>,
     /// True for one-line listings: no named types, no long literals.
     brief: bool,
 }
@@ -30,22 +30,15 @@ pub(crate) struct Python<'s> {
 /// Bytes from which a signature omits parameters; the stub has them.
 const MAX_SIGNATURE: usize = 16 << 10;
 
-/// Imports of stubs, sorted like ruff.
-const TYPING: [&str; 4] = ["Any", "Literal", "NotRequired", "TypedDict"];
-const ANY: usize = 0;
-const LITERAL: usize = 1;
-const NOT_REQUIRED: usize = 2;
-const TYPED_DICT: usize = 3;
-
 impl<'s> Python<'s> {
     pub(crate) fn new(named: &'s [Named<'s>]) -> Python<'s> {
         let names = named.iter().map(|named| named.name.as_str()).collect();
-        Python { named, names, used: [false; TYPING.len()], brief: false }
+        Python { named, names, used: BTreeSet::new(), brief: false }
     }
 
     /// Import line, if anything printed so far needs one.
     pub(crate) fn imports(&self) -> Option<String> {
-        let names: Vec<&str> = TYPING.iter().zip(self.used).filter(|(_, used)| *used).map(|(name, _)| *name).collect();
+        let names: Vec<&str> = self.used.iter().copied().collect();
         (!names.is_empty()).then(|| format!("from typing import {}", names.join(", ")))
     }
 
@@ -58,13 +51,13 @@ impl<'s> Python<'s> {
 
     /// Signature on one line, without the named types of the tool's own stub.
     pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
-        let mut python = Python { named: &shape.named, names: HashSet::new(), used: Default::default(), brief: true };
+        let mut python = Python { named: &shape.named, names: HashSet::new(), used: BTreeSet::new(), brief: true };
         let mut out = String::with_capacity(64 + 40 * shape.params.len());
         out.push_str(name);
         out.push('(');
         for (at, (field, ident)) in shape.params.iter().zip(idents).enumerate() {
             if out.len() > MAX_SIGNATURE {
-                python.used[ANY] = true;
+                python.used.insert("Any");
                 out.push_str(", **");
                 out.push_str(rest_name(idents));
                 out.push_str(": Any) -> ");

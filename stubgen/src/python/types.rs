@@ -1,6 +1,6 @@
 //! Prints types as Python, on one line or broken like ruff.
 
-use super::{ANY, LITERAL, Python, WIDTH};
+use super::{Python, WIDTH};
 use crate::schema::{Body, Lit, Ty};
 use crate::text::{self, Language};
 
@@ -17,7 +17,7 @@ impl Python<'_> {
     pub(super) fn flat(&mut self, out: &mut String, ty: &Ty) {
         match ty {
             Ty::Any => {
-                self.used[ANY] = true;
+                self.used.insert("Any");
                 out.push_str("Any");
             }
             Ty::Null => out.push_str("None"),
@@ -81,12 +81,12 @@ impl Python<'_> {
                 return;
             }
         }
-        self.used[LITERAL] = true;
+        self.used.insert("Literal");
         out.push(']');
     }
 
     fn brief_name(&mut self, out: &mut String, id: usize) {
-        self.used[ANY] = true;
+        self.used.insert("Any");
         out.push_str(match &self.named[id].body {
             Body::Alias(Ty::Literal(literals)) => return self.flat_literals(out, literals),
             Body::Class { .. } | Body::Alias(Ty::Dict(..)) => "dict[str, Any]",

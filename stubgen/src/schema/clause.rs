@@ -1,29 +1,16 @@
 //! The clause of a description that tells how a value is written: its format, its unit or an example.
 
+use std::sync::LazyLock;
+
 use crate::text::{first_sentence, width};
 
 /// Words that tell it, in lower case.
-const TELLING: &[&str] = &[
-    "hh:mm",
-    "yyyy",
-    "iso 8601",
-    "iso-8601",
-    "iso8601",
-    "rfc 3339",
-    "rfc-3339",
-    "rfc3339",
-    "base64",
-    "unix time",
-    "epoch",
-    "in milliseconds",
-    "in seconds",
-    "in minutes",
-    "in hours",
-    "in days",
-    "in bytes",
-    "comma-separated",
-    "comma separated",
-];
+static TELLING: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "hh:mm, yyyy, iso 8601, iso-8601, iso8601, rfc 3339, rfc-3339, rfc3339, base64, unix time, epoch, \
+    in milliseconds, in seconds, in minutes, in hours, in days, in bytes, comma-separated, comma separated"
+        .split(", ")
+        .collect()
+});
 /// Words behind which it is told.
 const ANNOUNCING: &[&str] = &["format:"];
 /// Fewest columns that are worth a clause.

@@ -20,8 +20,6 @@ pub(crate) struct Field<'a> {
     pub(crate) required: bool,
     /// Schemas of the property, nearest first.
     facets: Vec<&'a Map<String, Value>>,
-    /// True if any of them has something for [`Field::constraints`].
-    constrained: bool,
     /// Type of the JSON that a text contains.
     pub(crate) json: Option<Ty>,
 }
@@ -41,8 +39,7 @@ impl<'a> Field<'a> {
                 }
             }
         }
-        let constrained = facets.iter().any(|facet| facet.keys().any(|key| constrains(key)));
-        Field { wire, ty, required, facets, constrained, json: None }
+        Field { wire, ty, required, facets, json: None }
     }
 
     /// Schema of the JSON that a text contains.
@@ -137,9 +134,6 @@ impl<'a> Field<'a> {
     /// Constraints that the type does not show, in few words each.
     pub(crate) fn constraints(&self) -> Vec<String> {
         let mut out = Vec::new();
-        if !self.constrained {
-            return out;
-        }
         if self.first("deprecated") == Some(&Value::Bool(true)) {
             out.push("deprecated".to_owned());
         }
@@ -227,28 +221,6 @@ pub const NOTE: &str = "x-observed";
 pub(crate) fn noted(schema: &Map<String, Value>, most: usize) -> Option<String> {
     let line = text::one_line(get(schema, NOTE)?.as_str()?);
     (!line.is_empty()).then(|| text::cut(&line, most).into_owned()).filter(|line| !text::is_directive(line))
-}
-
-/// True if [`Field::constraints`] reads the keyword.
-fn constrains(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "deprecated"
-            | "format"
-            | "minimum"
-            | "maximum"
-            | "exclusiveMinimum"
-            | "exclusiveMaximum"
-            | "multipleOf"
-            | "minLength"
-            | "maxLength"
-            | "minItems"
-            | "maxItems"
-            | "minProperties"
-            | "maxProperties"
-            | "uniqueItems"
-            | "pattern"
-    )
 }
 
 fn range(low: Option<String>, high: Option<String>) -> Option<String> {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::place::{self, Finding, Item, Place};
 use super::rules::{self, Severity};
-use super::{Listed, fold, hidden, names, phrases, words};
+use super::{Listed, fold, hidden, phrases, words};
+use crate::people;
 use base::text::head;
 
 /// Shortest name, in letters and digits, that is compared by edits.
@@ -257,7 +258,7 @@ fn passes_for(one: &Tool, other: &Tool) -> Option<Severity> {
     let (a, b) = (letters(one), letters(other));
     if a == b {
         // Invisible characters alone: `send_mail` with one in it.
-        let is_hidden = |name: &str| name.chars().any(crate::people::is_hidden);
+        let is_hidden = |name: &str| name.chars().any(people::is_hidden);
         return (is_hidden(&one.name) || is_hidden(&other.name)).then_some(Severity::Error);
     }
     // Only letters of other scripts differ.
@@ -272,8 +273,8 @@ fn passes_for(one: &Tool, other: &Tool) -> Option<Severity> {
     let share_stem = one.plain[..stem(one)] == other.plain[..stem(other)];
     // Two words, each in the description of its tool: a note is no node.
     let means_its_name = |tool: &Tool, other: &Tool| {
-        let others = names::words(&other.name);
-        let own = names::words(&tool.name).into_iter().filter(|word| !others.contains(word));
+        let others = people::words(&other.name);
+        let own = people::words(&tool.name).into_iter().filter(|word| !others.contains(word));
         own.into_iter().any(|word| tool.words.contains(&hash(&word)))
     };
     let are_words = means_its_name(one, other) && means_its_name(other, one);

@@ -60,10 +60,8 @@ fn base64(run: &str) -> Option<String> {
 }
 
 fn hexadecimal(run: &str) -> Option<String> {
-    let digits: Vec<u8> = run.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = |pair: &[u8]| Some(value(*pair.first()?)? << 4 | value(*pair.get(1)?)?);
-    prose(digits.chunks_exact(2).map(byte).collect::<Option<Vec<u8>>>()?)
+    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    prose(run.as_bytes().chunks_exact(2).map(byte).collect::<Option<Vec<u8>>>()?)
 }
 
 /// Escapes in a row; `digits` is 0 if a `;` ends each.

@@ -77,10 +77,13 @@ impl Findings {
         Self::sorted(found, more, traits)
     }
 
-    /// Examines one definition alone.
+    /// Examines one definition alone, or instructions.
     pub fn of_definition(item: &Item, definition: &Value) -> Self {
         let mut walk = Walk::new(limits::EXAMINED_LIST.max);
-        walk.definition(item, definition);
+        match (item, definition) {
+            (Item::Instructions, Value::String(text)) => walk.prose(item, text),
+            _ => walk.definition(item, definition),
+        }
         Self::sorted(walk.found, walk.more, Traits::default())
     }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::rules::{self, Rule, Severity};
 use super::{fold, phrases, values};
+use crate::people::words;
 use base::text::head;
 use redact::names_credential;
 
@@ -78,23 +79,4 @@ pub(super) fn annotations(name: &str, definition: &Value) -> Option<(&'static Ru
         _ if is_harmless && verb == Some(DESTROYS) => Some((&rules::HINT, Severity::Note)),
         _ => None,
     }
-}
-
-/// Words of a name, in lower case: `deleteFile` and `delete_file` have the same.
-pub(super) fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
-            words.push(String::new());
-        }
-        was_lower = c.is_lowercase() || c.is_numeric();
-        if c.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }

@@ -268,12 +268,8 @@ impl Phrases {
 /// `rule severity`.
 fn of(text: &str) -> Option<(&'static Rule, Severity)> {
     let (rule, severity) = text.split_once(' ')?;
-    let severity = match severity {
-        "note" => Severity::Note,
-        "warning" => Severity::Warning,
-        "error" => Severity::Error,
-        _ => return None,
-    };
+    let all = [Severity::Note, Severity::Warning, Severity::Error];
+    let severity = all.into_iter().find(|known| known.as_str() == severity)?;
     Some((Rule::named(rule)?, severity))
 }
 

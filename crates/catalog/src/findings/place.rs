@@ -54,7 +54,7 @@ impl fmt::Display for Item {
 }
 
 impl Item {
-    /// Kind and name, for JSON.
+    /// Kind and name.
     pub fn parts(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Instructions => ("instructions", None),
@@ -95,11 +95,10 @@ pub struct Finding {
 impl Ord for Finding {
     /// Worst first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |finding: &Self| (std::cmp::Reverse(finding.severity), finding.rule.id);
-        key(self)
-            .cmp(&key(other))
-            .then_with(|| self.place.cmp(&other.place))
-            .then_with(|| self.excerpt.cmp(&other.excerpt))
+        fn key(finding: &Finding) -> impl Ord {
+            (std::cmp::Reverse(finding.severity), finding.rule.id, &finding.place, &finding.excerpt)
+        }
+        key(self).cmp(&key(other))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Values that a definition brings along: defaults, constants, choices and examples.
 
+use super::phrases;
 use super::rules::{self, Rule, Severity};
-use super::{names, phrases};
+use crate::people;
 
 /// Hosts that stand for no one's: reserved, or this machine.
 const NO_HOSTS: &[&str] = &["localhost", "127.0.0.1", "0.0.0.0", "[::1]"];
@@ -57,7 +58,7 @@ pub(super) fn find(name: &str, value: &str, kind: Kind, fields: &[&Rule]) -> Opt
         let is_usual = fields.contains(&&rules::READS);
         return Some((&rules::DEFAULT, if is_usual { Severity::Note } else { fixed(Severity::Warning) }));
     }
-    let words = names::words(name);
+    let words = people::words(name);
     let is_one = |list: &str| words.iter().any(|word| phrases::list(list).contains(&&**word));
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let receives = phrases::list("names receiver").contains(&&*name);

@@ -1,7 +1,7 @@
 //! What the score of a hit is made of.
 
 use super::scoring::{Scratch, Signal, Variant, rarity};
-use super::{Among, Index, POSTINGS_A_STEP, broken, query, ratio};
+use super::{Among, Index, POSTINGS_A_STEP, broken, named, query};
 use base::error::Result;
 use base::meter::{Halt, Meter};
 
@@ -88,14 +88,12 @@ impl Index {
             let highest = scratch.of_server.highest.max(f32::MIN_POSITIVE);
             for ((document, explained), of_words) in documents.iter().zip(&mut all).zip(of_words) {
                 explained.name = explained.name.max(scratch.all.get(super::number(*document)) - of_words);
-                let server = self.servers.get(*document).copied().unwrap_or(u32::MAX);
+                let server = self.server_of(super::number(*document));
                 if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
                     let share = scratch.of_server.get(server) / highest;
                     explained.boost("words in any tool of its server", 1.0 + self.ranking.server_matched * share);
                 }
-                let named = self.server_names.get(server as usize).map_or(0.0, |words| {
-                    ratio(words.iter().filter(|word| terms.iter().any(|term| term.stem == **word)).count(), words.len())
-                });
+                let named = self.server_names.get(server as usize).map_or(0.0, |words| named(words, &terms));
                 explained.boost("its server is named", 1.0 + self.ranking.server_named * named);
             }
             scratch.all.drain(|_, _| {});

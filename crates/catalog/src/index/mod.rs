@@ -128,6 +128,11 @@ impl Index {
         })
     }
 
+    /// Server of a document; no server's number for skills.
+    fn server_of(&self, document: u32) -> u32 {
+        self.servers.get(document as usize).copied().unwrap_or(u32::MAX)
+    }
+
     fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         self.segments.iter().map(|at| &at.segment)
     }
@@ -172,7 +177,7 @@ impl Index {
         meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
         if silent.contains(&true) && silent.contains(&false) {
             let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
-            let server = |document: u32| self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
+            let server = |document: u32| self.server_of(document) as usize;
             let is_silent = |document| silent.get(server(document)).is_some_and(|is_silent| *is_silent);
             total.scale(|document| if is_silent(document) { SILENT_SHARE.powi(fusion) } else { 1.0 });
         }
@@ -214,7 +219,7 @@ impl Index {
         let highest = of_server.highest.max(f32::MIN_POSITIVE);
         if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
             all.scale(|document| {
-                let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX);
+                let server = self.server_of(document);
                 1.0 + self.ranking.server_matched * of_server.get(server) / highest
             });
         }
@@ -224,16 +229,12 @@ impl Index {
     /// Boosts the tools of a server by the share of its name's words in the query.
     fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
         meter.spend((self.server_names.len() * terms.len()) as u64 / POSTINGS_A_STEP)?;
-        let share = |words: &Vec<String>| {
-            let named = words.iter().filter(|word| terms.iter().any(|term| term.stem == **word)).count();
-            ratio(named, words.len())
-        };
-        let shares: Vec<f32> = self.server_names.iter().map(share).collect();
+        let shares: Vec<f32> = self.server_names.iter().map(|words| named(words, terms)).collect();
         if self.ranking.server_named <= 0.0 || shares.iter().all(|share| *share == 0.0) {
             return Ok(());
         }
         scores.scale(|document| {
-            let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
+            let server = self.server_of(document) as usize;
             1.0 + self.ranking.server_named * shares.get(server).copied().unwrap_or(0.0)
         });
         Ok(())
@@ -284,9 +285,11 @@ fn broken(error: impl Into<Cause>) -> Error {
     Error::new(ErrorCode::Internal, "the search index failed").caused_by(error)
 }
 
+/// Share of the words of a server's name that are in a query.
 #[expect(clippy::cast_precision_loss, reason = "names have few words")]
-fn ratio(part: usize, whole: usize) -> f32 {
-    part as f32 / whole.max(1) as f32
+fn named(words: &[String], terms: &[query::Term]) -> f32 {
+    let count = words.iter().filter(|word| terms.iter().any(|term| term.stem == **word)).count();
+    count as f32 / words.len().max(1) as f32
 }
 
 fn number(position: usize) -> u32 {

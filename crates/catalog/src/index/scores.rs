@@ -13,21 +13,17 @@ impl Scores {
     }
 
     pub(super) fn add(&mut self, document: u32, score: f32) {
-        if let Some(slot) = self.by_document.get_mut(document as usize)
-            && score > 0.0
-        {
-            if *slot == 0.0 {
-                self.used.push(document);
-            }
-            *slot += score;
-            self.highest = self.highest.max(*slot);
-        }
+        self.raise(document, |own| own + score);
     }
 
     pub(super) fn at_least(&mut self, document: u32, score: f32) {
-        if let Some(slot) = self.by_document.get_mut(document as usize)
-            && score > *slot
-        {
+        self.raise(document, |_| score);
+    }
+
+    fn raise(&mut self, document: u32, to: impl FnOnce(f32) -> f32) {
+        let Some(slot) = self.by_document.get_mut(document as usize) else { return };
+        let score = to(*slot);
+        if score > *slot {
             if *slot == 0.0 {
                 self.used.push(document);
             }
@@ -67,23 +63,31 @@ impl Scores {
 
     /// The best `limit` documents that match `keep`, ties in order of document.
     pub(super) fn best(&self, limit: usize, keep: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
-        let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut found: Vec<(u32, f32)> = Vec::new();
-        // The score that `limit` documents have at least.
-        let mut bar = 0.0;
-        for document in &self.used {
-            let score = self.get(*document);
-            if score >= bar && keep(*document) {
-                found.push((*document, score));
-                if limit > 0 && found.len() == 2 * limit {
-                    let (_, last, _) = found.select_nth_unstable_by(limit - 1, order);
-                    bar = last.1;
-                    found.truncate(limit);
-                }
+        best(self.used.iter().map(|document| (*document, self.get(*document))), limit, keep)
+    }
+}
+
+/// The best `limit` of documents with their scores that match `keep`, ties in order of document.
+pub(super) fn best(
+    scored: impl Iterator<Item = (u32, f32)>,
+    limit: usize,
+    keep: impl Fn(u32) -> bool,
+) -> Vec<(u32, f32)> {
+    let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    let mut found: Vec<(u32, f32)> = Vec::new();
+    // The score that `limit` documents have at least.
+    let mut bar = 0.0;
+    for (document, score) in scored {
+        if score >= bar && keep(document) {
+            found.push((document, score));
+            if limit > 0 && found.len() == 2 * limit {
+                let (_, last, _) = found.select_nth_unstable_by(limit - 1, order);
+                bar = last.1;
+                found.truncate(limit);
             }
         }
-        found.sort_unstable_by(order);
-        found.truncate(limit);
-        found
     }
+    found.sort_unstable_by(order);
+    found.truncate(limit);
+    found
 }

@@ -9,7 +9,7 @@ use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::Field;
 
 use super::meaning::Vector;
-use super::scores::Scores;
+use super::scores::{self, Scores};
 use super::segment::{Segment, Words};
 use super::segments::Placed;
 use super::{Among, DOCUMENTS_A_STEP, Index, POSTINGS_A_STEP, Signals, broken, meaning, number, query, synonyms};
@@ -90,7 +90,7 @@ impl Index {
             perfect.of_terms.push(limit);
             let mut count = |document, score| {
                 all.add(document, score);
-                of_server_term.at_least(self.servers.get(document as usize).copied().unwrap_or(u32::MAX), score);
+                of_server_term.at_least(self.server_of(document), score);
             };
             let occurring: Vec<_> = variants.iter().zip(weights).filter(|(variant, _)| variant.count > 0).collect();
             if let [(variant, weight)] = occurring[..] {
@@ -155,27 +155,13 @@ impl Index {
         Ok(())
     }
 
-    /// The documents whose meaning is nearest, each with its cosine, in any order; of equals the first.
+    /// The documents whose meaning is nearest, each with its cosine.
     fn near(&self, meant: &Vector) -> Vec<(u32, f32)> {
-        let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let mut near = Vec::with_capacity(2 * MAX_NEAR);
-        let mut bar = f32::MIN_POSITIVE;
-        for at in &self.segments {
-            for (document, meaning) in (0..).zip(&at.segment.meanings) {
-                let cosine = meaning.cosine(meant);
-                if cosine >= bar {
-                    near.push((at.id(document), cosine));
-                }
-                if near.len() == 2 * MAX_NEAR {
-                    let (_, last, _) = near.select_nth_unstable_by(MAX_NEAR - 1, order);
-                    bar = last.1;
-                    near.truncate(MAX_NEAR);
-                }
-            }
-        }
-        near.sort_unstable_by(order);
-        near.truncate(MAX_NEAR);
-        near
+        let cosines = self.segments.iter().flat_map(|at| {
+            let meanings = (0..).zip(&at.segment.meanings);
+            meanings.map(|(document, meaning)| (at.id(document), meaning.cosine(meant)))
+        });
+        scores::best(cosines.filter(|(_, cosine)| *cosine > 0.0), MAX_NEAR, |_| true)
     }
 
     /// Calls `each` with each document of a word and its score.

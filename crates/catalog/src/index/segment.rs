@@ -55,8 +55,7 @@ impl Segment {
     /// A segment of documents of no server.
     pub(super) fn of(documents: &[&Document], ranking: &Ranking) -> tantivy::Result<Self> {
         let mut schema = Schema::builder();
-        let words = schema.add_text_field("words", indexed(IndexRecordOption::WithFreqs));
-        let names = schema.add_text_field("names", indexed(IndexRecordOption::WithFreqs));
+        let [words, names] = ["words", "names"].map(|field| schema.add_text_field(field, indexed()));
         let tokenizers = TokenizerManager::new();
         tokenizers.register(STEMS, WhitespaceTokenizer::default());
         let memory = (documents.len() * DOCUMENT_MEMORY).clamp(*BUILD_MEMORY.start(), *BUILD_MEMORY.end());
@@ -135,7 +134,7 @@ impl Words {
     }
 }
 
-fn indexed(option: IndexRecordOption) -> TextOptions {
+fn indexed() -> TextOptions {
     let indexing = TextFieldIndexing::default().set_tokenizer(STEMS).set_fieldnorms(false);
-    TextOptions::default().set_indexing_options(indexing.set_index_option(option))
+    TextOptions::default().set_indexing_options(indexing.set_index_option(IndexRecordOption::WithFreqs))
 }

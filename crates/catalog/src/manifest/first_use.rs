@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stubgen::ToolStub;
 
-use super::pin::{Digests, Reviewed, ReviewedOffers};
-use super::{Offer, Pin, ServerEntry};
+use super::reviewed::{Reviewed, reviewable};
+use super::{Pin, ServerEntry};
 use crate::findings::Item;
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
 use config::Config;
 use state::{RecordKind, State, id_of, kept_folder};
-use upstream::offer_bare;
 
 /// Changes with the format of a record.
 const FORMAT: u32 = 1;
@@ -33,16 +33,19 @@ pub struct FirstUse {
     accepts_text: bool,
 }
 
-/// A server's list.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+/// A server's list, tools by wire name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Record(BTreeMap<Item, Reviewed>);
+
+/// A record as it is kept.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
     format: u32,
-    /// By wire name.
-    tools: BTreeMap<String, Digests>,
-    prompts: BTreeMap<String, Digests>,
-    resources: BTreeMap<String, Digests>,
-    templates: BTreeMap<String, Digests>,
-    instructions: Option<Digests>,
+    tools: BTreeMap<String, Reviewed>,
+    prompts: BTreeMap<String, Reviewed>,
+    resources: BTreeMap<String, Reviewed>,
+    templates: BTreeMap<String, Reviewed>,
+    instructions: Option<Reviewed>,
 }
 
 /// Effect of an acceptance: what is new, changed or gone, as kind and name.
@@ -107,7 +110,7 @@ impl FirstUse {
         }
         let text = record.text()?;
         if self.keep(&entry.name, None, text).await? {
-            tracing::info!(server = entry.name, tools = record.tools.len(), "pinned as it was listed first");
+            tracing::info!(server = entry.name, tools = entry.stubs.tools.len(), "pinned as it was listed first");
             return Ok(record);
         }
         // Another gateway was first.
@@ -158,22 +161,13 @@ impl Record {
     async fn of(entry: &ServerEntry) -> Result<Self> {
         let (stubs, offers) = (Arc::clone(&entry.stubs), Arc::clone(&entry.offers));
         let made = tokio::task::spawn_blocking(move || {
-            let of = |list: &[Offer], item: fn(String) -> Item| {
-                let known = |offer: &Offer| Digests::of(&item(offer.id.clone()), &offer_bare(&offer.definition));
-                list.iter().map(|offer| (offer.id.clone(), known(offer))).collect()
+            let tool = |tool: &ToolStub| (Item::Tool(tool.name.clone()), Value::clone(&tool.definition.tree()));
+            let all = stubs.tools.iter().map(tool).chain(reviewable(&stubs, &offers));
+            let known = |(item, definition): (Item, Value)| {
+                let known = Reviewed::of(&item, &definition);
+                (item, known)
             };
-            let tool = |tool: &stubgen::ToolStub| {
-                (tool.name.clone(), Digests::of(&Item::Tool(tool.name.clone()), &tool.definition.tree()))
-            };
-            let instructions = stubs.instructions.clone().map(Value::String);
-            Self {
-                format: FORMAT,
-                tools: stubs.tools.iter().map(tool).collect(),
-                prompts: of(&offers.prompts, Item::Prompt),
-                resources: of(&offers.resources, Item::Resource),
-                templates: of(&offers.templates, Item::Template),
-                instructions: instructions.map(|text| Digests::of(&Item::Instructions, &text)),
-            }
+            Self(all.map(known).collect())
         });
         made.await.map_err(|error| Error::new(ErrorCode::Internal, &*entry.name).caused_by(error))
     }
@@ -184,21 +178,44 @@ impl Record {
                 .caused_by(what)
                 .hint("`forgefs stubs accept` makes a new one")
         };
-        let record: Self = json::parse(text, MAX_TREE).map_err(|error| unknown(error.into()))?;
-        if record.format == FORMAT { Ok(record) } else { Err(unknown(format!("format {}", record.format).into())) }
+        let kept: Kept = json::parse(text, MAX_TREE).map_err(|error| unknown(error.into()))?;
+        if kept.format != FORMAT {
+            return Err(unknown(format!("format {}", kept.format).into()));
+        }
+        fn all(list: BTreeMap<String, Reviewed>, item: fn(String) -> Item) -> impl Iterator<Item = (Item, Reviewed)> {
+            list.into_iter().map(move |(name, known)| (item(name), known))
+        }
+        let (tools, prompts) = (all(kept.tools, Item::Tool), all(kept.prompts, Item::Prompt));
+        let (resources, templates) = (all(kept.resources, Item::Resource), all(kept.templates, Item::Template));
+        let instructions = kept.instructions.map(|known| (Item::Instructions, known));
+        let items = tools.chain(prompts).chain(resources).chain(templates).chain(instructions);
+        Ok(Self(items.map(|(item, known)| (item, known.checked())).collect()))
+    }
+
+    fn kept(&self) -> Kept {
+        let mut kept = Kept { format: FORMAT, ..Kept::default() };
+        for (item, known) in self.0.clone() {
+            match item {
+                Item::Tool(name) => drop(kept.tools.insert(name, known)),
+                Item::Prompt(name) => drop(kept.prompts.insert(name, known)),
+                Item::Resource(uri) => drop(kept.resources.insert(uri, known)),
+                Item::Template(uri) => drop(kept.templates.insert(uri, known)),
+                Item::Instructions => kept.instructions = Some(known),
+                Item::Skill(_) | Item::Answer => {}
+            }
+        }
+        kept
     }
 
     /// Its text, without the definitions if they are too long.
     fn text(&self) -> Result<Vec<u8>> {
         let write = |record: &Self| {
-            serde_json::to_vec(record).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
+            serde_json::to_vec(&record.kept()).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))
         };
         let mut text = write(self)?;
         if limits::FIRST_USE.check(text.len()).is_err() {
             let mut short = self.clone();
-            let lists = [&mut short.tools, &mut short.prompts, &mut short.resources, &mut short.templates];
-            let all = lists.into_iter().flat_map(BTreeMap::values_mut).chain(&mut short.instructions);
-            all.for_each(|known| known.definition = None);
+            short.0.values_mut().for_each(|known| known.definition = None);
             text = write(&short)?;
         }
         match limits::FIRST_USE.check(text.len()) {
@@ -208,77 +225,40 @@ impl Record {
     }
 
     /// This record with one item as another has it.
-    fn with(&self, item: &Item, other: &Self) -> Self {
-        let mut record = Self { format: FORMAT, ..self.clone() };
-        let taken = |own: &mut BTreeMap<String, Digests>, from: &BTreeMap<String, Digests>, name: &String| match from
-            .get(name)
-        {
-            Some(digests) => drop(own.insert(name.clone(), digests.clone())),
-            None => drop(own.remove(name)),
-        };
-        match item {
-            Item::Tool(name) => taken(&mut record.tools, &other.tools, name),
-            Item::Prompt(name) => taken(&mut record.prompts, &other.prompts, name),
-            Item::Resource(name) => taken(&mut record.resources, &other.resources, name),
-            Item::Template(name) => taken(&mut record.templates, &other.templates, name),
-            Item::Instructions => record.instructions.clone_from(&other.instructions),
-            Item::Skill(_) | Item::Answer => {}
+    fn with(mut self, item: &Item, other: &Self) -> Self {
+        match other.0.get(item) {
+            Some(known) => drop(self.0.insert(item.clone(), known.clone())),
+            None => drop(self.0.remove(item)),
         }
-        record
+        self
     }
 
     /// The entry with what differs quarantined.
-    fn quarantined(self, entry: ServerEntry, accepts_text: bool) -> ServerEntry {
-        let Self { mut tools, prompts, resources, templates, instructions, .. } = self;
-        let idents: Vec<(String, String)> =
-            entry.stubs.tools.iter().map(|tool| (tool.name.clone(), tool.ident.clone())).collect();
-        let seen = idents.into_iter().filter_map(|(name, ident)| Some((ident, Reviewed::from(tools.remove(&name)?))));
-        let all = |known: BTreeMap<String, Digests>| {
-            known.into_iter().map(|(id, known)| (id, Reviewed::from(known))).collect()
-        };
-        let offers = ReviewedOffers {
-            prompts: all(prompts),
-            resources: all(resources),
-            templates: all(templates),
-            instructions: instructions.map(Reviewed::from),
-        };
-        let pin = Pin::of_server(&entry.stubs, seen, offers, accepts_text);
+    fn quarantined(mut self, entry: ServerEntry, accepts_text: bool) -> ServerEntry {
+        let tool = |tool: &ToolStub| Some((tool.ident.clone(), self.0.remove(&Item::Tool(tool.name.clone()))?));
+        let tools: Vec<(String, Reviewed)> = entry.stubs.tools.iter().filter_map(tool).collect();
+        let pin = Pin::of_server(&entry.stubs, tools, self.0, accepts_text);
         entry.pinned(Some(&pin))
     }
 
-    /// Differences from an earlier record.
+    /// Differences from an earlier record, those of instructions last.
     fn since(&self, before: &Self) -> Accepted {
         let mut accepted = Accepted::default();
-        accepted.compare(&self.tools, &before.tools, Item::Tool);
-        accepted.compare(&self.prompts, &before.prompts, Item::Prompt);
-        accepted.compare(&self.resources, &before.resources, Item::Resource);
-        accepted.compare(&self.templates, &before.templates, Item::Template);
-        let instructions =
-            |record: &Self| record.instructions.iter().map(|text| (String::new(), text.clone())).collect();
-        accepted.compare(&instructions(self), &instructions(before), |_| Item::Instructions);
-        accepted
-    }
-}
-
-impl Accepted {
-    fn compare(
-        &mut self,
-        now: &BTreeMap<String, Digests>,
-        before: &BTreeMap<String, Digests>,
-        item: fn(String) -> Item,
-    ) {
-        for (name, digests) in now {
-            match before.get(name) {
-                None => self.new.push(item(name.clone())),
-                Some(known) if known.whole != digests.whole => {
-                    let read = |known: &Digests| serde_json::from_str(known.definition.as_deref()?).ok();
-                    let both = read(known).zip(read(digests)).map(|(before, now)| [before, now]);
-                    self.changed.push((item(name.clone()), both));
+        for (item, known) in &self.0 {
+            match before.0.get(item) {
+                None => accepted.new.push(item.clone()),
+                Some(last) if last.digest != known.digest => {
+                    let both = last.tree().zip(known.tree()).map(|(before, now)| [before, now]);
+                    accepted.changed.push((item.clone(), both));
                 }
                 Some(_) => {}
             }
         }
-        let gone = before.keys().filter(|name| !now.contains_key(*name));
-        self.gone.extend(gone.map(|name| item(name.clone())));
+        accepted.gone = before.0.keys().filter(|item| !self.0.contains_key(item)).cloned().collect();
+        let is_last = |item: &Item| *item == Item::Instructions;
+        accepted.new.sort_by_key(is_last);
+        accepted.changed.sort_by_key(|(item, _)| is_last(item));
+        accepted.gone.sort_by_key(is_last);
+        accepted
     }
 }

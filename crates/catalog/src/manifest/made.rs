@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stubgen::{ServerDef, ServerStubs, ToolStub};
 
-use super::{Held, Layout, Listed, Observed, Offer, Offers, Pin, Quarantined, ServerEntry, ServerState, origin, roots};
-use crate::findings::{Findings, Later, Listed as Definitions};
+use super::{
+    Held, Layout, Listed, Observed, Offer, Offers, Pin, Quarantined, ServerEntry, ServerState, origin, reviewed, roots,
+};
+use crate::findings::{Findings, Item, Later, Listed as Definitions};
 use config::{Access, Binding, MEND, Patterns, ToolRule, Transport, Unmatched};
 use redact::Surface;
 use upstream::openapi::spec;
@@ -104,7 +106,7 @@ impl ServerEntry {
         let Some(pin) = pin else { return self };
         let listed = Arc::new(Listed { stubs: Arc::clone(&self.stubs), offers: Arc::clone(&self.offers) });
         if let Some(held) = pin.held(&self.stubs, &self.offers) {
-            if held.instructions {
+            if held.has(&Item::Instructions) {
                 // The folders of its tools may be its instructions' words.
                 self.paths = None;
                 let mut stubs = Arc::unwrap_or_clone(self.stubs);
@@ -146,13 +148,7 @@ impl ServerEntry {
     pub(super) fn with_all_held(self, reason: &str) -> Self {
         let Self { offers, stubs, .. } = &self;
         let listed = Arc::new(Listed { stubs: Arc::clone(stubs), offers: Arc::clone(offers) });
-        let ids = |list: &[Offer]| list.iter().map(|offer| offer.id.clone()).collect();
-        let held = Held {
-            prompts: ids(&offers.prompts),
-            resources: ids(&offers.resources),
-            templates: ids(&offers.templates),
-            instructions: stubs.instructions.is_some(),
-        };
+        let held = Held(reviewed::reviewable(stubs, offers).map(|(item, _)| item).collect());
         let unseen = |tool: &ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
         let shown = stubs.tools.iter().map(unseen).collect();
         let quarantine = all_held(stubs, reason).collect();

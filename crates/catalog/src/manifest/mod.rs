@@ -10,6 +10,7 @@ mod offers;
 mod origin;
 mod pin;
 mod refresher;
+mod reviewed;
 pub mod roots;
 pub mod wording;
 
@@ -30,8 +31,10 @@ pub use held::Held;
 pub use observed::Observed;
 pub use offers::{Offer, Offers};
 pub use origin::in_memory as origin_of;
-pub use pin::{LOCK, OFFERS, Pin, Quarantined, offers_file};
+pub use pin::{LOCK, Pin, Quarantined};
 pub use refresher::{RefreshedServer, Refresher};
+pub(crate) use reviewed::offers_of;
+pub use reviewed::{OFFERS, offers_file};
 
 /// Progress of a catalog's servers, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,24 +186,6 @@ impl ServerEntry {
     /// Tools that only its pages call, where they are apart.
     pub fn tools_for_apps(&self) -> impl Iterator<Item = &ToolStub> {
         self.for_apps.iter().flat_map(|stubs| &stubs.tools)
-    }
-
-    /// Sets the instance.
-    #[must_use]
-    pub fn of_instance(self, instance: u64) -> Self {
-        Self { instance, ..self }
-    }
-
-    /// Sets the health.
-    #[must_use]
-    pub fn with_health(self, health: Health) -> Self {
-        Self { health, ..self }
-    }
-
-    /// Sets the observed shapes.
-    #[must_use]
-    pub fn with_observed(self, observed: Observed) -> Self {
-        Self { observed, ..self }
     }
 
     /// Its stderr, or what it sent over HTTP that is no message; `None` if there is nothing.

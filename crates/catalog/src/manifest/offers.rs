@@ -6,6 +6,7 @@ use serde_json::Value;
 use stubgen::one_line;
 
 use super::Held;
+use crate::findings::Item;
 use base::limits;
 use base::text::head;
 use redact::Surface;
@@ -69,14 +70,23 @@ impl Offers {
     /// Without what is held back, which is only counted.
     #[must_use]
     pub fn without(mut self, held: &Held) -> Self {
-        self.resources.retain(|offer| !held.resources.contains(&offer.id));
-        self.templates.retain(|offer| !held.templates.contains(&offer.id));
-        self.prompts.retain(|offer| !held.prompts.contains(&offer.id));
+        self.resources.retain(|offer| !held.has(&Item::Resource(offer.id.clone())));
+        self.templates.retain(|offer| !held.has(&Item::Template(offer.id.clone())));
+        self.prompts.retain(|offer| !held.has(&Item::Prompt(offer.id.clone())));
         if let Some(note) = held.note() {
             self.notes.push(note);
         }
         self.digest = stubgen::digest(&format!("{} {}", self.digest, stubgen::canonical_json(&held.json())));
         self
+    }
+
+    /// All offers.
+    pub fn items(&self) -> impl Iterator<Item = (Item, &Offer)> {
+        fn of(list: &[Offer], item: fn(String) -> Item) -> impl Iterator<Item = (Item, &Offer)> {
+            list.iter().map(move |offer| (item(offer.id.clone()), offer))
+        }
+        let (prompts, resources) = (of(&self.prompts, Item::Prompt), of(&self.resources, Item::Resource));
+        prompts.chain(resources).chain(of(&self.templates, Item::Template))
     }
 
     /// The resource with this URI.

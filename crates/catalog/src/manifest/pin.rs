@@ -8,22 +8,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stubgen::ServerStubs;
 
-use super::{Held, Offer, Offers, wording};
-use crate::findings::{Findings, Item, Severity};
+use super::reviewed::{self, OFFERS, Reviewed, offers_of, reviewable};
+use super::{Held, Offers};
+use crate::findings::{Findings, Item};
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::tree::Tree;
-use redact::secret;
-use upstream::offer_bare;
 
 /// File of reviewed tools: one line per tool, with the full digest of its definition and the path of its stub.
 pub const LOCK: &str = "stubs.lock";
-/// File of a server's prompts, resources and instructions, in its folder. No tool has a name with a dot.
-pub const OFFERS: &str = "server.offers.json";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
 
@@ -33,49 +29,11 @@ pub struct Pin {
     /// By server and tool identifier.
     tools: BTreeMap<(String, String), Reviewed>,
     /// By server identifier.
-    offers: BTreeMap<String, ReviewedOffers>,
+    offers: BTreeMap<String, BTreeMap<Item, Reviewed>>,
     /// True if other wording passes, unless it adds a finding.
     accepts_text: bool,
     /// The operator's way out for a tool that differs, as a sentence.
     review: String,
-}
-
-/// A definition as it was reviewed, or seen first.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reviewed {
-    /// The definition.
-    Whole {
-        /// Its digest.
-        digest: String,
-        /// Canonical JSON.
-        definition: String,
-    },
-    /// Definition as it was reviewed, or only its record.
-    Digests(Digests),
-}
-
-/// Record of a definition that was seen first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Digests {
-    /// Digest of the definition.
-    pub(super) whole: String,
-    /// Digest without its wording.
-    pub(super) bare: String,
-    /// Canonical JSON, where there was room for it and it holds no configured secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) definition: Option<String>,
-    /// Rules and places of its findings of at least a warning.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) findings: Vec<(String, String)>,
-}
-
-/// Offers and instructions as they were reviewed: definitions by identifier.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ReviewedOffers {
-    pub(super) prompts: BTreeMap<String, Reviewed>,
-    pub(super) resources: BTreeMap<String, Reviewed>,
-    pub(super) templates: BTreeMap<String, Reviewed>,
-    pub(super) instructions: Option<Reviewed>,
 }
 
 /// Reason for a quarantine.
@@ -134,7 +92,9 @@ impl Pin {
                 let path = format!("{server}/{OFFERS}");
                 let text = read_signed(&tree, &path, digest, left).map_err(|what| wrong(&path, what))?;
                 left = left.saturating_sub(text.len());
-                let offers = serde_json::from_str(&text).map(|offers| ReviewedOffers::of(&offers)).unwrap_or_default();
+                let file: Value = serde_json::from_str(&text).unwrap_or_default();
+                let of = |offer: &Value| Reviewed::whole(stubgen::canonical_json(offer));
+                let offers = offers_of(&file).into_iter().map(|(item, offer)| (item, of(offer))).collect();
                 if pin.offers.insert(server.to_owned(), offers).is_some() {
                     return Err(read(format!("the offers of {server} are named twice")));
                 }
@@ -147,9 +107,9 @@ impl Pin {
                 return Err(wrong(LOCK, what));
             }
             let path = format!("{}.json", entry.stem);
-            let reviewed = entry.read(&tree, &path, left).map_err(|what| wrong(&path, what))?;
-            left = left.saturating_sub(reviewed.text().len());
-            pin.tools.insert((entry.server.to_owned(), entry.tool.to_owned()), reviewed);
+            let definition = entry.read(&tree, &path, left).map_err(|what| wrong(&path, what))?;
+            left = left.saturating_sub(definition.len());
+            pin.tools.insert((entry.server.to_owned(), entry.tool.to_owned()), Reviewed::whole(definition));
         }
         Ok(pin)
     }
@@ -158,7 +118,7 @@ impl Pin {
     pub fn lists(&self) -> Value {
         let mut servers: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for ((server, _), reviewed) in &self.tools {
-            servers.entry(server).or_default().extend(serde_json::from_str::<Value>(reviewed.text()));
+            servers.entry(server).or_default().extend(reviewed.tree());
         }
         servers.into_iter().map(|(server, tools)| (server.to_owned(), json!({ "tools": tools }))).collect()
     }
@@ -172,12 +132,12 @@ impl Pin {
     /// A pin of one server by its first use.
     pub(super) fn of_server(
         server: &ServerStubs,
-        tools: impl Iterator<Item = (String, Reviewed)>,
-        offers: ReviewedOffers,
+        tools: Vec<(String, Reviewed)>,
+        offers: BTreeMap<Item, Reviewed>,
         accepts_text: bool,
     ) -> Self {
         let ident = &server.ident;
-        let tools = tools.map(|(tool, reviewed)| ((ident.clone(), tool), reviewed)).collect();
+        let tools = tools.into_iter().map(|(tool, reviewed)| ((ident.clone(), tool), reviewed)).collect();
         let review = format!("`forgefs stubs accept {}` shows the difference and accepts it", server.name);
         Self { tools, offers: BTreeMap::from([(ident.clone(), offers)]), accepts_text, review }
     }
@@ -190,11 +150,10 @@ impl Pin {
                 review: review.clone(),
                 ..Quarantined::unseen("it is not among the reviewed stubs")
             }),
-            Some(reviewed) if reviewed.digest() != tool.full_digest() => {
+            Some(reviewed) if reviewed.digest != tool.full_digest() => {
                 let item = Item::Tool(tool.name.clone());
-                let reason = self.differs(reviewed, &item, || Value::clone(&tool.definition.tree()))?;
-                let is_reviewed = matches!(reviewed, Reviewed::Whole { .. });
-                Some(Quarantined { reason, is_reviewed, review: review.clone() })
+                let reason = self.differs(reviewed, &item, &tool.definition.tree())?;
+                Some(Quarantined { reason, is_reviewed: reviewed.definition.is_some(), review: review.clone() })
             }
             Some(_) => None,
         };
@@ -202,15 +161,15 @@ impl Pin {
     }
 
     /// Why a definition with another digest does not pass; `None` if it does.
-    fn differs(&self, reviewed: &Reviewed, item: &Item, now: impl FnOnce() -> Value) -> Option<String> {
+    fn differs(&self, reviewed: &Reviewed, item: &Item, now: &Value) -> Option<String> {
         if !self.accepts_text {
             return Some("it is not what was reviewed".to_owned());
         }
-        let now = now();
-        if !reviewed.is_but_words(&now) {
+        // Instructions are nothing but words.
+        if *item != Item::Instructions && !reviewed.is_but_words(now) {
             return Some("it is not what was reviewed, beyond its wording".to_owned());
         }
-        let found = Findings::of_definition(item, &now);
+        let found = Findings::of_definition(item, now);
         let added = reviewed.first_added(item, &found)?;
         Some(format!("its wording is not what was reviewed, and has a finding: {added}"))
     }
@@ -222,170 +181,33 @@ impl Pin {
             let first = (server.ident.clone(), String::new());
             self.tools.range(first..).next().is_some_and(|((ident, _), _)| *ident == server.ident)
         };
-        let unknown = ReviewedOffers::default();
+        let unknown = BTreeMap::new();
         let reviewed = match self.offers.get(&server.ident) {
             Some(reviewed) => reviewed,
             None if self.offers.is_empty() || has_tools() => return None,
             None => &unknown,
         };
-        let differ = |list: &[Offer], of: &BTreeMap<String, Reviewed>, item: fn(String) -> Item| {
-            let differs = |offer: &&Offer| match of.get(&offer.id) {
-                None => true,
-                Some(reviewed) if reviewed.digest() == offer.digest() => false,
-                Some(reviewed) => {
-                    self.differs(reviewed, &item(offer.id.clone()), || offer_bare(&offer.definition)).is_some()
-                }
-            };
-            list.iter().filter(differs).map(|offer| offer.id.clone()).collect()
+        let differs = |(item, now): (Item, Value)| match reviewed.get(&item) {
+            Some(reviewed) if reviewed.digest == reviewed::digest(&now) => None,
+            Some(reviewed) => self.differs(reviewed, &item, &now).map(|_| item),
+            None => Some(item),
         };
-        let instructions = server.instructions.as_deref().is_some_and(|text| {
-            let now = Value::String(text.to_owned());
-            match &reviewed.instructions {
-                None => true,
-                Some(reviewed) if reviewed.digest() == definition_digest(&now) => false,
-                Some(_) if !self.accepts_text => true,
-                Some(reviewed) => {
-                    let found = Findings::of_text(&Item::Instructions, text);
-                    reviewed.first_added(&Item::Instructions, &found).is_some()
-                }
-            }
-        });
-        Some(Held {
-            prompts: differ(&offers.prompts, &reviewed.prompts, Item::Prompt),
-            resources: differ(&offers.resources, &reviewed.resources, Item::Resource),
-            templates: differ(&offers.templates, &reviewed.templates, Item::Template),
-            instructions,
-        })
+        Some(Held(reviewable(server, offers).filter_map(differs).collect()))
     }
 
     /// Reviewed instructions of a server.
     pub(super) fn instructions(&self, ident: &str) -> Option<String> {
-        match self.offers.get(ident)?.instructions.as_ref()? {
-            Reviewed::Whole { definition, .. } => serde_json::from_str(definition).ok(),
-            Reviewed::Digests(_) => None,
+        match self.offers.get(ident)?.get(&Item::Instructions)?.tree()? {
+            Value::String(text) => Some(text),
+            _ => None,
         }
     }
 
     /// Definition shown for a quarantined tool: the reviewed one, or only the identifier.
     pub(super) fn shown(&self, server: &str, tool: &str) -> Value {
         let reviewed = self.tools.get(&(server.to_owned(), tool.to_owned()));
-        let definition = reviewed.and_then(|reviewed| serde_json::from_str(reviewed.text()).ok());
-        definition.unwrap_or_else(|| json!({ "name": tool }))
+        reviewed.and_then(Reviewed::tree).unwrap_or_else(|| json!({ "name": tool }))
     }
-}
-
-impl Reviewed {
-    pub(super) fn digest(&self) -> &str {
-        match self {
-            Self::Whole { digest, .. } | Self::Digests(Digests { whole: digest, .. }) => digest,
-        }
-    }
-
-    /// Its definition, if that is known.
-    fn text(&self) -> &str {
-        match self {
-            Self::Whole { definition, .. } => definition,
-            Self::Digests(_) => "",
-        }
-    }
-
-    fn of(definition: &Value) -> Self {
-        let definition = stubgen::canonical_json(definition);
-        Self::Whole { digest: stubgen::digest(&definition), definition }
-    }
-
-    fn is_but_words(&self, now: &Value) -> bool {
-        match self {
-            Self::Whole { definition, .. } => {
-                serde_json::from_str(definition).is_ok_and(|reviewed| wording::is_same_but_words(&reviewed, now))
-            }
-            Self::Digests(known) => known.bare == wording::bare_digest(now),
-        }
-    }
-
-    /// The first finding of at least a warning that the reviewed definition has not: its rule.
-    fn first_added(&self, item: &Item, found: &Findings) -> Option<&'static str> {
-        let known = match self {
-            Self::Digests(known) => known.findings.clone(),
-            Self::Whole { definition, .. } => {
-                let reviewed = serde_json::from_str(definition).unwrap_or_default();
-                marks(&match (&reviewed, item) {
-                    (Value::String(text), Item::Instructions) => Findings::of_text(item, text),
-                    _ => Findings::of_definition(item, &reviewed),
-                })
-            }
-        };
-        let is_new = |rule: &str, pointer: &str| !known.iter().any(|(known, at)| known == rule && at == pointer);
-        let mut warnings = found.from(Severity::Warning);
-        warnings.find(|finding| is_new(finding.rule.id, &finding.place.pointer)).map(|finding| finding.rule.id)
-    }
-}
-
-impl From<Digests> for Reviewed {
-    fn from(known: Digests) -> Self {
-        match known.definition {
-            Some(definition) if stubgen::digest(&definition) == known.whole => {
-                Self::Whole { digest: known.whole, definition }
-            }
-            _ => Self::Digests(known),
-        }
-    }
-}
-
-impl Digests {
-    /// Record of a definition.
-    pub(super) fn of(item: &Item, definition: &Value) -> Self {
-        let found = match (definition, item) {
-            (Value::String(text), Item::Instructions) => Findings::of_text(item, text),
-            _ => Findings::of_definition(item, definition),
-        };
-        let text = stubgen::canonical_json(definition);
-        Self {
-            whole: stubgen::digest(&text),
-            bare: wording::bare_digest(definition),
-            definition: (secret::redact(&text) == text).then_some(text),
-            findings: marks(&found),
-        }
-    }
-}
-
-/// Rules and places of findings of at least a warning.
-fn marks(found: &Findings) -> Vec<(String, String)> {
-    found.from(Severity::Warning).map(|found| (found.rule.id.to_owned(), found.place.pointer.clone())).collect()
-}
-
-fn definition_digest(definition: &Value) -> String {
-    stubgen::digest(&stubgen::canonical_json(definition))
-}
-
-impl ReviewedOffers {
-    /// Offers of the file [`OFFERS`].
-    fn of(file: &Value) -> Self {
-        let list = |key: &str, id: &str| {
-            let definitions = file.get(key).and_then(Value::as_array).into_iter().flatten();
-            let named = definitions
-                .filter_map(|definition| Some((definition.get(id)?.as_str()?.to_owned(), Reviewed::of(definition))));
-            named.collect()
-        };
-        Self {
-            prompts: list("prompts", "name"),
-            resources: list("resources", "uri"),
-            templates: list("resourceTemplates", "uriTemplate"),
-            instructions: file.get("instructions").filter(|text| text.is_string()).map(Reviewed::of),
-        }
-    }
-}
-
-/// Text of the file [`OFFERS`] of a server, and the digest for the lock.
-pub fn offers_file(server: &ServerStubs, offers: &Offers) -> (String, String) {
-    let list = |offers: &[Offer]| offers.iter().map(|offer| offer_bare(&offer.definition)).collect::<Vec<Value>>();
-    let file = json!({
-        "instructions": server.instructions,
-        "prompts": list(&offers.prompts),
-        "resources": list(&offers.resources),
-        "resourceTemplates": list(&offers.templates),
-    });
-    (stubgen::pretty_json(&file), definition_digest(&file))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -429,13 +251,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Reads the definition at `path`, at most `left` bytes, and checks its digest.
-    fn read(&self, tree: &Tree, path: &str, left: usize) -> Result<Reviewed, String> {
+    /// Reads the definition at `path`, at most `left` bytes, in canonical form, and checks its digest.
+    fn read(&self, tree: &Tree, path: &str, left: usize) -> Result<String, String> {
         let max = limits::PIN_FILE.max.min(left);
         // People review the stub: one that is missing or a link was not reviewed.
         tree.read(&format!("{}.pyi", self.stem), max as u64).map_err(|error| format!("its stub: {error}"))?;
-        let definition = read_signed(tree, path, self.digest, left)?;
-        Ok(Reviewed::Whole { digest: self.digest.to_owned(), definition })
+        read_signed(tree, path, self.digest, left)
     }
 }
 

@@ -80,11 +80,9 @@ pub struct RefreshedServer {
 
 impl RefreshedServer {
     fn entry(&self, listing: Listing, state: ServerState) -> ServerEntry {
-        ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
-            .pinned(self.pin.as_deref())
-            .of_instance(self.instance)
-            .with_health(self.health.clone())
-            .with_observed(self.observed.clone())
+        let listed = ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state);
+        let (instance, health, observed) = (self.instance, self.health.clone(), self.observed.clone());
+        ServerEntry { instance, health, observed, ..listed.pinned(self.pin.as_deref()) }
     }
 
     /// Compares an entry with what was listed first.

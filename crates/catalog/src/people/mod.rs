@@ -8,6 +8,7 @@ mod fields;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod relay;
+mod words;
 
 use std::borrow::Cow;
 use std::io;
@@ -15,14 +16,23 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use base::error::{ErrorCode, Result};
+use base::limits::Limit;
+
 pub use fields::fields;
 pub use relay::relayed;
 pub use stubgen::is_hidden;
+pub use words::words;
 
 /// Start of every line of a question but the first.
 pub const MARK: &str = "▌ ";
 /// Most combining marks on one character, and most consecutive spaces, before they are escaped.
 const MAX_RUN: usize = 4;
+
+/// Refuses what is more than a person can be shown.
+fn fits(limit: &Limit, size: usize) -> Result<()> {
+    if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
+}
 
 /// The user of this process, for records of what a person decided.
 pub fn user() -> String {

@@ -6,47 +6,18 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::{Map, Value, json};
 use url::{Host, Url};
 
-use super::{MARK, is_hidden, line};
+use super::{MARK, fits, is_hidden, line, words};
 use base::error::{Error, ErrorCode, Result};
-use base::limits::{self, Limit};
+use base::limits;
 use upstream::Ask;
 
 /// Phrases in names and descriptions of fields that a form may not ask for: MCP requires URL mode for them.
-const SECRETS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "credential",
-    "credentials",
-    "apikey",
-    "api key",
-    "secret key",
-    "client secret",
-    "shared secret",
-    "access token",
-    "auth token",
-    "api token",
-    "bearer token",
-    "refresh token",
-    "personal access token",
-    "private key",
-    "ssh key",
-    "cvv",
-    "cvc",
-    "card number",
-    "credit card",
-    "pin code",
-    "otp",
-    "one time code",
-    "one time password",
-    "recovery phrase",
-    "recovery code",
-    "seed phrase",
-];
+const SECRETS: &str = "password, passwd, passphrase, passcode, pwd, credential, credentials, apikey, api key, \
+    secret key, client secret, shared secret, access token, auth token, api token, bearer token, refresh token, \
+    personal access token, private key, ssh key, cvv, cvc, card number, credit card, pin code, otp, one time code, \
+    one time password, recovery phrase, recovery code, seed phrase";
 /// Words that suffice in the name of a field.
-const SECRET_NAMES: &[&str] = &["secret", "token", "pin"];
+const SECRET_NAMES: &str = "secret, token, pin";
 
 /// The client's question in place of the one that `server` wrote.
 ///
@@ -65,10 +36,6 @@ pub fn relayed(server: &str, ask: Ask, params: Value) -> Result<Value> {
 
 fn refused(why: impl Into<String>) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
-}
-
-fn fits(limit: &Limit, size: usize) -> Result<()> {
-    if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
 }
 
 /// The sender, and the server's words with every line marked.
@@ -127,7 +94,7 @@ fn asks_for_secret(name: &str, field: &Map<String, Value>) -> bool {
         field.get("type").and_then(Value::as_str).is_none_or(|kind| matches!(kind, "string" | "integer" | "number"))
             && !["enum", "oneOf", "const"].iter().any(|key| field.contains_key(*key));
     let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
-    let has = |words: &str, known: &[&str]| known.iter().any(|known| words.contains(&format!(" {known} ")));
+    let has = |words: &str, known: &str| known.split(", ").any(|known| words.contains(&format!(" {known} ")));
     let (names, description) = ([spoken(name), spoken(text("title"))], spoken(text("description")));
     is_free
         && (names.iter().any(|name| has(name, SECRETS) || has(name, SECRET_NAMES))
@@ -137,19 +104,7 @@ fn asks_for_secret(name: &str, field: &Map<String, Value>) -> bool {
 
 /// Words of a name or a sentence in lower case, each between spaces.
 fn spoken(text: &str) -> String {
-    let mut words = String::from(" ");
-    let mut was_lower = false;
-    for c in text.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
-            words.push_str(if words.ends_with(' ') { "" } else { " " });
-        }
-        was_lower = c.is_lowercase();
-        if c.is_alphanumeric() {
-            words.extend(c.to_lowercase());
-        }
-    }
-    words.push(' ');
-    words
+    format!(" {} ", words(text).join(" "))
 }
 
 fn by_url(server: &str, params: &mut Map<String, Value>) -> Result<()> {

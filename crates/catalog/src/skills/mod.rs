@@ -204,19 +204,16 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
+const NO_NAMES: &str = "`servers` in its front matter is no list of names; write `servers: [github, jira]`";
+
 /// Names of the servers that a skill needs: `servers` at the top or in `metadata`, a list or words with commas.
 fn servers(front_matter: &Map<String, Value>) -> Result<Vec<String>, String> {
     let metadata = front_matter.get("metadata").and_then(|metadata| metadata.get("servers"));
     let names: Vec<&str> = match front_matter.get("servers").or(metadata) {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::String(names)) => names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
-        Some(Value::Array(names)) => {
-            let named: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
-            named.ok_or("`servers` in its front matter is no list of names; write `servers: [github, jira]`")?
-        }
-        Some(_) => {
-            return Err("`servers` in its front matter is no list of names; write `servers: [github, jira]`".into());
-        }
+        Some(Value::Array(names)) => names.iter().map(Value::as_str).collect::<Option<_>>().ok_or(NO_NAMES)?,
+        Some(_) => return Err(NO_NAMES.to_owned()),
     };
     if names.len() > MAX_SERVERS {
         return Err(format!("it names {} servers, over the limit of {MAX_SERVERS}", names.len()));

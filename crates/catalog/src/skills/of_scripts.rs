@@ -71,7 +71,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
     let servers: BTreeSet<&str> =
         calls.into_iter().flatten().map(|(server, _)| server.as_str()).chain([SERVER]).collect();
     let servers: Vec<String> = servers.into_iter().map(quoted).collect();
-    let (ident, path) = (&tool.ident, stub_path(entry, tool));
+    let (ident, path) = (&tool.ident, tool.path());
     let mut text = format!(
         "---\nname: {name}\ndescription: {}\nservers: [{}]\n---\n\n# {}.{ident}\n\n",
         quoted(&summary),
@@ -85,7 +85,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
     let (server, signature) = (&entry.ident, &tool.signature);
     let _ = write!(text, "## Call\n\nA script that is a tool: call it in `execute` as `{server}.{ident}(…)`.\n\n");
     let _ = write!(text, "```python\ndef {signature}\n```\n\n");
-    let _ = writeln!(text, "`{path}.pyi` has its types, `{path}.md` all of its documentation.");
+    let _ = writeln!(text, "`/{path}.pyi` has its types, `/{path}.md` all of its documentation.");
     if let Some(calls) = calls {
         text.push_str("\n## Tools that it calls\n\nIts lock allows it no others.\n\n");
         for (server, tool) in calls {
@@ -96,12 +96,4 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
         }
     }
     text
-}
-
-/// Path of the tool's files without suffix.
-fn stub_path(entry: &ServerEntry, tool: &ToolStub) -> String {
-    match &tool.category {
-        Some(category) => format!("/{}/{category}/{}", entry.ident, tool.ident),
-        None => format!("/{}/{}", entry.ident, tool.ident),
-    }
 }

@@ -274,7 +274,7 @@ impl Broker {
             json!({
                 "server": hit.server.ident,
                 "tool": hit.tool.ident,
-                "path": Catalog::stub_path(hit.server, hit.tool),
+                "path": Catalog::stub_path(hit.tool),
                 "signature": hit.tool.signature_with(hit.server.observed.of(hit.tool).as_ref()),
                 "summary": hit.tool.summary,
             })

@@ -11,6 +11,7 @@ use crate::discovery::{self, Discovery, File, Lines};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::limits;
 use base::text::brief;
+use catalog::findings::Item;
 use catalog::manifest::{Offer, ServerEntry};
 use catalog::{Remote, prompt_arguments};
 use upstream::{Operation, Subject};
@@ -194,7 +195,7 @@ fn explained(error: &Error) -> String {
 fn listed_prompt<'a>(entry: &'a ServerEntry, name: &str) -> Result<Option<&'a Offer>> {
     let prompts = &entry.offers.prompts;
     // One that is held back is refused with the reason.
-    if entry.held.as_ref().is_some_and(|held| held.prompts.contains(name)) {
+    if entry.held.as_ref().is_some_and(|held| held.has(&Item::Prompt(name.to_owned()))) {
         return Ok(None);
     }
     let found = entry.offers.prompt(name).or_else(|| prompts.iter().find(|prompt| prompt.file == format!("{name}.md")));

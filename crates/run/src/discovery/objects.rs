@@ -93,7 +93,7 @@ fn counts<'a>(found: impl Iterator<Item = &'a Finding>) -> Value {
 pub fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {
     let held = entry.quarantine.get(&stub.ident).map(ToString::to_string);
     json!({
-        "path": Catalog::stub_path(entry, stub),
+        "path": Catalog::stub_path(stub),
         "kind": "tool",
         "server": entry.name,
         "name": stub.name,
@@ -106,17 +106,8 @@ pub fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {
 }
 
 fn offer(catalog: &Catalog, node: Node) -> Option<Value> {
-    let (kind, at) = match node {
-        Node::Resource(at, _) => ("resource", at),
-        Node::Prompt(at, _) => ("prompt", at),
-        _ => return None,
-    };
-    let entry = catalog.servers().get(at)?;
-    let Offer { id, summary, .. } = match node {
-        Node::Resource(_, n) => entry.offers.resources.get(n)?,
-        Node::Prompt(_, n) => entry.offers.prompts.get(n)?,
-        _ => return None,
-    };
+    let (entry, Offer { id, summary, .. }) = catalog.offer(node)?;
+    let kind = if let Node::Prompt(..) = node { "prompt" } else { "resource" };
     Some(json!({
         "path": catalog.path(node),
         "kind": kind,

@@ -495,8 +495,8 @@ impl ExecutionContext {
         let mut notes = Vec::new();
         let mut seen = HashSet::new();
         for call in calls.iter().filter(|call| seen.insert((&call.server, &call.tool))) {
-            let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
-            let path = Catalog::stub_path(server, tool);
+            let Ok((_, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
+            let path = Catalog::stub_path(tool);
             let note = format!("{path} has changed since it was read; `cat` it again");
             if self.session.is_stale(&path, &tool.full_digest()) && !notes.contains(&note) {
                 notes.push(note);

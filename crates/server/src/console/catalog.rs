@@ -133,6 +133,6 @@ fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
         "findings": findings,
         "schema": definition.get("inputSchema"),
         "effect": stub.annotations.word(),
-        "path": Catalog::stub_path(entry, stub),
+        "path": Catalog::stub_path(stub),
     }))
 }

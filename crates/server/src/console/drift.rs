@@ -1,6 +1,7 @@
 //! What servers list otherwise than it was reviewed, or seen first.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use base::task;
 use base::text::head;
 use catalog::drift::{self, Class, Difference};
 use catalog::findings::{Finding, Item};
-use catalog::manifest::{FirstUse, Listed, Offer, ServerEntry};
+use catalog::manifest::{FirstUse, Listed, ServerEntry};
 
 /// Lines around a change.
 const AROUND: usize = 3;
@@ -45,6 +46,8 @@ struct Drift {
     /// The definition as it was, if that is known, and as it is listed; instructions are strings.
     before: Option<Value>,
     now: Option<Value>,
+    /// Findings in the definition as it is listed, worst first.
+    findings: Vec<Finding>,
 }
 
 impl Console {
@@ -53,23 +56,24 @@ impl Console {
         let (catalog, manifest) = (self.gateway.catalog(), self.gateway.config().manifest.clone());
         let can_accept = manifest.pin_first_use && manifest.pin.is_none();
         let items: Vec<Value> = task::work_on(task::LONG, || {
-            // Findings in the definition as it is listed, worst first.
-            let found = |entry: &ServerEntry, drift: &Drift| {
-                let its = catalog.findings(entry).filter(|found| found.place.item == drift.item);
-                let mut its: Vec<Finding> = its.cloned().collect();
-                its.sort();
-                its
+            let of = |entry: &Arc<ServerEntry>| {
+                let mut drifts = drifts(entry);
+                for drift in &mut drifts {
+                    let is_its = |found: &&Finding| found.place.item == drift.item;
+                    drift.findings = catalog.findings(entry).filter(is_its).cloned().collect();
+                    drift.findings.sort();
+                }
+                let name = entry.name.clone();
+                drifts.into_iter().map(move |drift| (name.clone(), drift))
             };
             // Scripts are held by their lock: `forgefs scripts check` compares them.
             let servers = catalog.servers().iter().filter(|entry| !entry.is_scripts());
-            let drifts = servers.flat_map(|entry| drifts(entry).into_iter().map(move |drift| (entry, drift)));
-            let found = drifts.take(ITEMS).map(|(entry, drift)| (&entry.name, found(entry, &drift), drift));
-            let mut all: Vec<(&String, Vec<Finding>, Drift)> = found.collect();
-            all.sort_by_cached_key(|(_, findings, drift)| {
-                let worst = findings.first().map(|found| found.severity);
+            let mut all: Vec<(String, Drift)> = servers.flat_map(of).take(ITEMS).collect();
+            all.sort_by_cached_key(|(_, drift)| {
+                let worst = drift.findings.first().map(|found| found.severity);
                 (Reverse(worst), drift.changes().first().map(|change| change.class))
             });
-            all.iter().map(|(server, findings, drift)| drift.object(server, findings, can_accept)).collect()
+            all.iter().map(|(server, drift)| drift.object(server, can_accept)).collect()
         });
         let unmatched = self.gateway.config().unmatched(&catalog.listed_names());
         Ok(json!({
@@ -99,18 +103,18 @@ impl Console {
         if entry.is_scripts() {
             return Err(wrong("scripts have a lock, not a pin", "`forgefs scripts lock` writes it"));
         }
-        let is_it = |drift: &Drift| (drift.kind(), drift.name()) == (wanted.kind.as_str(), wanted.name.as_str());
-        let found = drifts(entry).into_iter().find(is_it);
+        let found =
+            drifts(entry).into_iter().find(|drift| drift.named() == (wanted.kind.as_str(), wanted.name.as_str()));
         let gone = || wrong("it is not held back any more, or not as it was shown", "look at the list again");
         let drift = found.filter(|drift| drift.digest() == wanted.digest).ok_or_else(gone)?;
         first_use.accept(&entry.as_listed(), Some(&drift.item)).await?;
         tracing::info!(target: "forgefs::console", server = entry.name, item = %drift.item, by = by.name, "accepted");
-        let (mut changes, server, digest) = (self.gateway.changes(), &entry.name, drift.digest());
+        let (mut changes, server, digest) = (self.gateway.changes(), entry.name.clone(), drift.digest());
         self.gateway.relist();
         // Its server is listed anew: what the page shows next has that, unless it takes too long.
         let is_held = || {
             let catalog = self.gateway.catalog();
-            let entry = catalog.servers().iter().find(|entry| entry.name == *server);
+            let entry = catalog.servers().iter().find(|entry| entry.name == server);
             entry.is_some_and(|entry| drifts(entry).iter().any(|drift| drift.digest() == digest))
         };
         let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
@@ -120,16 +124,15 @@ impl Console {
 }
 
 impl Drift {
-    fn kind(&self) -> &'static str {
-        self.item.parts().0
-    }
-
-    fn name(&self) -> &str {
-        self.item.parts().1.unwrap_or_default()
+    /// Its kind and name, as the page has them.
+    fn named(&self) -> (&'static str, &str) {
+        let (kind, name) = self.item.parts();
+        (kind, name.unwrap_or_default())
     }
 
     fn digest(&self) -> String {
-        stubgen::digest(&format!("{} {} {:?}", self.kind(), self.name(), self.now.as_ref().map(text)))
+        let (kind, name) = self.named();
+        stubgen::digest(&format!("{kind} {name} {:?}", self.now.as_ref().map(text)))
     }
 
     /// The changes as `forgefs stubs` tells them, worst first.
@@ -144,11 +147,11 @@ impl Drift {
         }
     }
 
-    fn object(&self, server: &str, findings: &[Finding], can_accept: bool) -> Value {
+    fn object(&self, server: &str, can_accept: bool) -> Value {
         let is_short = |text: &&String| text.len() <= SHOWN;
         let (before, now) = (self.before.as_ref().map(text), self.now.as_ref().map(text));
         let texts = before.as_ref().filter(is_short).zip(now.as_ref().filter(is_short));
-        let changes = self.changes();
+        let (changes, (kind, name)) = (self.changes(), self.named());
         let diff = texts.map(|(before, now)| {
             let mut config = TextDiff::configure();
             let diff = config.timeout(DIFFING).diff_lines(before.as_str(), now.as_str());
@@ -156,11 +159,11 @@ impl Drift {
         });
         json!({
             "server": server,
-            "kind": self.kind(),
-            "name": self.name(),
+            "kind": kind,
+            "name": name,
             "class": changes.first().map(|change| change.class),
             "changes": changes,
-            "findings": findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
+            "findings": self.findings.iter().take(FINDINGS).map(|found| found.json(server)).collect::<Vec<_>>(),
             "change": self.change,
             "diff": diff,
             "now": now.as_deref().map(|now| head(now, SHOWN)),
@@ -187,31 +190,23 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
             change: held.told(),
             before: before.map(definition),
             now: now.map(definition),
+            findings: Vec::new(),
         }
     });
     let mut all: Vec<Drift> = tools.collect();
     let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
-    let lists: [(fn(String) -> Item, _, _); 3] = [
-        (Item::Prompt, &held.prompts, &offers.prompts),
-        (Item::Resource, &held.resources, &offers.resources),
-        (Item::Template, &held.templates, &offers.templates),
-    ];
-    for (item, ids, listed) in lists {
-        let now = |id: &String| listed.iter().find(|offer: &&Offer| offer.id == *id);
-        all.extend(ids.iter().map(|id| Drift {
-            item: item(id.clone()),
-            change: "not as reviewed".to_owned(),
-            before: None,
-            now: now(id).map(|offer| offer.definition.clone()),
-        }));
-    }
-    if held.instructions {
-        all.push(Drift {
-            item: Item::Instructions,
-            change: "the server's instructions are not as reviewed".to_owned(),
-            before: entry.stubs.instructions.clone().map(Value::String),
-            now: stubs.instructions.clone().map(Value::String),
-        });
+    for item in held.items() {
+        let (change, before, now) = match item {
+            Item::Instructions => {
+                let [before, now] = [&entry.stubs, stubs].map(|stubs| stubs.instructions.clone().map(Value::String));
+                ("the server's instructions are not as reviewed", before, now)
+            }
+            _ => {
+                let now = offers.items().find(|(listed, _)| listed == item);
+                ("not as reviewed", None, now.map(|(_, offer)| offer.definition.clone()))
+            }
+        };
+        all.push(Drift { item: item.clone(), change: change.to_owned(), before, now, findings: Vec::new() });
     }
     all
 }

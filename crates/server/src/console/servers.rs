@@ -40,9 +40,7 @@ impl Console {
     pub(super) async fn server(&self, name: &str) -> Result<Value> {
         let catalog = self.gateway.catalog();
         let entry = catalog.server(name)?;
-        let offers = entry.held.as_ref().map_or(0, |held| {
-            held.prompts.len() + held.resources.len() + held.templates.len() + usize::from(held.instructions)
-        });
+        let offers = entry.held.as_ref().map_or(0, |held| held.items().count());
         let config = self.gateway.config();
         let known = config.servers.get(&entry.name);
         let path = config.path.clone();

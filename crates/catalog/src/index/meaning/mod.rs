@@ -33,7 +33,7 @@ struct Table {
     scales: &'static [u8],
     rows: &'static [u8],
     stems: &'static [u8],
-    /// Where each stem begins, and where the last one ends, with the line feed behind each.
+    /// Where each stem begins, in their order; a line feed stands between them.
     begins: Vec<u32>,
 }
 
@@ -44,26 +44,17 @@ impl Table {
         let (scales, rest) = rest.split_at_checked(count * size_of::<f32>())?;
         let (rows, stems) = rest.split_at_checked(count * DIMENSIONS)?;
         let ends = (0_u32..).zip(stems).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-        let last = super::number(stems.len()) + 1;
-        Some(Self { scales, rows, stems, begins: std::iter::once(0).chain(ends).chain([last]).collect() })
+        Some(Self { scales, rows, stems, begins: std::iter::once(0).chain(ends).collect() })
     }
 
-    fn stem(&self, row: usize) -> &'static [u8] {
-        let at = |row: usize| self.begins.get(row).map_or(0, |begin| *begin as usize);
-        self.stems.get(at(row)..at(row + 1).saturating_sub(1)).unwrap_or_default()
+    fn stem(&self, begin: u32) -> &'static [u8] {
+        let from = self.stems.get(begin as usize..).unwrap_or_default();
+        from.split(|byte| *byte == b'\n').next().unwrap_or_default()
     }
 
     fn row(&self, stem: &str) -> Option<Row> {
-        let (mut low, mut high) = (0, self.begins.len() - 1);
-        while low < high {
-            let middle = low.midpoint(high);
-            match self.stem(middle).cmp(stem.as_bytes()) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Some(Row(super::number(middle))),
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        None
+        let found = self.begins.binary_search_by(|begin| self.stem(*begin).cmp(stem.as_bytes()));
+        found.ok().map(|row| Row(super::number(row)))
     }
 }
 
@@ -133,8 +124,8 @@ mod tests {
     #[test]
     fn every_stem_is_found_and_no_other() {
         let table = Table::read().expect("a table");
-        for row in 0..table.begins.len() - 1 {
-            let stem = std::str::from_utf8(table.stem(row)).expect("text");
+        for (row, begin) in table.begins.iter().enumerate() {
+            let stem = std::str::from_utf8(table.stem(*begin)).expect("text");
             assert_eq!(table.row(stem).map(|Row(found)| found as usize), Some(row), "{stem}");
         }
         for stranger in ["", "\n", "zzzzzz", "an\nand", "\u{10ffff}", "qwxzv"] {

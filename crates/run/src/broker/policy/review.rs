@@ -4,6 +4,7 @@ use stubgen::ToolStub;
 
 use super::PendingCall;
 use base::error::{Error, ErrorCode, Result};
+use catalog::findings::Item;
 use catalog::manifest::ServerEntry;
 use upstream::{Operation, Subject};
 
@@ -36,8 +37,8 @@ pub(super) fn offered(asked: &PendingCall<'_>) -> Result<()> {
         Operation::Prompt { name, .. } | Operation::Complete { subject: Subject::Prompt(name), .. } => {
             entry.offers.prompt(name).is_none()
         }
-        Operation::Resource { uri, .. } => held.resources.contains(uri),
-        Operation::Complete { subject: Subject::Template(uri), .. } => held.templates.contains(uri),
+        Operation::Resource { uri, .. } => held.has(&Item::Resource(uri.clone())),
+        Operation::Complete { subject: Subject::Template(uri), .. } => held.has(&Item::Template(uri.clone())),
         Operation::List | Operation::Connect | Operation::Tool { .. } => false,
     };
     match is_held {
