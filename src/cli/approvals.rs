@@ -82,9 +82,7 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(approvals) = Approvals::new(&config, &state) else {
-        return Err(
-            Failure::usage("approvals need a home folder to be kept in".to_owned()).hint("set HOME, or XDG_STATE_HOME")
-        );
+        return Err(Failure::usage("approvals need a home folder to be kept in").hint("set HOME, or XDG_STATE_HOME"));
     };
     let now = now_ms();
     let (which, approval) = match command {

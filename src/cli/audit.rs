@@ -102,8 +102,7 @@ pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCod
 /// Records do not go to a file.
 pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
     config.audit.path.clone().filter(|_| config.audit.to == AuditTo::File).ok_or_else(|| {
-        Failure::usage("audit records do not go to a file".to_owned())
-            .hint("set `to = \"file\"` in [audit] of forge.toml")
+        Failure::usage("audit records do not go to a file").hint("set `to = \"file\"` in [audit] of forge.toml")
     })
 }
 

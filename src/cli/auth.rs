@@ -30,10 +30,7 @@ pub(super) enum AuthCommand {
         format: Format,
     },
     /// Encrypt stored logins with the key of `encrypt` in [state], also those that an earlier key encrypted
-    Encrypt {
-        #[command(flatten)]
-        format: Format,
-    },
+    Encrypt(Format),
     /// Revoke and forget logins: to a server, of a client, or of a client to a server
     Logout {
         /// Server
@@ -84,9 +81,9 @@ pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Resul
             format.out(json!({ "servers": [object] }), &text, ui);
             Ok(ExitCode::from(u8::from(!usable)))
         }
-        AuthCommand::Encrypt { format } => {
+        AuthCommand::Encrypt(format) => {
             let Some((folder, Some(sealing))) = kept(&config) else {
-                let failure = Failure::usage("no key is configured, or no server with a login".to_owned());
+                let failure = Failure::usage("no key is configured, or no server with a login");
                 return Err(failure.hint("name the key: `encrypt = { file = \"logins.key\" }` in [state]"));
             };
             let count = upstream::auth::encrypt(&state::open(&config)?, folder, sealing).await?;
@@ -124,7 +121,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         address = listener.address(login.is_mine()) => address,
         address = pasted() => address,
         () = tokio::time::sleep(PATIENCE) => {
-            return Err(Failure { exit: 1, ..Failure::usage(format!("no login within {PATIENCE:?}")) });
+            return Err(Failure::usage(format!("no login within {PATIENCE:?}")).exit(1));
         }
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
@@ -259,11 +256,7 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let near = base::error::nearest(name, config.servers.keys().map(String::as_str));
-    let failure = Failure::usage(format!("no server is called `{name}`"));
-    Err(match base::error::did_you_mean(&near) {
-        Some(hint) => failure.hint(&hint),
-        None => failure,
-    })
+    Err(Failure::usage(format!("no server is called `{name}`")).hinted(base::error::did_you_mean(&near)))
 }
 
 fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Account>, Failure> {

@@ -96,12 +96,12 @@ pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Resu
     }
     if found.is_empty() {
         let ids: Vec<&str> = CLIENTS.iter().map(|client| client.id).collect();
-        let failure = Failure { exit: 1, ..Failure::usage("no MCP client is installed here".to_owned()) };
-        return Err(failure.hint(&format!("name one of {}, and its file is made", ids.join(", "))));
+        let failure = Failure::usage("no MCP client is installed here").exit(1);
+        return Err(failure.hint(format!("name one of {}, and its file is made", ids.join(", "))));
     }
     let home = home(&process_env);
     let default = home.as_ref().map(|home| home.join(".config/forgefs/forge.toml"));
-    let config = Config::find(global.config.as_deref(), &process_env, &cwd)?.map(|config| cwd.join(config));
+    let config = global.find()?.map(|config| cwd.join(config));
     let config = match (config, default) {
         (None, Some(default)) => {
             if !args.undo && !args.import {

@@ -90,7 +90,7 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
 async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     if global.client.is_some() {
-        return Err(Failure::usage("--as: the console is for the operator, who sees everything".to_owned()));
+        return Err(Failure::usage("--as: the console is for the operator, who sees everything"));
     }
     let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
     if let Some(ended) = super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {

@@ -71,11 +71,9 @@ impl DaemonCommand {
 
 pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<ExitCode, Failure> {
     if !global.catalog.is_empty() {
-        return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists".to_owned()));
+        return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists"));
     }
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let path = Config::find(global.config.as_deref(), &process_env, &cwd)?.ok_or_else(Failure::unconfigured)?;
-    let place = place(&path)?;
+    let place = place(&global.file()?)?;
     match command {
         DaemonCommand::Start(format) => start(global, &place, format, ui).await,
         DaemonCommand::Stop(format) => stop(&place, format, ui).await,
@@ -88,7 +86,7 @@ pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> R
 /// The place of the daemon of a configuration file.
 fn place(config: &std::path::Path) -> Result<Place, Failure> {
     let state = state_folder(&process_env)
-        .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set".to_owned()))?;
+        .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set"))?;
     Place::of(&state, config).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -283,7 +281,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
             return Ok(ExitCode::from(if detached { 0 } else { 1 }));
         }
         if tokio::time::Instant::now() >= deadline {
-            return Err(Failure::internal("another daemon of this configuration does not end".to_owned()));
+            return Err(Failure::internal("another daemon of this configuration does not end"));
         }
         tokio::time::sleep(LOOK).await;
     };
@@ -405,12 +403,12 @@ pub(super) async fn console(
     let opened = daemon::open_console(&place, &hello, opening).await;
     let (url, gone) = match opened.map_err(|error| failed(error.to_string()))? {
         None => return Ok(None),
-        Some(Err((what, hint))) => return Err(Failure::usage(what).hint(&hint)),
+        Some(Err((what, hint))) => return Err(Failure::usage(what).hint(hint)),
         Some(Ok(opened)) => opened,
     };
     let _page = tell(&url);
     tokio::select! {
         () = end.asked() => Ok(Some(ExitCode::SUCCESS)),
-        () = gone => Err(Failure::internal("the daemon has ended".to_owned()).hint("run `forgefs console` again")),
+        () = gone => Err(Failure::internal("the daemon has ended").hint("run `forgefs console` again")),
     }
 }

@@ -84,10 +84,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
             .map_err(Failure::usage)?;
     imported.report.iter().for_each(|remark| ui.note(&plain(&remark.text)));
     if imported.count == 0 {
-        return Err(Failure {
-            exit: if imported.broken > 0 { 2 } else { 1 },
-            ..Failure::usage("nothing to import".into())
-        });
+        return Err(Failure::usage("nothing to import").exit(if imported.broken > 0 { 2 } else { 1 }));
     }
     check_appended(existing, &imported, path).map_err(Failure::usage)?;
     // First: a configuration that names a file that is not there is not valid.
@@ -158,7 +155,7 @@ fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
             let other = other.display();
             let message =
                 format!("there is a configuration already, {other}; a {HERE} here would hide it in this folder");
-            Err(Failure::usage(message).hint(&match &args.import {
+            Err(Failure::usage(message).hint(match &args.import {
                 None => format!("`forgefs add` adds servers to it; `forgefs init {HERE}` writes one for this folder"),
                 Some(_) => format!(
                     "`forgefs --config {other} init --append --import` adds to it; `forgefs init {HERE} --import` writes one \

@@ -20,7 +20,6 @@ mod check;
 mod clients;
 mod connect;
 mod console;
-#[cfg(unix)]
 mod daemon;
 mod demo;
 mod doctor;
@@ -61,6 +60,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use ::run::broker::Approver;
 use ::run::telemetry;
@@ -68,12 +68,12 @@ use base::error::{did_you_mean, nearest};
 use base::memory;
 use base::panics;
 use base::principal::{LOCAL, Principal};
-#[cfg(unix)]
 use base::spawner;
 use base::task;
 use catalog::people;
-use config::{Config, Start, process_env};
+use config::{Config, ConfigError, Start, process_env};
 use failure::Failure;
+use remote::Request;
 use server::gateway::{Gateway, Options};
 use ui::{Color, Ui};
 use waiting::{settle, settle_all, starting, still_starting, wait_for};
@@ -204,7 +204,6 @@ enum Command {
     /// Apply an edited forge.toml to running gateways
     Reload(shapes::Format),
     /// One gateway for all clients, in the background
-    #[cfg(unix)]
     #[command(subcommand)]
     Daemon(daemon::DaemonCommand),
     /// Write a first forge.toml, with the servers of your clients
@@ -245,9 +244,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
         return fail(&failure.hint("`cargo build --features v8` links V8"));
     }
-    #[cfg(unix)]
     spawner::close_on_exec();
-    #[cfg(unix)]
     config::secrets::dump_no_core();
     log_to_stderr(&cli);
     panics::install(|said| redact::text(redact::Surface::Log, said).into_owned());
@@ -292,32 +289,22 @@ async fn end_servers() {
 
 /// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.
 fn survive_limits() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
-    }
+    let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
 }
 
-async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
-    let global = &cli.global;
-    match cli.command {
-        None if ui.is_interactive() && global.is_unconfigured() => Ok(serve::welcome(ui)),
-        command => {
-            dispatch_command(global, command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())), ui).await
-        }
+async fn dispatch(Cli { global, command }: Cli, ui: Ui) -> Result<ExitCode, Failure> {
+    let global = &global;
+    if command.is_none() && ui.is_interactive() && global.is_unconfigured() {
+        return Ok(serve::welcome(ui));
     }
-}
-
-async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
-    match command {
+    match command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())) {
         Command::Serve(args) => serve::serve(global, &args, ui).await,
         Command::Run(args) => run::run(global, args, ui).await,
         Command::Check(args) => check::check(global, args, ui).await,
-        Command::Ls(args) => browse::ls(global, args, ui).await,
-        Command::Cat(args) => browse::cat(global, args, ui).await,
-        Command::Search(args) => browse::search(global, args, ui).await,
-        Command::Call(args) => call::call(global, args, ui).await,
+        Command::Ls(args) => remote::answer(global, Request::Ls(args), ui).await,
+        Command::Cat(args) => remote::answer(global, Request::Cat(args), ui).await,
+        Command::Search(args) => remote::answer(global, Request::Search(args), ui).await,
+        Command::Call(args) => remote::answer(global, Request::Call(args), ui).await,
         Command::Scripts(args) => scripts::scripts(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Clients(args) => tokens::clients(global, &args, ui).await,
@@ -331,7 +318,6 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::List(args) => servers::list(global, args, ui).await,
         Command::Secrets(args) => secrets::secrets(global, args, ui).await,
         Command::Reload(format) => reload::reload(global, format, ui),
-        #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Approvals(args) => approvals::approvals(global, args, ui).await,
@@ -354,7 +340,6 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
 fn log_to_stderr(cli: &Cli) {
     let serving = match &cli.command {
         None | Some(Command::Serve(_)) => true,
-        #[cfg(unix)]
         Some(Command::Daemon(args)) => args.serves(),
         Some(_) => false,
     };
@@ -380,14 +365,23 @@ fn log_to_stderr(cli: &Cli) {
 impl Global {
     /// True if there is no configuration, and none is named.
     fn is_unconfigured(&self) -> bool {
+        self.catalog.is_empty() && matches!(self.find(), Ok(None))
+    }
+
+    /// The configuration file in force.
+    fn find(&self) -> Result<Option<PathBuf>, ConfigError> {
         let cwd = std::env::current_dir().unwrap_or_default();
-        self.catalog.is_empty() && matches!(Config::find(self.config.as_deref(), &process_env, &cwd), Ok(None))
+        Config::find(self.config.as_deref(), &process_env, &cwd)
+    }
+
+    /// Like [`Self::find`]; an error without a file.
+    fn file(&self) -> Result<PathBuf, Failure> {
+        self.find()?.ok_or_else(Failure::unconfigured)
     }
 
     /// Loads the configuration; without a file, an error unless there are catalogs or `optional` is set.
     fn load(&self, optional: bool) -> Result<Config, Failure> {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        match Config::find(self.config.as_deref(), &process_env, &cwd)? {
+        match self.find()? {
             // Offline commands do not need the servers' secrets, unless the file is given explicitly.
             Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
             Some(path) => Ok(Config::load(&path, &process_env)?),
@@ -412,10 +406,8 @@ impl Global {
         }
         let known = config.clients.keys().chain(config.profiles.keys()).map(String::as_str).chain([LOCAL]);
         let failure = Failure::usage(format!("--as: there is no client `{name}`, and no profile"));
-        Err(match did_you_mean(&nearest(name, known)) {
-            Some(hint) => failure.hint(&hint),
-            None => failure.hint("`forgefs clients list` shows the clients"),
-        })
+        let hint = did_you_mean(&nearest(name, known));
+        Err(failure.hint(hint.unwrap_or_else(|| "`forgefs clients list` shows the clients".to_owned())))
     }
 
     fn worker_args(&self) -> Vec<std::ffi::OsString> {

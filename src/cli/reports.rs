@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ui::Ui;
 use super::workflow::{data, property};
-use super::{Failure, about};
+use super::{Failure, about, shapes};
 use base::error::code_name;
 use base::files;
 use base::text::{head, push_visible};
@@ -150,9 +150,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Prints the annotations.
-    pub(super) fn annotate(&self, ui: Ui) {
-        self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation()));
+    /// Prints it in the format asked for: the object, or the text for people.
+    pub(super) fn print(&self, args: &ReportArgs, object: impl FnOnce() -> Value, text: impl FnOnce(), ui: Ui) {
+        match args.format() {
+            Format::Text => text(),
+            Format::Json => shapes::print(object(), ui),
+            Format::Github => self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation())),
+            Format::Sarif => ui.json(&self.sarif().to_string()),
+        }
     }
 
     /// Writes the files that the options ask for.
@@ -176,7 +181,7 @@ impl Report {
     }
 
     /// The SARIF document. Its run has a category of its own, so that code scanning keeps those of several checks apart.
-    pub(super) fn sarif(&self) -> Value {
+    fn sarif(&self) -> Value {
         let rules: BTreeSet<&str> = self.problems.iter().map(|problem| problem.rule.as_str()).collect();
         let rules: Vec<&str> = rules.into_iter().collect();
         json!({

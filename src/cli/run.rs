@@ -67,7 +67,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let file = file.and_then(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
     let anyway = false;
     let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file };
-    remote::answer(global, request, true, ui).await
+    remote::answer(global, request, ui).await
 }
 
 /// Runs a script, of the file with this name if it is from one.

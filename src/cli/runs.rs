@@ -71,7 +71,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<Ex
             let entry = list::find(global, &journals, &run).await?;
             if entry.early.is_some() {
                 let what = format!("run {} failed before its first call: it has no journal", entry.id);
-                return Err(Failure { exit: 1, ..Failure::usage(what) });
+                return Err(Failure::usage(what).exit(1));
             }
             let run = find(&journals, &entry.id).await?;
             let is_gone = !journals.remove(&run).await?;
@@ -89,7 +89,7 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     Journals::new(&config, &state).ok_or_else(|| {
-        Failure::usage("journals are off: no run is on record".to_owned())
+        Failure::usage("journals are off: no run is on record")
             .hint("`on = true` in [journal] of forge.toml; they need a home folder or XDG_STATE_HOME")
     })
 }
@@ -98,9 +98,7 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
 pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
     let runs = journals.list(None).await?;
     if begin == LAST && runs.is_empty() {
-        return Err(
-            Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
-        );
+        return Err(Failure::usage("no run has a journal").hint("a script that runs gets one; `[journal]` keeps it"));
     }
     let run = records::one(runs, |run| &run.id, begin, ["run", "runs"])?;
     Ok(journals.find(Some(&run.client), &run.id).await?)

@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
+use super::reload::{entries, no_gateway};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::limits;
 use config::secrets::keyring;
-use config::{Config, process_env, state_folder};
 use redact::secret;
 use server::running;
 
@@ -22,24 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Subcommand)]
 pub(super) enum SecretsCommand {
     /// Put a secret, read from stdin, into the desktop's keyring, for `{ keyring = "NAME" }`
-    Set {
-        /// Name of the entry
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Set(Named),
     /// List the names of the secrets in the keyring
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Remove a secret from the keyring
-    Remove {
-        /// Name of the entry
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Remove(Named),
     /// Have running gateways read the secrets of a server anew, and connect to it with the new values
     Rotate {
         /// Server
@@ -49,9 +36,17 @@ pub(super) enum SecretsCommand {
     },
 }
 
+#[derive(Args)]
+pub(super) struct Named {
+    /// Name of the entry
+    name: String,
+    #[command(flatten)]
+    format: Format,
+}
+
 pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<ExitCode, Failure> {
     match command {
-        SecretsCommand::Set { name, format } => {
+        SecretsCommand::Set(Named { name, format }) => {
             let value = value(ui).await?;
             blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
                 let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
@@ -59,7 +54,7 @@ pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) ->
                 ExitCode::SUCCESS
             })
         }
-        SecretsCommand::List { format } => {
+        SecretsCommand::List(format) => {
             let names = blocking(keyring::list).await?;
             match format.json {
                 true => shapes::print(json!({ "secrets": names }), ui),
@@ -67,7 +62,7 @@ pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) ->
             }
             Ok(ExitCode::SUCCESS)
         }
-        SecretsCommand::Remove { name, format } => {
+        SecretsCommand::Remove(Named { name, format }) => {
             let (name, was_there) = blocking(move || keyring::remove(&name).map(|was_there| (name, was_there))).await?;
             if format.json {
                 shapes::print(json!({ "name": name, "removed": was_there }), ui);
@@ -89,7 +84,7 @@ async fn value(ui: Ui) -> Result<String, Failure> {
     let most = limits::SECRET.max as u64 + 2;
     let read = BufReader::new(tokio::io::stdin()).take(most).read_until(b'\n', &mut line).await;
     read.map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
-    let line = String::from_utf8(line).map_err(|_| Failure::usage("the secret is not UTF-8 text".to_owned()))?;
+    let line = String::from_utf8(line).map_err(|_| Failure::usage("the secret is not UTF-8 text"))?;
     let value = line.trim_end_matches(['\r', '\n']);
     if value.is_empty() || value.len() > limits::SECRET.max {
         let most = limits::SECRET.max >> 10;
@@ -106,14 +101,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + 
 }
 
 async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
-        return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
-    };
-    let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
-    let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
-    let asked =
-        running::ask(&folder, &path, Some(server), PATIENCE).await.map_err(|error| failed(error.to_string()))?;
+    let path = global.file()?;
+    let asked = running::ask(&entries()?, &path, Some(server), PATIENCE).await.map_err(no_gateway)?;
     if asked.is_empty() && !format.json {
         ui.note(&format!("no gateway follows {}", path.display()));
     }

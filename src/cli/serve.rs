@@ -50,7 +50,7 @@ impl ServeArgs {
     fn asked(&self, global: &Global, config: &Config) -> Result<Option<Expose>, Failure> {
         let Some(asked) = self.expose.as_deref().and_then(Expose::named) else { return Ok(None) };
         if self.http.is_some() {
-            let failure = Failure::usage("--expose is for one client, and --http serves several".to_owned());
+            let failure = Failure::usage("--expose is for one client, and --http serves several");
             return Err(failure.hint("clients of HTTP write ?expose= behind the address"));
         }
         let principal = global.principal(config)?;
@@ -92,7 +92,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     }
     let principal = global.principal(&config)?;
     if url.is_some() && global.client.is_some() {
-        let failure = Failure::usage("--as is for one client, and --http serves several".to_owned());
+        let failure = Failure::usage("--as is for one client, and --http serves several");
         return Err(failure.hint("clients of HTTP have tokens: `forgefs clients add NAME`"));
     }
     let gateway = Arc::new(started(global, config)?);

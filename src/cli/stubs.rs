@@ -151,11 +151,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway
         }
-        false => {
-            let offline =
-                Global { config: None, catalog: from, engine: None, log: None, client: None, color: global.color };
-            offline.gateway(config::Config::empty())?
-        }
+        false => global.start(config::Config::empty(), from)?,
     };
     let catalog = gateway.catalog();
     let down = catalog.servers().iter().find_map(|server| match &server.state {
@@ -165,7 +161,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
         ServerState::Ready { .. } | ServerState::Resting | ServerState::Offline | ServerState::Disabled => None,
     });
     match down {
-        Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),
+        Some(message) => Err(Failure::usage(message).exit(3).hint("--from FILE works without servers")),
         None => Ok(catalog),
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
@@ -32,32 +32,27 @@ pub(super) enum Command {
         format: Format,
     },
     /// List the clients
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Remove a client: its token, its sessions and its logins end
     #[command(alias = "remove")]
-    Revoke {
-        /// Name of the client
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Revoke(Named),
     /// Give a client another token, print it once, and end the one that it has with its sessions
-    Rotate {
-        /// Name of the client
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Rotate(Named),
+}
+
+#[derive(Args)]
+pub(super) struct Named {
+    /// Name of the client
+    name: String,
+    #[command(flatten)]
+    format: Format,
 }
 
 pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<ExitCode, Failure> {
     match command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
-        Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
-        Command::Revoke { name, format } => {
+        Command::List(format) => list(&Target::existing(global)?, *format, ui)?,
+        Command::Revoke(Named { name, format }) => {
             let before = global.load(false);
             revoke(&Target::existing(global)?, name, *format, ui).await?;
             match before {
@@ -71,7 +66,7 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
                 )),
             }
         }
-        Command::Rotate { name, format } => {
+        Command::Rotate(Named { name, format }) => {
             let (target, token) = (Target::existing(global)?, new_token());
             let digest = token_digest(&token);
             target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;

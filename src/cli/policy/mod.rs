@@ -76,8 +76,7 @@ impl Past {
             let known: BTreeSet<&str> = known.chain([LOCAL]).collect();
             if !known.contains(&**client) {
                 let what = format!("--client: neither the log nor forge.toml has a client `{client}`");
-                let hint = did_you_mean(&nearest(client, known));
-                return Err(Failure { hint, ..Failure::usage(what) });
+                return Err(Failure::usage(what).hinted(did_you_mean(&nearest(client, known))));
             }
             calls.rows.retain(|call, _| call.client == *client);
         }

@@ -146,7 +146,7 @@ fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<Option<ExitCode>, Fa
     }
     let what = if start.url.is_some() { "Reach it?" } else { "Download and start it, with your rights?" };
     if !ui.is_interactive() || args.how.format.json {
-        return Err(Failure::usage("it is not started without consent, and no one can be asked here".to_owned())
+        return Err(Failure::usage("it is not started without consent, and no one can be asked here")
             .hint("--yes starts it, --no-check writes it without starting it"));
     }
     if ui.asks(what) {

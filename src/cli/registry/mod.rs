@@ -42,9 +42,7 @@ struct Place {
 impl Place {
     /// The registry, with the folder in which its answers are kept.
     fn open(&self, global: &Global) -> Result<Registry, Failure> {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        let found = Config::find(global.config.as_deref(), &process_env, &cwd).ok().flatten();
-        let cache = match found.and_then(|path| Config::load(&path, &process_env).ok()) {
+        let cache = match global.find().ok().flatten().and_then(|path| Config::load(&path, &process_env).ok()) {
             Some(config) => config.manifest.cache,
             None => cache_folder(&process_env),
         };
@@ -61,8 +59,8 @@ pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Resul
 }
 
 fn failed(fault: Fault) -> Failure {
-    let failure = Failure { exit: 3, ..Failure::usage(people::line(&fault.what).into_owned()) };
-    if fault.is_away { failure.hint("try again later, or name another registry with --registry") } else { failure }
+    let hint = fault.is_away.then(|| "try again later, or name another registry with --registry".to_owned());
+    Failure::usage(people::line(&fault.what)).exit(3).hinted(hint)
 }
 
 /// `3 hours`.

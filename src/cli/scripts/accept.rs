@@ -54,8 +54,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     if args.digest.as_ref().is_some_and(|digest| *digest != desk.digest(&kept)) {
         let what =
             format!("the proposal {}, or the script that it changes, is not the one with that digest", args.name);
-        return Err(Failure { exit: 1, ..Failure::usage(what) }
-            .hint("`forgefs scripts proposals NAME` shows what is there now"));
+        return Err(Failure::usage(what).exit(1).hint("`forgefs scripts proposals NAME` shows what is there now"));
     }
     fits(&desk, &kept, args.replace)?;
     let (script, tests) = files(&kept);
@@ -122,7 +121,7 @@ fn is_there(folder: &Path, file: &str) -> bool {
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
 fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
     let (proposal, folder) = (&kept.proposal, &desk.place.folder);
-    let refused = |what: String, hint: &str| Err(Failure { exit: 1, ..Failure::usage(what) }.hint(hint));
+    let refused = |what: String, hint: &str| Err(Failure::usage(what).exit(1).hint(hint));
     let ident = |name: &str| name.replace('/', "_").to_lowercase();
     let same = folder.scripts.iter().find(|script| ident(&script.name) == ident(&proposal.name));
     if let Some(other) = same.filter(|other| other.name != proposal.name) {
@@ -192,7 +191,8 @@ fn put(
 }
 
 fn taken(folder: &Path, file: &str) -> Failure {
-    Failure { exit: 1, ..Failure::usage(format!("{} is there already", shown(folder, file))) }
+    Failure::usage(format!("{} is there already", shown(folder, file)))
+        .exit(1)
         .hint("look at the difference, then give --replace; or reject the proposal")
 }
 

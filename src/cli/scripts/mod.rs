@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::reports::{self, Report, ReportArgs};
+use super::reports::{Report, ReportArgs};
 use super::shapes::{self, Format};
+use super::test::{self, Results};
 use super::ui::Ui;
-use super::{Failure, Global, test};
+use super::{Failure, Global};
 use base::text::counted;
 use catalog::people;
 use config::Config;
@@ -27,15 +28,9 @@ use run::scripts::{self, FILE, Folder, Listed, Lock, differences};
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// List the scripts, and which are what their lock says
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Write scripts.lock: what each script may call and use, as its text shows
-    Lock {
-        #[command(flatten)]
-        format: Format,
-    },
+    Lock(Format),
     /// Save a recorded run as a script: a function with its literals as parameters, and its first test
     Save(save::SaveArgs),
     /// Find recorded runs that differ in literals alone, and propose one script for them
@@ -47,14 +42,11 @@ pub(super) enum Command {
     /// Remove a proposed script
     Reject(accept::RejectArgs),
     /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
-    Check {
-        #[command(flatten)]
-        report: ReportArgs,
-    },
+    Check(ReportArgs),
 }
 
 fn no_folder() -> Failure {
-    Failure::usage("there is no folder of scripts".to_owned())
+    Failure::usage("there is no folder of scripts")
         .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`")
 }
 
@@ -93,9 +85,9 @@ pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result
         Command::Proposals(args) => proposals::proposals(global, args, ui).await,
         Command::Accept(args) => accept::accept(global, &args, ui),
         Command::Reject(args) => accept::reject(global, &args, ui),
-        Command::List { format } => list(&Place::of(global)?, format, ui),
-        Command::Lock { format } => lock(global, Place::of(global)?, format, ui).await,
-        Command::Check { report } => check(global, Place::of(global)?, &report, ui).await,
+        Command::List(format) => list(&Place::of(global)?, format, ui),
+        Command::Lock(format) => lock(global, Place::of(global)?, format, ui).await,
+        Command::Check(report) => check(global, Place::of(global)?, &report, ui).await,
     }
 }
 
@@ -165,7 +157,7 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
     let changed = differences(&before.clone().unwrap_or_default(), &examine::lock_of(&examined));
     let tests = test::below(global, &place.path).await?;
     let mut code = exit(&examined, !changed.is_empty() || before.is_none());
-    if tests.as_ref().is_some_and(|tests| tests.failed > 0) {
+    if tests.as_ref().is_some_and(|tests| tests.failed() > 0) {
         code = 1;
     }
     let report = Report {
@@ -173,32 +165,28 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
         problems: told::problems(&place, &examined, before.is_some(), &changed, tests.as_ref()),
         passed: code == 0,
     };
-    match args.format() {
-        reports::Format::Json => {
-            let scripts = told::as_json(&place.path, &examined, &changed);
-            let tests = tests.map_or(Value::Null, |tests| tests.report());
-            shapes::print(json!({ "passed": code == 0, "scripts": scripts, "tests": tests }), ui);
+    let object = || {
+        let scripts = told::as_json(&place.path, &examined, &changed);
+        json!({ "passed": code == 0, "scripts": scripts, "tests": tests.as_ref().map(Results::report) })
+    };
+    let text = || {
+        examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
+        told::changes(&changed, ui);
+        if before.is_none() {
+            ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
         }
-        reports::Format::Github => report.annotate(ui),
-        reports::Format::Sarif => ui.json(&report.sarif().to_string()),
-        reports::Format::Text => {
-            examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
-            told::changes(&changed, ui);
-            if before.is_none() {
-                ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
-            }
-            match tests {
-                Some(tests) => tests.tell(ui),
-                None => ui.note("no tests: no NAME.cassette.json is beside a script"),
-            }
-            let count = counted(examined.len(), "script");
-            ui.out(&match code {
-                0 => format!("{count}: as {FILE} says"),
-                3 => format!("{count}: not all was compared"),
-                _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
-            });
+        match &tests {
+            Some(tests) => tests.tell(ui),
+            None => ui.note("no tests: no NAME.cassette.json is beside a script"),
         }
-    }
+        let count = counted(examined.len(), "script");
+        ui.out(&match code {
+            0 => format!("{count}: as {FILE} says"),
+            3 => format!("{count}: not all was compared"),
+            _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
+        });
+    };
+    report.print(args, object, text, ui);
     report.write(args, ui)?;
     Ok(ExitCode::from(code))
 }

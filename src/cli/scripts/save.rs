@@ -71,7 +71,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     })?;
     let [script, beside] = scripts::write(folder, &args.name, &saved, &cassette.text()).map_err(|error| {
         let exit = if error.code == ErrorCode::InvalidArgs { 2 } else { 4 };
-        Failure { exit, ..Failure::from(error) }
+        Failure::from(error).exit(exit)
     })?;
     tell(&args, &saved, &script, &beside, ui);
     Ok(ExitCode::SUCCESS)

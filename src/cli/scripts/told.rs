@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Place;
 use super::examine::{Examined, Refusal};
 use crate::cli::reports::{self, Problem};
-use crate::cli::test::Below;
+use crate::cli::test::Results;
 use crate::cli::ui::Ui;
 use base::error::code_name;
 use catalog::findings::Severity;
@@ -52,7 +52,7 @@ pub(super) fn problems(
     examined: &[Examined],
     is_locked: bool,
     changed: &BTreeMap<String, Vec<String>>,
-    tests: Option<&Below>,
+    tests: Option<&Results>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !is_locked {
@@ -77,7 +77,7 @@ pub(super) fn problems(
         let message = format!("{script} is not as {FILE} says: {}", differences.join("; "));
         problems.push(Problem::new(Severity::Error, "lock", Some(reports::place(path_of(script))), message));
     }
-    problems.extend(tests.into_iter().flat_map(Below::problems));
+    problems.extend(tests.into_iter().flat_map(Results::problems));
     problems
 }
 

@@ -229,11 +229,7 @@ fn alone(typed: &Typed, target: &Target, sandbox: Option<&str>, unchecked: bool)
         Ok(config) => Ok(Some(config)),
         Err(error) => {
             let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
-            let failure = Failure::usage(format!("{key}{}; nothing was written", error.message));
-            Err(match error.hint {
-                Some(hint) => failure.hint(&hint),
-                None => failure,
-            })
+            Err(Failure::usage(format!("{key}{}; nothing was written", error.message)).hinted(error.hint))
         }
     }
 }

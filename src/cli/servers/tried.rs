@@ -169,7 +169,7 @@ impl Tried {
             let _ = write!(message, "\n  its stderr: {}", people::line(line));
         }
         let message = message.redacted(Surface::Error);
-        Failure { exit: 3, ..Failure::usage(message) }.hint("--no-check writes it all the same")
+        Failure::usage(message).exit(3).hint("--no-check writes it all the same")
     }
 
     fn offers(&self, server: &Arc<ServerEntry>, protocol: &str) -> String {

@@ -26,7 +26,7 @@ pub(super) async fn accept(
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(first_use) = FirstUse::new(&config, &state)? else {
-        return Err(Failure::usage("`manifest.pin_first_use` is not on: there is nothing to accept".to_owned())
+        return Err(Failure::usage("`manifest.pin_first_use` is not on: there is nothing to accept")
             .hint("stubs that are reviewed as files are accepted with `forgefs stubs generate --out DIR`"));
     };
     if let Some(unknown) = servers.iter().find(|name| !config.servers.contains_key(*name)) {
@@ -86,15 +86,17 @@ pub(super) async fn finding(
 ) -> Result<ExitCode, Failure> {
     let dir = match dir {
         Some(dir) => dir,
-        None => global.load(false)?.manifest.pin.ok_or_else(|| {
-            Failure::usage("which tree? `manifest.pin` names none".to_owned()).hint("`--tree DIR` names it")
-        })?,
+        None => global
+            .load(false)?
+            .manifest
+            .pin
+            .ok_or_else(|| Failure::usage("which tree? `manifest.pin` names none").hint("`--tree DIR` names it"))?,
     };
     let who = who
         .or_else(|| process_env("USER"))
-        .ok_or_else(|| Failure::usage("who accepts it? $USER is not set".to_owned()).hint("`--who NAME` says it"))?;
+        .ok_or_else(|| Failure::usage("who accepts it? $USER is not set").hint("`--who NAME` says it"))?;
     if why.trim().is_empty() || who.trim().is_empty() {
-        return Err(Failure::usage("`--why` and `--who` need a text: reviewers of accepted.json read it".to_owned()));
+        return Err(Failure::usage("`--why` and `--who` need a text: reviewers of accepted.json read it"));
     }
     let (mut accepted, _) = tree::accepted(&dir)?;
     let catalog = current(global, from, ui).await?;
@@ -107,7 +109,7 @@ pub(super) async fn finding(
         }
         // It is of what was not read.
         Some(found) if found.finding.rule.id == "not-examined" => {
-            return Err(Failure::usage("`not-examined` cannot be accepted: its text was not read".to_owned()));
+            return Err(Failure::usage("`not-examined` cannot be accepted: its text was not read"));
         }
         Some(_) => {}
     }
