@@ -60,7 +60,7 @@ pub(super) enum Command {
 pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
-    let (_, records) = records(&config)?.unwrap_or_default();
+    let records = records(&config)?;
     match command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
@@ -106,12 +106,12 @@ pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The file of the audit log, and its records, oldest first; `None` if they do not go to a file.
-pub(super) fn records(config: &Config) -> Result<Option<(PathBuf, Vec<Record>)>, Failure> {
-    let Ok(path) = path(config) else { return Ok(None) };
+/// The records of the audit log, oldest first.
+pub(super) fn records(config: &Config) -> Result<Vec<Record>, Failure> {
+    let path = path(config)?;
     match audit::records(&path) {
-        Ok(records) => Ok(Some((path, records))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some((path, Vec::new()))),
+        Ok(records) => Ok(records),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Failure::internal(format!("{}: {error}", path.display()))),
     }
 }

@@ -71,16 +71,7 @@ pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Resul
     let config = global.load(false)?;
     match command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
-        AuthCommand::Status { server: None, format } => {
-            status(&config, format, ui).await;
-            Ok(ExitCode::SUCCESS)
-        }
-        AuthCommand::Status { server: Some(server), format } => {
-            known(&config, &server)?;
-            let (object, text, usable) = about(&config, &server).await;
-            format.out(json!({ "servers": [object] }), &text, ui);
-            Ok(ExitCode::from(u8::from(!usable)))
-        }
+        AuthCommand::Status { server, format } => status(&config, server.as_deref(), format, ui).await,
         AuthCommand::Encrypt(format) => {
             let Some((folder, Some(sealing))) = kept(&config) else {
                 let failure = Failure::usage("no key is configured, or no server with a login");
@@ -237,18 +228,24 @@ async fn about(config: &Config, name: &str) -> (Value, String, bool) {
     (object, lines.join("\n"), all.first().is_some_and(|own| own.usable))
 }
 
-async fn status(config: &Config, format: Format, ui: Ui) {
-    let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
-    let (mut objects, mut lines) = (Vec::new(), Vec::new());
-    for name in config.servers.keys().filter(on_http) {
-        let (object, text, _) = about(config, name).await;
+async fn status(config: &Config, server: Option<&str>, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    server.map_or(Ok(()), |server| known(config, server))?;
+    let is_shown = |name: &&String| match server {
+        Some(server) => *name == server,
+        None => !matches!(config.servers[*name].transport, Transport::Stdio { .. }),
+    };
+    let (mut objects, mut lines, mut all_usable) = (Vec::new(), Vec::new(), true);
+    for name in config.servers.keys().filter(is_shown) {
+        let (object, text, usable) = about(config, name).await;
         objects.push(object);
         lines.push(text);
+        all_usable &= usable;
     }
     if lines.is_empty() {
         lines.push("no server on HTTP is configured".to_owned());
     }
     format.out(json!({ "servers": objects }), &lines.join("\n"), ui);
+    Ok(ExitCode::from(u8::from(server.is_some() && !all_usable)))
 }
 
 fn known(config: &Config, name: &str) -> Result<(), Failure> {

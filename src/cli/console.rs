@@ -138,13 +138,9 @@ fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> 
     }
     let token = tokens::new_token();
     let backup = target.edit(|edit| edit.with_console(name, &token_digest(&token), read_only).map(Some))?;
-    if format.json {
-        shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
-    } else {
-        ui.note(&format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown()));
-        ui.note("the token is shown this once; it signs in at /console of `forgefs serve --http`:");
-        ui.out(&token);
-    }
+    let done = format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown());
+    let used = "it signs in at /console of `forgefs serve --http`";
+    tokens::tell_token(target, (name, &token), [&done, used], format, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(())
 }

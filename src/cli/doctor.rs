@@ -41,7 +41,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let mut report = Report { ui, found: args.format.json.then(Map::new), faults: BTreeMap::new() };
+    let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new() };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
@@ -145,10 +145,12 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
         exit = 3;
     }
-    report.summary(&catalog);
-    if let Some(mut found) = report.found {
-        found.insert("healthy".to_owned(), (exit == 0).into());
-        ui.json(&shapes::foreign(&gateway, found.into()));
+    match args.format.json {
+        true => {
+            report.found.insert("healthy".to_owned(), (exit == 0).into());
+            ui.json(&shapes::foreign(&gateway, report.found.into()));
+        }
+        false => report.summary(&catalog),
     }
     Ok(ExitCode::from(exit))
 }
@@ -164,19 +166,13 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
     let worse =
         found.iter().map(|found| found.finding).chain(of_skills()).filter(|finding| finding.severity > Severity::Note);
     worse.for_each(|finding| report.fault("finding", &format!("{} [{}]", finding.rule.advice, finding.digest)));
-    match &mut report.found {
-        Some(object) => {
-            let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
-            let all = of_servers.chain(of_skills().map(|finding| finding.json("skills")));
-            object.insert("findings".to_owned(), all.collect());
-        }
-        None => {
-            let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
-            let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
-            let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
-            lines.for_each(|line| report.line(&format!("finding  {line}")));
-        }
-    }
+    let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
+    let all = of_servers.chain(of_skills().map(|finding| finding.json("skills")));
+    report.found.insert("findings".to_owned(), all.collect());
+    let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
+    let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
+    let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
+    lines.for_each(|line| report.line(&format!("finding  {line}")));
     Ok(())
 }
 
@@ -273,36 +269,35 @@ const BAD: [&str; 5] = [": failed", "needs login", "NOT ACTIVE", "NOT STARTED", 
 /// Findings: lines that are printed as they come, or an object that is printed at the end.
 struct Report {
     ui: Ui,
-    found: Option<Map<String, Value>>,
+    is_json: bool,
+    found: Map<String, Value>,
     /// How many, and what to do about the first.
     faults: BTreeMap<usize, (usize, String)>,
 }
 
 impl Report {
     fn one(&mut self, key: &str, line: &str, value: Value) {
-        match &mut self.found {
-            Some(found) => drop(found.insert(key.to_owned(), value)),
-            None => self.line(line),
-        }
+        self.found.insert(key.to_owned(), value);
+        self.line(line);
     }
 
     /// Begins a list, which may stay empty.
     fn many(&mut self, key: &str) {
-        if let Some(found) = &mut self.found {
-            found.insert(key.to_owned(), Value::Array(Vec::new()));
-        }
+        self.found.insert(key.to_owned(), Value::Array(Vec::new()));
     }
 
     fn push(&mut self, key: &str, line: &str, value: Value) {
-        match self.found.as_mut().map(|found| found.get_mut(key)) {
-            Some(Some(Value::Array(list))) => list.push(value),
-            Some(_) => {}
-            None => self.line(line),
+        if let Some(Value::Array(list)) = self.found.get_mut(key) {
+            list.push(value);
         }
+        self.line(line);
     }
 
     /// Prints a line whose first word has the colour of what the line says.
     fn line(&self, line: &str) {
+        if self.is_json {
+            return;
+        }
         let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let role = match word {
             "tool" | "rule" => Role::Failed,
@@ -321,9 +316,6 @@ impl Report {
 
     /// The last line for people: counts, and the first thing to do.
     fn summary(&self, catalog: &Catalog) {
-        if self.found.is_some() {
-            return;
-        }
         let is_up =
             |server: &&Arc<ServerEntry>| matches!(server.state, ServerState::Ready { .. } | ServerState::Resting);
         let ready = counted(catalog.servers().iter().filter(is_up).count(), "server") + " ready";

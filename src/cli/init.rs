@@ -282,15 +282,11 @@ fn servers(text: &str) -> toml::Table {
 /// # Errors
 /// The file exists and `force` is not given, or it cannot be written.
 pub fn write(path: &Path, force: bool) -> Result<Option<PathBuf>, InitError> {
-    write_text(path, force, STARTER)
-}
-
-fn write_text(path: &Path, force: bool, text: &str) -> Result<Option<PathBuf>, InitError> {
     let failed = |source| InitError::Failed { path: path.to_owned(), source };
     let file = Edited::read(path, LONGEST).map_err(failed)?;
     match file.content() {
         Some(_) if !force => Err(InitError::Exists { path: path.to_owned() }),
-        _ => replace(&file, text, path),
+        _ => replace(&file, STARTER, path),
     }
 }
 

@@ -206,14 +206,11 @@ fn show(run: &Run, recorded: &Recorded, times: Times) -> String {
     for line in redact::text(Surface::Log, &head.code).lines() {
         put("  |", line);
     }
-    for (number, operation) in &recorded.operations {
+    let own = recorded.operations.iter().map(|(number, operation)| (format!("op {number}"), operation));
+    let nested = recorded.nested.values().map(|operation| ("in a script".to_owned(), operation));
+    for (name, operation) in own.chain(nested) {
         let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
-        put(&format!("op {number}"), &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
-        put("", &answer(run, operation));
-    }
-    for operation in recorded.nested.values() {
-        let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
-        put("in a script", &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
+        put(&name, &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
         put("", &answer(run, operation));
     }
     if let Some(end) = end {

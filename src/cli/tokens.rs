@@ -21,6 +21,8 @@ use server::running;
 
 /// Time for a gateway to take up the file.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How a client uses its token.
+const SENT: &str = "clients send it as `Authorization: Bearer TOKEN`";
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -79,7 +81,7 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
             let backup = target.edit(|edit| edit.with_client_token(name, &digest).map(Some))?;
             let taken_up = taken_up(&target).await;
             let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
-            tell_token(&target, name, &token, &done, *format, ui);
+            tell_token(&target, (name, &token), [&done, SENT], *format, ui);
             tell_backup(backup.as_deref(), ui);
             taken_up?;
         }
@@ -158,7 +160,7 @@ fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failur
     let token = new_token();
     let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
     let done = format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown());
-    tell_token(target, name, &token, &done, format, ui);
+    tell_token(target, (name, &token), [&done, SENT], format, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(())
 }
@@ -168,13 +170,19 @@ pub(super) fn new_token() -> String {
     format!("forgefs_{}{}", random::token(), random::token())
 }
 
-/// Tells a new token, this once.
-fn tell_token(target: &Target, name: &str, token: &str, done: &str, format: Format, ui: Ui) {
+/// Tells a new token, this once: what was done, and how it is used.
+pub(super) fn tell_token(
+    target: &Target,
+    (name, token): (&str, &str),
+    [done, used]: [&str; 2],
+    format: Format,
+    ui: Ui,
+) {
     if format.json {
         return shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
     }
     ui.note(done);
-    ui.note("the token is shown this once; clients send it as `Authorization: Bearer TOKEN`:");
+    ui.note(&format!("the token is shown this once; {used}:"));
     ui.out(token);
 }
 

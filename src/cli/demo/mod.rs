@@ -16,8 +16,8 @@ use wire::Language;
 use self::tokens::Tokens;
 use super::shapes::{self, Format};
 use super::ui::Ui;
-use super::{Failure, Global, own_executable};
-use ::server::gateway::{Gateway, Options};
+use super::{Failure, Global};
+use ::server::gateway::Gateway;
 use ::server::mcp::{definitions, render_instructions, server_names};
 use base::principal::Principal;
 use catalog::Uses;
@@ -114,9 +114,7 @@ impl Walk {
             (role.to_owned(), server)
         };
         let config = Config { servers: ROLES.into_iter().map(entry).collect(), ..Config::empty() };
-        let (worker, worker_args) = (own_executable()?, global.worker_args());
-        let options = Options { config, catalogs: Vec::new(), worker, worker_args };
-        let gateway = Gateway::start(options)?;
+        let gateway = global.start(config, Vec::new())?;
         gateway.warm_up();
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;
