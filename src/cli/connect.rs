@@ -24,7 +24,7 @@ use base::files::{Edited, Layout};
 use base::limits;
 use base::random;
 use change::{Plan, Undo};
-use config::{Config, process_env};
+use config::process_env;
 use report::{Outcome, Report};
 
 /// Attempts to edit a file that another program changes at the same time.
@@ -185,8 +185,7 @@ impl Connector<'_> {
             }
             match plan.apply() {
                 Ok(backup) => {
-                    let kept = backup.as_ref().map(|backup| format!("the old file is {}", self.show(backup)));
-                    let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
+                    let kept = self.kept(backup.as_deref());
                     self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
                     if !self.args.import && change::has_others(client, located) {
                         let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
@@ -293,23 +292,23 @@ impl Connector<'_> {
         let servers = change::servers(client, located)?;
         let take_over =
             |stays: &BTreeMap<String, String>| init::take_over(&located.path, target, layout.plain(), stays);
-        let mut moved = take_over(&BTreeMap::new())?;
-        if self.ui.is_interactive() && !self.args.no_check && !moved.names.is_empty() {
-            let new = std::mem::replace(&mut moved.new, Config::empty());
+        let (mut moved, new) = take_over(&BTreeMap::new())?;
+        if self.ui.is_interactive() && !self.args.no_check && !moved.imported.taken_over.is_empty() {
             let faults = faults(self.global, new, self.ui).await.map_err(|failure| failure.message)?;
             let faults = faults.ok_or("interrupted while its servers were started")?;
             let stays = faults.iter().flat_map(|(name, fault)| {
                 let why = format!("it does not start behind ForgeFS: {fault}; --no-check moves it all the same");
-                moved.called.get(name).into_iter().flatten().map(move |called| (called.clone(), why.clone()))
+                moved.imported.called.get(name).into_iter().flatten().map(move |called| (called.clone(), why.clone()))
             });
-            moved = take_over(&stays.collect())?;
+            (moved, _) = take_over(&stays.collect())?;
         }
-        moved.report.iter().for_each(|line| self.ui.note(line));
-        if moved.names.is_empty() && moved.known.is_empty() {
+        let imported = &moved.imported;
+        imported.tell(self.ui);
+        if imported.taken_over.is_empty() && imported.known.is_empty() {
             self.ui.note(&format!("{}: no server to move", client.name));
             return Ok(None);
         }
-        let names = moved.names.iter().chain(&moved.known);
+        let names = imported.taken_over.iter().chain(&imported.known);
         let servers = names.map(|name| (name.clone(), servers.get(name).cloned())).collect();
         let text = layout.render(&moved.text);
         Ok(Some(TakeOver { moved, servers, file, text, shown: self.show(target) }))
@@ -333,6 +332,14 @@ impl Connector<'_> {
         }
     }
 
+    /// Says where the old file is.
+    fn kept(&self, backup: Option<&Path>) -> String {
+        match backup {
+            Some(backup) => format!("the old file is {}", self.show(backup)),
+            None => "the file is new".to_owned(),
+        }
+    }
+
     fn show(&self, path: &Path) -> String {
         show(path, self.home.as_deref())
     }
@@ -340,7 +347,7 @@ impl Connector<'_> {
 
 /// A client's servers on their way behind ForgeFS.
 struct TakeOver {
-    moved: init::Moved,
+    moved: init::Taken,
     /// The servers to remove from the client's file, with the values that were read there.
     servers: Vec<(String, Option<serde_json::Value>)>,
     /// The configuration.
@@ -354,7 +361,8 @@ struct TakeOver {
 impl TakeOver {
     /// Start of the question.
     fn question(&self) -> String {
-        let (new, known, file) = (self.moved.names.join(", "), self.moved.known.join(", "), &self.shown);
+        let (imported, file) = (&self.moved.imported, &self.shown);
+        let (new, known) = (imported.taken_over.join(", "), imported.known.join(", "));
         match (new.as_str(), known.as_str()) {
             (_, "") => format!("Move {new} to {file}"),
             ("", _) => format!("Take out {known}, which {file} has already"),
@@ -365,7 +373,7 @@ impl TakeOver {
     /// Says what `--undo` brings back and what it leaves.
     fn way_back(&self, client: &Client) -> String {
         let undo = format!("`forgefs connect {} --undo` brings its servers back, unless its file is edited", client.id);
-        match self.moved.written.as_slice() {
+        match self.moved.imported.written.as_slice() {
             [] => undo,
             written => format!("{undo}; in {} stay, until you remove them: {}", self.shown, written.join(", ")),
         }
@@ -383,11 +391,10 @@ impl TakeOver {
             connector.ui.note(&env_file.write()?);
         }
         let backup = self.file.replace_private(self.text.as_bytes())?;
-        let kept = backup.map(|backup| format!("the old file is {}", connector.show(&backup)));
-        let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
-        connector.ui.note(&format!("{}: added {}; {kept}", self.shown, self.moved.written.join(", ")));
-        if self.moved.secrets > 0 {
-            let (count, file) = (self.moved.secrets, &self.shown);
+        let (imported, file, kept) = (&self.moved.imported, &self.shown, connector.kept(backup.as_deref()));
+        connector.ui.note(&format!("{file}: added {}; {kept}", imported.written.join(", ")));
+        if imported.secrets > 0 {
+            let count = imported.secrets;
             let text = format!("warning: credentials in plain text in {file}: {count}; keep it out of version control");
             connector.ui.note(&text);
         }

@@ -20,7 +20,6 @@ use super::{Failure, Global};
 use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
-use config::entries::plain;
 use config::{Config, process_env};
 use env_file::EnvFile;
 use import::{Imported, Sources, import};
@@ -79,10 +78,10 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let existing = layout.plain();
     let old = check(existing, path).map_err(Failure::usage)?;
     let leave_out = !args.inline_secrets;
-    let (imported, text, env_file) =
+    let Taken { text, imported, env_file } =
         taken(files, path, (existing, &old), (leave_out, leave_out && !args.no_secrets), None)
             .map_err(Failure::usage)?;
-    imported.report.iter().for_each(|remark| ui.note(&plain(&remark.text)));
+    imported.tell(ui);
     if imported.count == 0 {
         return Err(Failure::usage("nothing to import").exit(if imported.broken > 0 { 2 } else { 1 }));
     }
@@ -105,15 +104,23 @@ fn written(args: &InitArgs, path: &Path, servers: &[String], backup: Option<&Pat
     }
 }
 
-/// Imports servers into the configuration `existing`; returns the whole new one too, and the file of its credentials if
-/// they are left out and kept. In a move, some stay, with the reason.
+/// Servers of other hosts, taken into a configuration.
+pub(super) struct Taken {
+    /// The whole new configuration.
+    pub(super) text: String,
+    pub(super) imported: Imported,
+    /// The file of its credentials, if they are left out and kept.
+    pub(super) env_file: Option<EnvFile>,
+}
+
+/// Imports servers into the configuration `existing`. In a move, some stay, with the reason.
 fn taken(
     files: &[PathBuf],
     target: &Path,
     (existing, old): (&str, &Config),
     (leave_out, keeps): (bool, bool),
     stays: Option<&BTreeMap<String, String>>,
-) -> Result<(Imported, String, Option<EnvFile>), String> {
+) -> Result<Taken, String> {
     let (nothing, kept) = (BTreeMap::new(), RefCell::default());
     let in_files = old.file_variables();
     let imported = import(Sources {
@@ -129,10 +136,10 @@ fn taken(
     });
     let text = appended(existing, &imported);
     if imported.variables.is_empty() {
-        return Ok((imported, text, None));
+        return Ok(Taken { text, imported, env_file: None });
     }
     let (env_file, text) = EnvFile::of(target, old, &imported.variables, text)?;
-    Ok((imported, text, Some(env_file)))
+    Ok(Taken { text, imported, env_file: Some(env_file) })
 }
 
 /// The file to write.
@@ -206,29 +213,8 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
     ui.note(&reading(path));
 }
 
-/// Servers of one client's file, to be moved into `forge.toml`.
-pub(super) struct Moved {
-    /// The whole new `forge.toml`.
-    pub(super) text: String,
-    /// Names of the servers in the client's file that work behind ForgeFS as they did there, and are added.
-    pub(super) names: Vec<String>,
-    /// Names of the servers in the client's file that `forge.toml` has already.
-    pub(super) known: Vec<String>,
-    /// Names of the servers that are added to `forge.toml`.
-    pub(super) written: Vec<String>,
-    /// Remarks for the user, one per line.
-    pub(super) report: Vec<String>,
-    /// Number of copied credentials.
-    pub(super) secrets: usize,
-    /// Variables with the others.
-    pub(super) env_file: Option<EnvFile>,
-    /// The new servers alone, to be tried, and the names in the client's file of each.
-    pub(super) new: Config,
-    pub(super) called: BTreeMap<String, Vec<String>>,
-}
-
 /// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`, but for those that
-/// stay where they are, each with the reason.
+/// stay where they are, each with the reason. Returns the new servers alone too, to be tried.
 ///
 /// # Errors
 /// `existing` is invalid, or would be with them.
@@ -237,16 +223,14 @@ pub(super) fn take_over(
     target: &Path,
     existing: &str,
     stays: &BTreeMap<String, String>,
-) -> Result<Moved, String> {
+) -> Result<(Taken, Config), String> {
     let old = check(existing, target)?;
     let files = [file.to_owned()];
-    let (imported, text, env_file) = taken(&files, target, (existing, &old), (true, true), Some(stays))?;
+    let taken = taken(&files, target, (existing, &old), (true, true), Some(stays))?;
     let mut new = Config::empty();
-    new.servers = check_appended(existing, &imported, target)?.servers;
-    new.servers.retain(|name, _| imported.written.contains(name));
-    let report = imported.report.iter().map(|remark| plain(&remark.text)).collect();
-    let Imported { taken_over: names, known, written, secrets, called, .. } = imported;
-    Ok(Moved { text, names, known, written, report, secrets, env_file, new, called })
+    new.servers = check_appended(existing, &taken.imported, target)?.servers;
+    new.servers.retain(|name, _| taken.imported.written.contains(name));
+    Ok((taken, new))
 }
 
 /// Refuses to add to an invalid configuration.

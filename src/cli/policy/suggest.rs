@@ -14,6 +14,7 @@ use base::principal::LOCAL;
 use base::text::{counted, head};
 use base::time::rfc3339;
 use catalog::people;
+use config::entries::key;
 use config::{Config, DEFAULT_PROFILE, SCRIPTS_SERVER as SCRIPTS, process_env};
 use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, PastCall, Seen};
@@ -148,9 +149,7 @@ impl<'a> Suggestion<'a> {
         let times = |seen: Seen| format!("{}, last {}", counted(seen.count as usize, "call"), day(seen.last));
         let comment = |text: &str| format!("# {}", people::line(text));
         let mut lines = vec![comment(&format!("{client}, as it called"))];
-        let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        let name = if self.profile.chars().all(is_bare) { self.profile.clone() } else { quoted(&self.profile) };
-        lines.push(format!("[profiles.{name}]"));
+        lines.push(format!("[profiles.{}]", key(&self.profile)));
         let servers: BTreeSet<&String> = self.uses.keys().map(|(server, _)| server).collect();
         let servers: Vec<String> = servers.into_iter().filter(|of| *of != SCRIPTS).map(|of| quoted(of)).collect();
         lines.push(format!("servers = [{}]", servers.join(", ")));
