@@ -1,6 +1,5 @@
 //! `forgefs auth`: logins to servers on HTTP.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::shapes::Format;
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui};
 use base::principal::LOCAL;
 use config::{Auth, Config, Transport};
 use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, Standing, described, kept};
@@ -67,7 +64,7 @@ pub(super) struct LoginArgs {
     format: Format,
 }
 
-pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     match command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
@@ -80,7 +77,7 @@ pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Resul
             let count = upstream::auth::encrypt(&state::open(&config)?, folder, sealing).await?;
             let note = format!("{count} logins are encrypted with the key in use");
             format.tell(json!({ "encrypted": count }), &note, ui);
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         AuthCommand::Logout { server, client, all, format } => {
             logout(&config, (server.as_deref(), client.as_deref()), all, format, ui).await
@@ -88,7 +85,7 @@ pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Resul
     }
 }
 
-async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<u8, Failure> {
     let server = &args.server;
     let account = account(config, server, args.client.as_deref())?;
     if let Some(client) = &args.client
@@ -114,14 +111,14 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         () = tokio::time::sleep(PATIENCE) => {
             return Err(Failure::usage(format!("no login within {PATIENCE:?}")).exit(1));
         }
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        _ = tokio::signal::ctrl_c() => return Ok(130),
     };
     logged_in(server, &login.finish(&address).await?, args.format, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A login with a code, which a person enters in a browser elsewhere.
-async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<u8, Failure> {
     let server = &args.server;
     let login = DeviceLogin::begin(account, &args.scope).await?;
     let ((address, code), minutes) = (login.shown(), login.lasts().as_secs().div_ceil(60));
@@ -129,10 +126,10 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<E
     ui.note(&format!("and enter the code {code} there, within {minutes} min."));
     let record = tokio::select! {
         record = login.finish() => record?,
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        _ = tokio::signal::ctrl_c() => return Ok(130),
     };
     logged_in(server, &record, args.format, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn logged_in(server: &str, record: &Record, format: Format, ui: Ui) {
@@ -158,7 +155,7 @@ async fn logout(
     all: bool,
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let (mut told, mut object) = (Vec::new(), json!({}));
     if let Some(name) = server.filter(|_| client.is_none()) {
         let revoked = account(config, name, None)?.logout().await?;
@@ -173,7 +170,7 @@ async fn logout(
         told.extend(shown(client, &forgotten));
     }
     format.tell(object, &told.join("\n"), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Revokes and forgets logins of a client, or of all, to a server or to all.
@@ -228,7 +225,7 @@ async fn about(config: &Config, name: &str) -> (Value, String, bool) {
     (object, lines.join("\n"), all.first().is_some_and(|own| own.usable))
 }
 
-async fn status(config: &Config, server: Option<&str>, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn status(config: &Config, server: Option<&str>, format: Format, ui: Ui) -> Result<u8, Failure> {
     server.map_or(Ok(()), |server| known(config, server))?;
     let is_shown = |name: &&String| match server {
         Some(server) => *name == server,
@@ -245,7 +242,7 @@ async fn status(config: &Config, server: Option<&str>, format: Format, ui: Ui) -
         lines.push("no server on HTTP is configured".to_owned());
     }
     format.out(json!({ "servers": objects }), &lines.join("\n"), ui);
-    Ok(ExitCode::from(u8::from(server.is_some() && !all_usable)))
+    Ok(u8::from(server.is_some() && !all_usable))
 }
 
 fn known(config: &Config, name: &str) -> Result<(), Failure> {

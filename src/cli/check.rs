@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,8 +9,7 @@ use serde_json::{Value, json};
 use super::reports::{self, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
 use super::style::Role;
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, Ui};
 use base::error::{ErrorCode, code_name};
 use catalog::findings::Severity;
 use catalog::manifest::ServerEntry;
@@ -32,7 +30,7 @@ pub(super) struct CheckArgs {
 }
 
 /// Exits with 1 if any script has a mistake, with 3 if none has and a server whose tools are not known is called.
-pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<u8, Failure> {
     let mut scripts = Vec::new();
     for file in &args.files {
         scripts.push((file.as_path(), language(args.lang, file)?, read(file)?));
@@ -68,7 +66,7 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
     };
     report.print(&args.report, object, || found.iter().for_each(|(file, checked)| text(file, checked, ui)), ui);
     report.write(&args.report, ui)?;
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Findings with their level.

@@ -9,7 +9,6 @@ mod toml;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,9 +16,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::clients::{CLIENTS, Client, Located, Os, home, show};
 use super::servers::faults;
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, init};
+use super::{Failure, Format, Global, Ui, init, shapes};
 use base::files::{Edited, Layout};
 use base::limits;
 use base::random;
@@ -83,7 +80,7 @@ struct Connector<'a> {
     ui: Ui,
 }
 
-pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<u8, Failure> {
     let cwd = std::env::current_dir().unwrap_or_default();
     let chosen = |client: &&Client| args.clients.is_empty() || args.clients.iter().any(|id| id == client.id);
     let mut found: Vec<(&Client, Located)> = Vec::new();
@@ -132,7 +129,7 @@ pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Resu
         let config = connector.config.as_deref().map(|config| config.display().to_string());
         shapes::print(serde_json::json!({ "config": config, "clients": clients.collect::<Vec<_>>() }), ui);
     }
-    Ok(ExitCode::from(u8::from(outcomes.contains(&Outcome::Failed))))
+    Ok(u8::from(outcomes.contains(&Outcome::Failed)))
 }
 
 impl Connector<'_> {

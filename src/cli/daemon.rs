@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,7 @@ use clap::{Args, Subcommand};
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, own_executable, remote, serve, signals};
+use super::{Failure, Format, Global, Ui, own_executable, remote, serve, shapes, signals};
 use base::files;
 use config::{Config, Expose, process_env, state_folder};
 use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
@@ -69,7 +66,7 @@ impl DaemonCommand {
     }
 }
 
-pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<u8, Failure> {
     if !global.catalog.is_empty() {
         return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists"));
     }
@@ -100,7 +97,7 @@ fn again(global: &Global, place: &Place, words: &[&str]) -> Vec<OsString> {
     args
 }
 
-async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     // Its errors are told here, not in a log.
     Config::load(&place.config, &process_env)?;
     let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
@@ -114,12 +111,12 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
         let mut shape = shapes::daemon(place, Some(&state));
         shape["started"] = (word == "started").into();
         shapes::print(shape, ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let version = state["version"].as_str().unwrap_or_default();
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Asks the daemon for its state.
@@ -131,11 +128,11 @@ fn none(place: &Place) -> String {
     format!("no daemon runs for {}", place.config.display())
 }
 
-async fn stop(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot be stopped: {error}"));
     let Some(pid) = place.holder().map_err(failed)? else {
         format.tell(json!({ "ok": false, "stopped": false, "pid": null }), &none(place), ui);
-        return Ok(ExitCode::from(1));
+        return Ok(1);
     };
     let ending = async {
         let deadline = tokio::time::Instant::now() + END;
@@ -166,12 +163,12 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure
         true => ui.out(&format!("stopped: process {pid}")),
         false => return Err(Failure::internal(format!("process {pid} does not end"))),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-async fn status(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn status(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
-    let exit = ExitCode::from(u8::from(state.is_none()));
+    let exit = u8::from(state.is_none());
     let text = state.as_ref().map_or_else(|| none(place), |state| described(place, state));
     format.out(shapes::daemon(place, state.as_ref()), &text, ui);
     Ok(exit)
@@ -213,7 +210,7 @@ fn described(place: &Place, state: &Value) -> String {
     lines.join("\n")
 }
 
-async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     let path = place.log();
     let failed = |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
     let mut at = match std::fs::symlink_metadata(&path) {
@@ -221,7 +218,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let note = format!("there is no log yet: {}", path.display());
             args.format.tell(json!({ "ok": false, "log": path, "lines": [] }), &note, ui);
-            return Ok(ExitCode::from(1));
+            return Ok(1);
         }
         Err(error) => return Err(failed(error)),
     };
@@ -234,7 +231,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
         ui.out(&end.join("\n"));
     }
     if !args.follow {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     loop {
         tokio::time::sleep(LOOK).await;
@@ -262,7 +259,7 @@ fn read_from(path: &std::path::Path, at: &mut u64) -> std::io::Result<String> {
 }
 
 /// The daemon itself.
-async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<ExitCode, Failure> {
+async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot run: {error}"));
     if detached {
         // No terminal, and no client that ends its own group of processes, ends it.
@@ -278,7 +275,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
         }
         if matches!(state(&place, Purpose::Status).await, Ok(Some(_))) {
             ui.note(&format!("a daemon runs already for {}", place.config.display()));
-            return Ok(ExitCode::from(if detached { 0 } else { 1 }));
+            return Ok(if detached { 0 } else { 1 });
         }
         if tokio::time::Instant::now() >= deadline {
             return Err(Failure::internal("another daemon of this configuration does not end"));
@@ -303,7 +300,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
     // Until the servers have ended: who waits for this lock finds none of them.
     super::end_servers().await;
     drop(held);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Client and session of this process.
@@ -391,7 +388,7 @@ pub(super) async fn console(
     opening: &Opening,
     end: &mut signals::Watch,
     tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
-) -> Result<Option<ExitCode>, Failure> {
+) -> Result<Option<u8>, Failure> {
     let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
     let Ok(place) = place(path) else { return Ok(None) };
     let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
@@ -408,7 +405,7 @@ pub(super) async fn console(
     };
     let _page = tell(&url);
     tokio::select! {
-        () = end.asked() => Ok(Some(ExitCode::SUCCESS)),
+        () = end.asked() => Ok(Some(0)),
         () = gone => Err(Failure::internal("the daemon has ended").hint("run `forgefs console` again")),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,10 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::findings;
 use super::newest::{self, Newest};
-use super::shapes::{self, Format};
 use super::style::Role;
-use super::ui::Ui;
-use super::{Failure, Global, about, reports};
+use super::{Failure, Format, Global, Ui, about, reports, shapes};
 use base::text::counted;
 use catalog::Catalog;
 use catalog::findings::Severity;
@@ -40,7 +37,7 @@ pub(super) struct DoctorArgs {
     pub(super) format: Format,
 }
 
-pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<u8, Failure> {
     let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new() };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
@@ -152,7 +149,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         }
         false => report.summary(&catalog),
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Findings in the servers' definitions.

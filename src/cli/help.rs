@@ -1,11 +1,8 @@
 //! Help of the command line: its commands in groups, and an example for each.
 
-use std::process::ExitCode;
-
 use clap::{Args, Command, CommandFactory as _};
 
-use super::ui::Ui;
-use super::{Cli, about};
+use super::{Cli, Ui, about};
 
 #[derive(Args)]
 pub(super) struct HelpArgs {
@@ -81,11 +78,11 @@ fn groups(command: &Command) -> String {
 }
 
 /// Prints the help of a command, as its `--help` does.
-pub(super) fn help(args: HelpArgs, ui: Ui) -> ExitCode {
+pub(super) fn help(args: HelpArgs, ui: Ui) -> u8 {
     let words = ["forgefs".to_owned()].into_iter().chain(args.words).chain(["--help".to_owned()]);
     match command().try_get_matches_from(words) {
         Err(help) => ui.usage(&help),
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(_) => 0,
     }
 }
 

@@ -9,14 +9,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
@@ -51,7 +48,7 @@ pub(super) struct InitArgs {
     path: Option<PathBuf>,
 }
 
-pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<u8, Failure> {
     let path = &target(global, args)?;
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
@@ -64,7 +61,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         ui.note(&reading(path));
         tell_backup(backup.as_deref(), ui);
         written(args, path, &[], backup.as_deref(), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     };
     let unreadable = |source| refused(InitError::Unreadable { path: path.clone(), source });
     let file = Edited::read(path, LONGEST).map_err(unreadable)?;
@@ -94,7 +91,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     report(&imported, path, ui);
     tell_backup(backup.as_deref(), ui);
     written(args, path, &imported.written, backup.as_deref(), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// With `--json`, prints what was written.

@@ -56,7 +56,6 @@ mod workflow;
 mod written;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
@@ -75,6 +74,7 @@ use config::{Config, ConfigError, Start, process_env};
 use failure::Failure;
 use remote::Request;
 use server::gateway::{Gateway, Options};
+use shapes::Format;
 use ui::{Color, Ui};
 use waiting::{settle, settle_all, starting, still_starting, wait_for};
 
@@ -202,7 +202,7 @@ enum Command {
     #[command(subcommand)]
     Secrets(secrets::SecretsCommand),
     /// Apply an edited forge.toml to running gateways
-    Reload(shapes::Format),
+    Reload(Format),
     /// One gateway for all clients, in the background
     #[command(subcommand)]
     Daemon(daemon::DaemonCommand),
@@ -220,8 +220,9 @@ enum Command {
     DemoServer(demo::ServerArgs),
 }
 
-/// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
-pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
+/// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build. Returns
+/// the exit code.
+pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> u8 {
     let ui = Ui;
     about::set_engines(engines);
     let args: Vec<_> = args.collect();
@@ -292,7 +293,7 @@ fn survive_limits() {
     let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
 }
 
-async fn dispatch(Cli { global, command }: Cli, ui: Ui) -> Result<ExitCode, Failure> {
+async fn dispatch(Cli { global, command }: Cli, ui: Ui) -> Result<u8, Failure> {
     let global = &global;
     if command.is_none() && ui.is_interactive() && global.is_unconfigured() {
         return Ok(serve::welcome(ui));

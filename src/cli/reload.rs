@@ -2,13 +2,10 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use catalog::manifest::Cache;
 use catalog::people;
 use config::{Config, process_env, state_folder};
@@ -23,7 +20,7 @@ pub(super) fn no_gateway(why: impl Display) -> Failure {
     Failure::internal(format!("no gateway can be reached: {why}"))
 }
 
-pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<u8, Failure> {
     let path = global.file()?;
     // A gateway has an environment of its own and decides for itself.
     match Config::load(&path, &process_env) {
@@ -36,7 +33,7 @@ pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<ExitCode
         }
     }
     let signalled = running::hang_up(&entries()?, &path).map_err(no_gateway)?;
-    let exit = ExitCode::from(u8::from(signalled.is_empty()));
+    let exit = u8::from(signalled.is_empty());
     if format.json {
         let config = path.display().to_string();
         shapes::print(json!({ "ok": !signalled.is_empty(), "config": config, "gateways": signalled }), ui);

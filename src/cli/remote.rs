@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,7 @@ use wire::Language;
 
 use super::browse::{self, CatArgs, LsArgs, SearchArgs};
 use super::call::{self, CallArgs};
-use super::ui::Ui;
-use super::{Failure, Global, run, times, written};
+use super::{Failure, Global, Ui, run, times, written};
 use ::run::execution::Wanted;
 use ::run::scripts::SERVER;
 use ::run::session::Session;
@@ -84,7 +82,7 @@ impl Answer {
         Self { pieces: vec![piece], ..Self::default() }
     }
 
-    fn print(self, ui: Ui) -> ExitCode {
+    fn print(self, ui: Ui) -> u8 {
         for piece in self.pieces {
             match piece {
                 Piece::Out(text) => ui.out(&text),
@@ -92,12 +90,12 @@ impl Answer {
                 Piece::Note(text) => ui.note(&text),
             }
         }
-        ExitCode::from(self.exit)
+        self.exit
     }
 }
 
 /// Has a request answered, and prints the answer. A script needs no configuration.
-pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Result<u8, Failure> {
     let (mut config, began_ms) = (global.load(matches!(request, Request::Run { .. }))?, now_ms());
     let answered = async {
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
@@ -119,7 +117,7 @@ pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Res
         if matches!(request, Request::Run { .. }) {
             written::interrupted(global, began_ms, ui).await;
         }
-        return Ok(ExitCode::from(130));
+        return Ok(130);
     };
     let asks = answer.asks && ui.is_interactive();
     let exit = answer.print(ui);

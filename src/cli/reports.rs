@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::ui::Ui;
 use super::workflow::{data, property};
-use super::{Failure, about, shapes};
+use super::{Failure, Ui, about, shapes};
 use base::error::code_name;
 use base::files;
 use base::text::{head, push_visible};
@@ -224,11 +222,11 @@ pub(super) fn mistake(level: Severity, file: Option<String>, mistake: &Mistake) 
 }
 
 /// Prints a failure as an annotation, and returns its exit code.
-pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
+pub(super) fn failure(failure: &Failure, ui: Ui) -> u8 {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let message = format!("{}{hint}", failure.message);
     ui.workflow(&Problem::new(Severity::Error, "forgefs", None, message).annotation());
-    ExitCode::from(failure.exit)
+    failure.exit
 }
 
 fn rule(id: &str) -> Value {

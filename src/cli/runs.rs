@@ -2,17 +2,14 @@
 
 mod list;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::records::{self, LAST, Newest};
-use super::shapes::Format;
 use super::times::Times;
-use super::ui::Ui;
-use super::{Failure, Global, audit};
+use super::{Failure, Format, Global, Ui, audit};
 use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
@@ -51,7 +48,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let journals = journals(global)?;
     match command {
         Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
@@ -81,7 +78,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<Ex
             format.tell(json!({ "run": id, "deleted": !is_gone }), &note, ui);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// The journals of the configuration.

@@ -1,6 +1,5 @@
 //! `forgefs secrets`: secrets in the desktop's keyring, and their rotation in running gateways.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,9 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 use super::reload::{entries, no_gateway};
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use config::secrets::keyring;
 use redact::secret;
@@ -44,14 +41,14 @@ pub(super) struct Named {
     format: Format,
 }
 
-pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<u8, Failure> {
     match command {
         SecretsCommand::Set(Named { name, format }) => {
             let value = value(ui).await?;
             blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
                 let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
                 format.tell(json!({ "name": name }), &note, ui);
-                ExitCode::SUCCESS
+                0
             })
         }
         SecretsCommand::List(format) => {
@@ -60,7 +57,7 @@ pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) ->
                 true => shapes::print(json!({ "secrets": names }), ui),
                 false => names.iter().for_each(|name| ui.out(name)),
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         SecretsCommand::Remove(Named { name, format }) => {
             let (name, was_there) = blocking(move || keyring::remove(&name).map(|was_there| (name, was_there))).await?;
@@ -69,7 +66,7 @@ pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) ->
             } else if !was_there {
                 ui.note(&format!("the keyring has no {name}"));
             }
-            Ok(ExitCode::from(u8::from(!was_there)))
+            Ok(u8::from(!was_there))
         }
         SecretsCommand::Rotate { server, format } => rotate(global, &server, format, ui).await,
     }
@@ -100,7 +97,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + 
     done.unwrap_or_else(|_| Err("the keyring failed: see the log".to_owned())).map_err(Failure::usage)
 }
 
-async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
     let path = global.file()?;
     let asked = running::ask(&entries()?, &path, Some(server), PATIENCE).await.map_err(no_gateway)?;
     if asked.is_empty() && !format.json {
@@ -122,5 +119,5 @@ async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result
     if format.json {
         shapes::print(json!({ "ok": exit == 0, "server": server, "gateways": gateways }), ui);
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,8 +14,7 @@ use super::junit;
 use super::replay::{nowhere, offline, play, write};
 use super::reports::{Format, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
 use base::files;
 use base::limits;
@@ -78,7 +76,7 @@ impl Outcome {
 }
 
 /// Exits with 1 if any script differs from its cassette.
-pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, Failure> {
     let here = vec![PathBuf::from(".")];
     let mut cassettes = BTreeSet::new();
     for path in if args.paths.is_empty() { &here } else { &args.paths } {
@@ -114,7 +112,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
     let report = Report { command: "test", problems: results.problems(), passed };
     report.print(&args.report, || results.report(), || results.tell(ui), ui);
     report.write(&args.report, ui)?;
-    Ok(ExitCode::from(u8::from(!passed)))
+    Ok(u8::from(!passed))
 }
 
 /// Results of scripts.

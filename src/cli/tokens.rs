@@ -1,7 +1,6 @@
 //! `forgefs clients`: clients of `serve --http`, and their tokens.
 
 use std::cell::Cell;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -10,10 +9,8 @@ use serde_json::json;
 
 use super::auth;
 use super::servers::{RELOAD, Target, tell_backup};
-use super::shapes::{self, Format};
 use super::style::{self, Table};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::error::ErrorCode;
 use base::random;
 use config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
@@ -50,7 +47,7 @@ pub(super) struct Named {
     format: Format,
 }
 
-pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
         Command::List(format) => list(&Target::existing(global)?, *format, ui)?,
@@ -86,7 +83,7 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
             taken_up?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use base::principal::LOCAL;

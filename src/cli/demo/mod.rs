@@ -5,7 +5,6 @@ mod server;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,12 +44,12 @@ pub(super) struct ServerArgs {
     role: String,
 }
 
-pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn serve(args: ServerArgs) -> Result<u8, Failure> {
     if server::definitions(&args.role).is_empty() {
         return Err(Failure::usage(format!("there is no sample server `{}`", args.role)));
     }
     server::serve(args.role).await.map_err(Failure::internal)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 #[derive(Args)]
@@ -62,7 +61,7 @@ pub(super) struct DemoArgs {
     format: Format,
 }
 
-pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<u8, Failure> {
     let mut walk = Walk::start(global, ui, &args).await?;
     walk.surface();
     walk.discovery().await?;
@@ -84,7 +83,7 @@ pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<Exit
         ui.out(&Value::Object(texts).to_string());
     }
     // The demo tests itself: both scripts must succeed, and the mistake must be explained.
-    Ok(ExitCode::from(u8::from(!(javascript && starlark && !mistake))))
+    Ok(u8::from(!(javascript && starlark && !mistake)))
 }
 
 struct Walk {

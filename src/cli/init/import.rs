@@ -1,5 +1,6 @@
 //! Imports the servers of other hosts into one `forge.toml`.
 
+use crate::cli::Ui;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,6 @@ use std::path::{Path, PathBuf};
 use super::places;
 use super::read::read;
 use crate::cli::clients::{Os, home, name_of, show};
-use crate::cli::ui::Ui;
 use config::entries::{Credentials, Entry, Found, Host, Known, Place, plain, translated};
 use config::{Config, Env};
 

@@ -5,7 +5,6 @@ mod trial;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
@@ -51,7 +50,7 @@ pub(super) struct Past {
     format: Format,
 }
 
-pub(super) fn policy(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn policy(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     match command {
         Command::Suggest(past) => suggest::suggest(&config, &past, ui),

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::process::ExitCode;
 
 use serde_json::json;
 use toml_edit::{DocumentMut, Item};
 
 use super::Past;
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, shapes};
+use crate::cli::{Failure, Ui, shapes};
 use base::principal::LOCAL;
 use base::text::{counted, head};
 use base::time::rfc3339;
@@ -22,7 +20,7 @@ use state::audit::{Decided, PastCall, Seen};
 /// Keys of a profile that a suggestion has itself.
 const OWN: [&str; 5] = ["servers", "allow", "deny", "scripts", "allow_unmatched"];
 
-pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<u8, Failure> {
     let log = past.read(config, ui)?;
     let path = config.path.clone().unwrap_or_default();
     let mut text = std::fs::read_to_string(&path).map_err(|error| Failure::of_path(&path, error))? + "\n";
@@ -68,7 +66,7 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
         }
         false => suggested.iter().filter_map(|one| one["toml"].as_str()).for_each(|toml| ui.out(toml)),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Calls of a client, and the profile for them.

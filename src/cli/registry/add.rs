@@ -1,14 +1,11 @@
 //! `forgefs registry add`: an entry of the registry as words of `forgefs add`, which tries and writes it.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use url::Url;
 
 use super::{Place, failed};
 use crate::cli::servers::{self, How, Origin};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, Ui};
 use base::address::Reach;
 use base::text::head;
 use catalog::people;
@@ -39,7 +36,7 @@ pub(in crate::cli) struct AddArgs {
     args: Vec<String>,
 }
 
-pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<u8, Failure> {
     if !is_name(&args.name) {
         let message = format!("{} is not a name of the registry", people::quoted(head(&args.name, TEXT)));
         return Err(
@@ -140,7 +137,7 @@ fn tell(entry: &Entry, server: &str, start: &Start, ui: Ui) {
 }
 
 /// Asks before foreign code is started, or a foreign server reached; an exit code if that is not wanted.
-fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<Option<ExitCode>, Failure> {
+fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<Option<u8>, Failure> {
     if args.how.yes {
         return Ok(None);
     }
@@ -153,5 +150,5 @@ fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<Option<ExitCode>, Fa
         return Ok(None);
     }
     ui.note("nothing was started, and nothing written");
-    Ok(Some(ExitCode::from(1)))
+    Ok(Some(1))
 }

@@ -3,7 +3,6 @@
 mod add;
 mod search;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -51,7 +50,7 @@ impl Place {
     }
 }
 
-pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Search(args) => search::search(global, &args, ui).await,
         Command::Add(args) => add::add(global, args, ui).await,

@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 
 use super::{brief, calls};
 use crate::cli::records::{self, Newest};
-use crate::cli::shapes::{self, Format};
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::times::{Times, parsed};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, audit};
+use crate::cli::{Failure, Format, Global, Ui, audit, shapes};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use base::principal::LOCAL;

@@ -4,16 +4,13 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::iter;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
 use super::proposals::Desk;
 use super::told;
-use crate::cli::shapes::{self, Format};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use base::tree::Tree;
 use catalog::people;
@@ -46,7 +43,7 @@ pub(in crate::cli) struct RejectArgs {
 ///
 /// A script without a test is whole, a test of another script is not: an old test goes first, then comes the script, then
 /// its tests, and at last the proposal is removed. Accepting it again completes what was begun.
-pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     desk.find(&args.name)?;
     let alone = desk.proposals.alone()?;
@@ -71,7 +68,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     if args.format.json {
         let files = json!({ "script": script, "test": written.first() });
         shapes::print(json!({ "name": args.name, "files": files, "removed": removed }), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     ui.out(&people::line(&format!("wrote {script}")));
     for (number, test) in written.iter().enumerate() {
@@ -84,7 +81,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
         true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
     });
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A file of the folder of scripts as people know it: below the folder's name.
@@ -197,7 +194,7 @@ fn taken(folder: &Path, file: &str) -> Failure {
 }
 
 /// Removes a proposal.
-pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     let is_file =
         desk.proposals.list()?.iter().any(|found| found.as_ref().err().is_some_and(|(file, _)| *file == args.name));
@@ -207,5 +204,5 @@ pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitC
     let shown = desk.proposals.shown(&file);
     let text = format!("removed {shown}");
     args.format.out(json!({ "name": args.name, "removed": shown }), &people::line(&text), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Place;
 use super::rights::{self, Reach};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, OTHERS, wait_for};
+use crate::cli::{Failure, Global, OTHERS, Ui, wait_for};
 use base::error::{ErrorCode, code_name};
 use base::principal::Principal;
 use catalog::Catalog;

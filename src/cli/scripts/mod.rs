@@ -9,7 +9,6 @@ mod suggest;
 mod told;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::json;
@@ -78,7 +77,7 @@ fn folder(path: &Path, config: &Config) -> Result<Folder, Failure> {
     Folder::read(path, config.sandbox.limits.code_bytes).and_then(Folder::whole).map_err(Failure::of_usage)
 }
 
-pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Save(args) => save::save(global, args, ui).await,
         Command::Suggest(args) => suggest::suggest(global, &args, ui).await,
@@ -91,7 +90,7 @@ pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result
     }
 }
 
-fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failure> {
+fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<u8, Failure> {
     let lock = place.lock()?;
     // Tools are compared by `check`, which starts their servers.
     let reason = |source| scripts::reason(source, &place.folder, lock.as_ref(), |_, _| Listed::Unknown);
@@ -118,10 +117,10 @@ fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Fail
             ui.note("the folder has no scripts: NAME.js, NAME.ts or NAME.star");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let before = place.lock().unwrap_or_else(|error| {
         ui.note(&format!("{}; it is written anew", error.message));
         None
@@ -148,10 +147,10 @@ async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<E
             (refused, _) => format!("{FILE} is not written: {refused} of {count} cannot be locked"),
         });
     }
-    Ok(ExitCode::from(exit(&examined, false)))
+    Ok(exit(&examined, false))
 }
 
-async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Result<u8, Failure> {
     let before = place.lock()?;
     let examined = examine::all(global, &place, ui).await?;
     let changed = differences(&before.clone().unwrap_or_default(), &examine::lock_of(&examined));
@@ -188,7 +187,7 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
     };
     report.print(args, object, text, ui);
     report.write(args, ui)?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// 1 for a script that is wrong or differs, 3 if all that is wrong is that servers do not answer.

@@ -1,7 +1,6 @@
 //! `forgefs scripts save`: a run becomes a function script with a test.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
@@ -42,7 +41,7 @@ pub(in crate::cli) struct SaveArgs {
 }
 
 /// Writes script and cassette into the folder of scripts.
-pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let config::Scripts { path: Some(folder), .. } = &config.scripts else { return Err(super::no_folder()) };
     if !is_script_name(&args.name) {
@@ -74,7 +73,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         Failure::from(error).exit(exit)
     })?;
     tell(&args, &saved, &script, &beside, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A context in which runs become functions, as the configuration bounds and redacts them.

@@ -1,5 +1,6 @@
 //! What is printed of scripts and their locks.
 
+use crate::cli::Ui;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -9,7 +10,6 @@ use super::Place;
 use super::examine::{Examined, Refusal};
 use crate::cli::reports::{self, Problem};
 use crate::cli::test::Results;
-use crate::cli::ui::Ui;
 use base::error::code_name;
 use catalog::findings::Severity;
 use catalog::people;

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, Ui};
 use config::{Config, ConfigError, Edit, SCHEMA_ADDRESS, process_env};
 
 /// Note on an edit that widens rights.

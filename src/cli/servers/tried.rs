@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use stubgen::{Annotations, ToolStub};
 
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, settle_all, signals};
+use crate::cli::{Failure, Global, Ui, settle_all, signals};
 use base::text::head;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;

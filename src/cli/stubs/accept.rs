@@ -1,14 +1,13 @@
 //! `forgefs stubs accept`: what servers list now becomes what `pin_first_use` compares with; with `--finding` a finding is
 //! written into the reviewed tree as harmless.
 
+use crate::cli::{Format, shapes};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use super::{Failure, Global, Ui, current, tree};
 use crate::cli::findings::{self, Acceptance};
-use crate::cli::shapes::{self, Format};
 use catalog::Catalog;
 use catalog::drift;
 use catalog::findings::{Finding, Item, Severity};
@@ -22,7 +21,7 @@ pub(super) async fn accept(
     yes: bool,
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(first_use) = FirstUse::new(&config, &state)? else {
@@ -63,7 +62,7 @@ pub(super) async fn accept(
     if format.json {
         shapes::print(json!({ "ok": !left, "servers": objects }), ui);
     }
-    Ok(ExitCode::from(u8::from(left)))
+    Ok(u8::from(left))
 }
 
 /// Differences of a server from its accepted list, as JSON.
@@ -83,7 +82,7 @@ pub(super) async fn finding(
     (who, why): (Option<String>, String),
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let dir = match dir {
         Some(dir) => dir,
         None => global
@@ -127,7 +126,7 @@ pub(super) async fn finding(
         true => shapes::print(json!({ "finding": digest, "servers": servers }), ui),
         false => lines.iter().for_each(|line| ui.out(line)),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn tell(catalog: &Catalog, entry: &ServerEntry, accepted: &Accepted, ui: Ui) {
