@@ -102,18 +102,19 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     Config::load(&place.config, &process_env)?;
     let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
     let starting = || "starting the daemon".to_owned();
-    let (word, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
-        Ok(Started::New(state)) => ("started", state),
-        Ok(Started::Ran(state)) => ("runs already", state),
+    let (is_new, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
+        Ok(Started::New(state)) => (true, state),
+        Ok(Started::Ran(state)) => (false, state),
         Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
     };
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
-        shape["started"] = (word == "started").into();
+        shape["started"] = is_new.into();
         shapes::print(shape, ui);
         return Ok(0);
     }
     let version = state["version"].as_str().unwrap_or_default();
+    let word = if is_new { "started" } else { "runs already" };
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
     Ok(0)
@@ -321,9 +322,11 @@ fn environment(place: &Place) -> BTreeMap<String, String> {
     variables.into_iter().filter_map(|name| process_env(&name).map(|value| (name, value))).collect()
 }
 
-/// True if options keep a command from the daemon: it has a configuration and an engine of its own.
-fn is_apart(global: &Global) -> bool {
-    !global.catalog.is_empty() || global.engine.is_some()
+/// The place of the daemon of a configuration; `None` if there is no file, or if options keep a command from the daemon: it
+/// has a configuration and an engine of its own.
+fn place_for(global: &Global, config: &Config) -> Option<Result<Place, Failure>> {
+    let is_apart = !global.catalog.is_empty() || global.engine.is_some();
+    config.path.as_deref().filter(|_| !is_apart).map(place)
 }
 
 /// Serves stdio through the daemon, which is started if needed; false if this process has to serve by itself.
@@ -333,8 +336,7 @@ pub(super) async fn attached(
     asked: Option<Expose>,
     end: &mut signals::Watch,
 ) -> Result<bool, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(false) };
-    let place = place(path)?;
+    let Some(place) = place_for(global, config).transpose()? else { return Ok(false) };
     let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
     let opened = tokio::select! {
         opened = Proxy::open(place.clone(), Speaker { expose: asked.map(|asked| asked.word().to_owned()), ..speaker(global, config, &place)? }, starter) => opened,
@@ -363,8 +365,7 @@ pub(super) async fn ask(
     request: &remote::Request,
     ui: Ui,
 ) -> Result<Option<remote::Answer>, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
-    let Ok(place) = place(path) else { return Ok(None) };
+    let Some(Ok(place)) = place_for(global, config) else { return Ok(None) };
     let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
     let request = serde_json::to_value(request).map_err(|error| failed(error.to_string()))?;
     let hello = Hello::new(Purpose::Ask, speaker(global, config, &place)?);
@@ -389,8 +390,7 @@ pub(super) async fn console(
     end: &mut signals::Watch,
     tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
 ) -> Result<Option<u8>, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
-    let Ok(place) = place(path) else { return Ok(None) };
+    let Some(Ok(place)) = place_for(global, config) else { return Ok(None) };
     let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
     if config.daemon.auto {
         let launch = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "run", "--detached"]) };

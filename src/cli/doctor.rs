@@ -38,7 +38,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<u8, Failure> {
-    let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new() };
+    let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new(), exit: 0 };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
@@ -69,7 +69,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     let servers = config.servers.clone();
     let gateway = global.gateway(config)?;
-    let mut exit = sandbox(&gateway, &mut report).await;
+    sandbox(&gateway, &mut report).await;
     super::settle_all(&gateway, ui).await;
     report.many("servers");
     let catalog = gateway.catalog();
@@ -77,9 +77,9 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         match &server.state {
             ServerState::Failed { .. } => {
                 let name = people::line(&server.name);
-                report.fault("server", &format!("mend server {name}, or `forgefs disable {name}`"));
+                report.failure("server", &format!("mend server {name}, or `forgefs disable {name}`"), 3);
             }
-            ServerState::NeedsLogin { command } => report.fault("server", &format!("`{command}`")),
+            ServerState::NeedsLogin { command } => report.failure("server", &format!("`{command}`"), 3),
             _ => {}
         }
         report.push(
@@ -87,9 +87,6 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             &format!("server   {}: {}", server.name, state(server)),
             objects::server(&catalog, server),
         );
-        if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
-            exit = 3;
-        }
     }
     report.many("quarantined");
     for server in catalog.servers() {
@@ -97,16 +94,14 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             let object = json!({ "server": server.name, "tool": tool, "reason": held.reason, "review": held.review });
             let said = held.to_string();
             let then = said.rsplit("; ").next().unwrap_or_default();
-            report.fault("tool", &format!("{}.{tool}: {then}", server.ident));
+            report.failure("tool", &format!("{}.{tool}: {then}", server.ident), 1);
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
-            exit = if exit == 0 { 1 } else { exit };
         }
     }
     report.many("unmatched");
     for rule in gateway.config().unmatched(&catalog.listed_names()) {
-        report.fault("rule", "correct the rule in forge.toml");
+        report.failure("rule", "correct the rule in forge.toml", u8::from(rule.is_known));
         report.push("unmatched", &format!("rule     {}", people::line(&rule.to_string())), json!(rule));
-        exit = if exit == 0 && rule.is_known { 1 } else { exit };
     }
     report.many("notes");
     for server in catalog.servers() {
@@ -129,8 +124,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         let line = match answered {
             Ok(ms) => format!("hook     {name}: decides in {ms} ms"),
             Err(why) => {
-                report.fault("hook", &format!("mend the hook {name}, or its entry in forge.toml"));
-                exit = if exit == 0 { 3 } else { exit };
+                report.failure("hook", &format!("mend the hook {name}, or its entry in forge.toml"), 3);
                 format!("hook     {name}: NO DECISION, {}", people::line(&why))
             }
         };
@@ -139,9 +133,10 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     if catalog.servers().is_empty() && !args.format.json {
         ui.out("server   none configured");
     }
-    if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
-        exit = 3;
+    if args.online {
+        tell_newest(&args.index, &mut report).await;
     }
+    let exit = report.exit;
     match args.format.json {
         true => {
             report.found.insert("healthy".to_owned(), (exit == 0).into());
@@ -173,8 +168,8 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
     Ok(())
 }
 
-/// Tells of a newer release; false if the registry did not answer.
-async fn tell_newest(index: &str, report: &mut Report) -> bool {
+/// Tells of a newer release.
+async fn tell_newest(index: &str, report: &mut Report) {
     let asked = newest::newest(index).await;
     let (line, found) = match &asked {
         Ok(Newest::This) => ("this is the newest".to_owned(), json!({ "newer": null })),
@@ -187,11 +182,11 @@ async fn tell_newest(index: &str, report: &mut Report) -> bool {
         ),
     };
     report.one("release", &format!("release  {line}"), found);
-    asked.is_ok()
+    report.fails(if asked.is_ok() { 0 } else { 3 });
 }
 
-/// Engines and layers of the sandbox; the exit code.
-async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
+/// Engines and layers of the sandbox.
+async fn sandbox(gateway: &Gateway, report: &mut Report) {
     report.many("engines");
     report.many("sandbox");
     let ready = match gateway.pool().describe().await {
@@ -199,7 +194,7 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
         Err(error) => {
             let layer = json!({ "name": "sandbox", "active": false, "detail": error.to_string() });
             report.push("sandbox", &format!("sandbox  {error}"), layer);
-            return 4;
+            return report.fails(4);
         }
     };
     for engine in &ready.engines {
@@ -212,7 +207,6 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
         let object = json!({ "name": layer.name, "active": layer.active, "detail": layer.detail });
         report.push("sandbox", &format!("sandbox  {}: {state}", layer.name), object);
     }
-    0
 }
 
 /// Confinement of a server's process. One that is refused has failed to start, which its line says.
@@ -270,6 +264,7 @@ struct Report {
     found: Map<String, Value>,
     /// How many, and what to do about the first.
     faults: BTreeMap<usize, (usize, String)>,
+    exit: u8,
 }
 
 impl Report {
@@ -309,6 +304,17 @@ impl Report {
     fn fault(&mut self, fault: &str, then: &str) {
         let fault = FAULTS.iter().position(|(name, _)| *name == fault).unwrap_or_default();
         self.faults.entry(fault).or_insert_with(|| (0, then.to_owned())).0 += 1;
+    }
+
+    /// A fault with which the command fails.
+    fn failure(&mut self, fault: &str, then: &str, exit: u8) {
+        self.fault(fault, then);
+        self.fails(exit);
+    }
+
+    /// The first failure decides the exit code.
+    fn fails(&mut self, exit: u8) {
+        self.exit = if self.exit == 0 { exit } else { self.exit };
     }
 
     /// The last line for people: counts, and the first thing to do.

@@ -9,7 +9,7 @@ use similar::TextDiff;
 use wire::Language;
 
 use super::accept::left_over;
-use super::examine::{self, Examined};
+use super::examine::{self, Examined, Refusal};
 use super::{Place, told};
 use crate::cli::{Failure, Format, Global, Ui, shapes, test};
 use base::text::counted;
@@ -241,17 +241,13 @@ pub(super) fn line(code: &str) -> String {
 fn plan(examined: &Examined) -> Value {
     let locked = &examined.locked;
     let calls = locked.calls.iter().map(|call| json!({ "tool": call.to_string(), "writes": call.writes }));
-    let refused = examined.refused.iter().map(|refusal| {
-        let (line, column) = refusal.at.unzip();
-        json!({ "message": refusal.message, "suggested_fix": refusal.fix, "line": line, "column": column })
-    });
     let flows = locked.flows.iter().map(|(from, to)| json!({ "from": from, "to": to }));
     json!({
         "calls": calls.collect::<Vec<_>>(),
         "flows": flows.collect::<Vec<_>>(),
         "uses": locked.uses.iter().map(in_file).collect::<Vec<_>>(),
         "most_calls": locked.most_calls,
-        "mistakes": refused.collect::<Vec<_>>(),
+        "mistakes": examined.refused.iter().map(Refusal::json).collect::<Vec<_>>(),
         "warnings": examined.warnings,
     })
 }

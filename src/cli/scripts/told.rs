@@ -85,15 +85,11 @@ pub(super) fn problems(
 pub(super) fn as_json(folder: &Path, examined: &[Examined], changed: &BTreeMap<String, Vec<String>>) -> Vec<Value> {
     let no_changes = Vec::new();
     let there = examined.iter().map(|examined| {
-        let refused = examined.refused.iter().map(|Refusal { at, message, fix, .. }| {
-            let (line, column) = at.unzip();
-            json!({ "message": message, "suggested_fix": fix, "line": line, "column": column })
-        });
         let name = &examined.source.name;
         json!({
             "name": name,
             "file": file(folder, &examined.source),
-            "mistakes": refused.collect::<Vec<_>>(),
+            "mistakes": examined.refused.iter().map(Refusal::json).collect::<Vec<_>>(),
             "warnings": examined.warnings,
             "changes": changed.get(name).unwrap_or(&no_changes),
         })

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use super::tried::{State, Tried, Verdict};
+use super::tried::{State, Tried};
 use crate::cli::init::reading;
 use crate::cli::{Failure, Format, Global, Ui, shapes};
 use catalog::manifest::{FirstUse, ServerEntry};
@@ -139,10 +139,8 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         }
         let tried = Tried::new(global, &args.name, config, ui).await?;
         (state, shown) = (tried.state(), tried.listed());
-        match tried.tell(json, ui) {
-            Verdict::Answers => {}
-            Verdict::Interrupted => return Ok(130),
-            Verdict::Failed(failure) => return Err(failure),
+        if !tried.tell(json, ui)? {
+            return Ok(130);
         }
         if is_asked && !ui.asks(&format!("Write {} to {}?", args.name, target.shown())) {
             ui.note("nothing was written");
