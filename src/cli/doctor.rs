@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::findings;
-use super::newest::{self, Newest};
+use super::newest;
 use super::style::Role;
 use super::{Failure, Format, Global, Ui, about, reports, shapes};
 use base::text::counted;
@@ -172,8 +172,8 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
 async fn tell_newest(index: &str, report: &mut Report) {
     let asked = newest::newest(index).await;
     let (line, found) = match &asked {
-        Ok(Newest::This) => ("this is the newest".to_owned(), json!({ "newer": null })),
-        Ok(Newest::Other(version)) => {
+        Ok(None) => ("this is the newest".to_owned(), json!({ "newer": null })),
+        Ok(Some(version)) => {
             (format!("{version} is newer: {}/releases", about::REPOSITORY), json!({ "newer": version }))
         }
         Err(error) => (
