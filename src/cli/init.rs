@@ -50,26 +50,33 @@ pub(super) struct InitArgs {
 
 pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<u8, Failure> {
     let path = &target(global, args)?;
-    let refused = |error: InitError| Failure::usage(error.to_string());
+    let exists = || {
+        let other = if args.import.is_some() { "--append adds to it," } else { "`forgefs add` adds a server to it;" };
+        Failure::usage(format!("{} exists already", path.display()))
+            .hint(format!("{other} --force replaces it and keeps the old file beside it"))
+    };
+    let unreadable = |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+    let file = Edited::read(path, LONGEST).map_err(unreadable)?;
+    // First, so that there is no report of a file that is not written.
+    if file.content().is_some() && !args.force && !args.append {
+        return Err(exists());
+    }
+    // Readable by its owner only: people put tokens into it, and not every credential is recognised.
+    let replace = |text: &str| {
+        file.replace_private(text.as_bytes()).map_err(|error| match (error.kind(), file.content()) {
+            // Another program made it in between.
+            (io::ErrorKind::ResourceBusy, None) => exists(),
+            _ => Failure::usage(format!("cannot write {}: {error}", path.display())),
+        })
+    };
     let Some(files) = &args.import else {
-        let backup = write(path, args.force).map_err(|error| match error {
-            InitError::Exists { .. } => refused(error)
-                .hint("`forgefs add` adds a server to it; --force replaces it and keeps the old file beside it"),
-            error => refused(error),
-        })?;
+        let backup = replace(STARTER)?;
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         ui.note(&reading(path));
         tell_backup(backup.as_deref(), ui);
         written(args, path, &[], backup.as_deref(), ui);
         return Ok(0);
     };
-    let unreadable = |source| refused(InitError::Unreadable { path: path.clone(), source });
-    let file = Edited::read(path, LONGEST).map_err(unreadable)?;
-    // First, so that there is no report of a file that is not written.
-    if file.content().is_some() && !args.force && !args.append {
-        return Err(refused(InitError::Exists { path: path.clone() })
-            .hint("--append adds to it, --force replaces it and keeps the old file beside it"));
-    }
     let content = file.content().filter(|_| args.append).unwrap_or_default();
     let layout = Layout::of(content).map_err(unreadable)?;
     let existing = layout.plain();
@@ -87,7 +94,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<u8, Failu
     if let Some(env_file) = &env_file {
         ui.note(&env_file.write().map_err(|error| Failure::usage(error.to_string()))?);
     }
-    let backup = replace(&file, &layout.render(&text), path).map_err(refused)?;
+    let backup = replace(&layout.render(&text))?;
     report(&imported, path, ui);
     tell_backup(backup.as_deref(), ui);
     written(args, path, &imported.written, backup.as_deref(), ui);
@@ -256,55 +263,6 @@ fn servers(text: &str) -> toml::Table {
         Some(toml::Value::Table(servers)) => servers,
         _ => toml::Table::new(),
     }
-}
-
-/// Writes [`STARTER`], readable by its owner only, and returns the backup of the file that was there.
-///
-/// # Errors
-/// The file exists and `force` is not given, or it cannot be written.
-pub fn write(path: &Path, force: bool) -> Result<Option<PathBuf>, InitError> {
-    let failed = |source| InitError::Failed { path: path.to_owned(), source };
-    let file = Edited::read(path, LONGEST).map_err(failed)?;
-    match file.content() {
-        Some(_) if !force => Err(InitError::Exists { path: path.to_owned() }),
-        _ => replace(&file, STARTER, path),
-    }
-}
-
-/// Writes the file, readable by its owner only: people put tokens into it, and not every credential is recognised.
-fn replace(file: &Edited, text: &str, path: &Path) -> Result<Option<PathBuf>, InitError> {
-    file.replace_private(text.as_bytes()).map_err(|source| match (source.kind(), file.content()) {
-        // Another program made it in between.
-        (io::ErrorKind::ResourceBusy, None) => InitError::Exists { path: path.to_owned() },
-        _ => InitError::Failed { path: path.to_owned(), source },
-    })
-}
-
-/// Reason why no file was written.
-#[derive(Debug, thiserror::Error)]
-pub enum InitError {
-    /// The file exists.
-    #[error("{} exists already", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file cannot be read, so that it is not added to.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// An I/O error.
-    #[error("cannot write {}: {source}", path.display())]
-    Failed {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
 }
 
 /// File to write if none is named.
