@@ -1,7 +1,8 @@
 //! `forgefs test`: scripts on the cassettes beside them.
 
+mod cassettes;
+
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,6 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use wire::Language;
 
+use self::cassettes::{find, script_of};
 use super::junit;
 use super::replay::{nowhere, offline, play, write};
 use super::reports::{Format, Problem, Report, ReportArgs, place};
@@ -27,13 +29,7 @@ use config::Config;
 use run::broker::ExecutionContext;
 use run::execution::{Script, bounded, stall};
 use run::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
-use run::scripts::{CASSETTE, EXTENSIONS, further_tests};
 use server::gateway::Gateway;
-
-/// Folders that have no scripts of one's own.
-const SKIPPED: [&str; 2] = ["node_modules", "target"];
-/// Most folders below each other.
-const DEPTH: usize = 32;
 
 #[derive(Args)]
 pub(super) struct TestArgs {
@@ -77,11 +73,8 @@ impl Outcome {
 
 /// Exits with 1 if any script differs from its cassette.
 pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, Failure> {
-    let here = vec![PathBuf::from(".")];
-    let mut cassettes = BTreeSet::new();
-    for path in if args.paths.is_empty() { &here } else { &args.paths } {
-        find(path, DEPTH, &mut cassettes)?;
-    }
+    let here = [PathBuf::from(".")];
+    let cassettes = find(if args.paths.is_empty() { &here } else { &args.paths })?;
     if cassettes.is_empty() {
         return Err(Failure::usage("no cassette is there: nothing is tested")
             .hint("`forgefs journal export RUN -o NAME.cassette.json` makes one of a recorded run"));
@@ -184,8 +177,7 @@ impl Results {
 
 /// Tests the scripts of a folder and of those below it; `None` without a cassette.
 pub(super) async fn below(global: &Global, folder: &Path) -> Result<Option<Results>, Failure> {
-    let mut cassettes = BTreeSet::new();
-    find(folder, DEPTH, &mut cassettes)?;
+    let cassettes = find(&[folder.to_owned()])?;
     if cassettes.is_empty() {
         return Ok(None);
     }
@@ -227,65 +219,6 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
     super::settle_all(&gateway, ui).await;
     drop(file);
     Ok(Some(gateway))
-}
-
-/// Adds the cassettes that a path names.
-fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
-    let wrong = |error: std::io::Error| Failure::of_path(path, error);
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let kind = fs::metadata(path).map_err(wrong)?;
-    if kind.is_dir() {
-        if depth == 0 {
-            return Err(Failure::usage(format!("{}: over {DEPTH} folders below each other", path.display())));
-        }
-        for entry in fs::read_dir(path).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // A link may lead back up.
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let is_skipped = name.starts_with('.') || SKIPPED.contains(&name.as_str());
-            if (is_folder && !is_skipped) || (!is_folder && name.ends_with(CASSETTE)) {
-                find(&entry.path(), depth - 1, found)?;
-            }
-        }
-        return Ok(());
-    }
-    if name.ends_with(CASSETTE) {
-        found.insert(path.strip_prefix(".").unwrap_or(path).to_owned());
-        return Ok(());
-    }
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let cassette = path.with_file_name(format!("{stem}{CASSETTE}"));
-    if !cassette.is_file() {
-        return Err(Failure::usage(format!("{} has no cassette {}", path.display(), cassette.display()))
-            .hint("`forgefs journal export RUN -o FILE` makes one of a recorded run"));
-    }
-    found.insert(cassette);
-    let further = further_tests(&stem).map(|name| path.with_file_name(name));
-    found.extend(further.filter(|cassette| cassette.is_file() && script_of(cassette).is_ok_and(|of| of == path)));
-    Ok(())
-}
-
-/// The script beside a cassette.
-fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
-    let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let stem = name.strip_suffix(CASSETTE).unwrap_or(name);
-    let there = |stem: &str| {
-        let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
-        paths.into_iter().filter(|path| path.is_file())
-    };
-    // NAME.2.cassette.json is a further test of NAME, unless a script has the name NAME.2.
-    let is_further = |of: &str| there(stem).next().is_none() && further_tests(of).any(|test| test == name);
-    let stem = stem.rsplit_once('.').map(|(of, _)| of).filter(|of| is_further(of)).unwrap_or(stem);
-    let mut there = there(stem);
-    match (there.next(), there.next()) {
-        (Some(script), None) => Ok(script),
-        (None, _) => Err(Failure::usage(format!("no script {stem}.js or the like is beside {}", cassette.display()))),
-        (Some(one), Some(other)) => {
-            Err(Failure::usage(format!("two scripts share a cassette: {} and {}", one.display(), other.display()))
-                .hint("give each a name of its own"))
-        }
-    }
 }
 
 /// A test that could not be run, under the name of its cassette.
