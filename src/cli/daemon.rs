@@ -1,6 +1,7 @@
 //! `forgefs daemon`: one gateway for all clients of a configuration, in the background.
 
-use std::collections::BTreeMap;
+mod attached;
+
 use std::ffi::OsString;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use super::{Failure, Format, Global, Ui, own_executable, remote, serve, shapes, signals};
+pub(super) use attached::{ask, attached, console};
 use base::files;
-use config::{Config, Expose, process_env, state_folder};
-use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
-use server::mcp::Opening;
-use server::{mcp, reload, running};
+use config::{Config, process_env, state_folder};
+use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Purpose, Speaker, Started};
+use server::running;
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
 const END: Duration = Duration::from_secs(20);
@@ -26,6 +27,8 @@ const HANDOVER: Duration = Duration::from_secs(20);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
+/// Words that start a daemon in the background.
+const DETACHED: [&str; 3] = ["daemon", "run", "--detached"];
 /// Most bytes of the log that `logs` looks through.
 const LOG: u64 = 1 << 20;
 
@@ -87,20 +90,20 @@ fn place(config: &std::path::Path) -> Result<Place, Failure> {
     Place::of(&state, config).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Arguments of a further `forgefs` with the same options.
-fn again(global: &Global, place: &Place, words: &[&str]) -> Vec<OsString> {
+/// The start of a further `forgefs` with the same options.
+fn again(global: &Global, place: &Place, words: &[&str]) -> Result<Launch, Failure> {
     let mut args: Vec<OsString> = vec!["--config".into(), place.config.clone().into()];
     for (option, value) in [("--engine", &global.engine), ("--log", &global.log)] {
         args.extend(value.iter().flat_map(|value| [option.into(), value.into()]));
     }
     args.extend(words.iter().map(OsString::from));
-    args
+    Ok(Launch { exe: own_executable()?, args })
 }
 
 async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     // Its errors are told here, not in a log.
     Config::load(&place.config, &process_env)?;
-    let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
+    let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
     let (is_new, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
         Ok(Started::New(state)) => (true, state),
@@ -302,110 +305,4 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
     super::end_servers().await;
     drop(held);
     Ok(0)
-}
-
-/// Client and session of this process.
-fn speaker(global: &Global, config: &Config, place: &Place) -> Result<Speaker, Failure> {
-    let principal = global.principal(config)?;
-    let client = principal.named().map(str::to_owned);
-    Ok(Speaker {
-        environment: environment(place),
-        client,
-        profile: principal.profile.as_deref().map(str::to_owned),
-        expose: None,
-    })
-}
-
-/// Values of the variables that the configuration references.
-fn environment(place: &Place) -> BTreeMap<String, String> {
-    let variables = reload::read(&place.config, &process_env).map(|(_, variables)| variables).unwrap_or_default();
-    variables.into_iter().filter_map(|name| process_env(&name).map(|value| (name, value))).collect()
-}
-
-/// The place of the daemon of a configuration; `None` if there is no file, or if options keep a command from the daemon: it
-/// has a configuration and an engine of its own.
-fn place_for(global: &Global, config: &Config) -> Option<Result<Place, Failure>> {
-    let is_apart = !global.catalog.is_empty() || global.engine.is_some();
-    config.path.as_deref().filter(|_| !is_apart).map(place)
-}
-
-/// Serves stdio through the daemon, which is started if needed; false if this process has to serve by itself.
-pub(super) async fn attached(
-    global: &Global,
-    config: &Config,
-    asked: Option<Expose>,
-    end: &mut signals::Watch,
-) -> Result<bool, Failure> {
-    let Some(place) = place_for(global, config).transpose()? else { return Ok(false) };
-    let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
-    let opened = tokio::select! {
-        opened = Proxy::open(place.clone(), Speaker { expose: asked.map(|asked| asked.word().to_owned()), ..speaker(global, config, &place)? }, starter) => opened,
-        () = end.asked() => return Ok(true),
-    };
-    let proxy = match opened {
-        Ok(proxy) => proxy,
-        Err(why) => {
-            tracing::warn!("serving without the daemon: {why}");
-            return Ok(false);
-        }
-    };
-    tokio::select! {
-        served = proxy.serve(std::io::stdin(), mcp::output()) => {
-            served.map_err(|error| Failure::internal(format!("the client cannot be reached: {error}")))?;
-        }
-        () = end.asked() => {}
-    }
-    Ok(true)
-}
-
-/// Has the daemon answer a request; `None` if none runs, or another version.
-pub(super) async fn ask(
-    global: &Global,
-    config: &Config,
-    request: &remote::Request,
-    ui: Ui,
-) -> Result<Option<remote::Answer>, Failure> {
-    let Some(Ok(place)) = place_for(global, config) else { return Ok(None) };
-    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
-    let request = serde_json::to_value(request).map_err(|error| failed(error.to_string()))?;
-    let hello = Hello::new(Purpose::Ask, speaker(global, config, &place)?);
-    let asked = daemon::ask(&place, &hello, Some(&request));
-    match ui.waiting(|| "waiting for the daemon".to_owned(), asked).await {
-        Ok(None) => Ok(None),
-        Ok(Some(answer)) => remote::read(answer).map(Some),
-        Err(LinkError::Refused(why)) => {
-            ui.note(&format!("note: without the daemon, which refuses this process: {why}"));
-            Ok(None)
-        }
-        Err(error @ LinkError::Io(_)) => Err(failed(error.to_string())),
-    }
-}
-
-/// Opens the console of the daemon, which is started if the configuration wants one, and serves it until Ctrl-C; `None`
-/// if there is no daemon. `tell` is given the link.
-pub(super) async fn console(
-    global: &Global,
-    config: &Config,
-    opening: &Opening,
-    end: &mut signals::Watch,
-    tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
-) -> Result<Option<u8>, Failure> {
-    let Some(Ok(place)) = place_for(global, config) else { return Ok(None) };
-    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
-    if config.daemon.auto {
-        let launch = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "run", "--detached"]) };
-        daemon::start(&place, &launch).await.map_err(failed)?;
-    }
-    let hello = Hello::new(Purpose::Console, Speaker::default());
-    let opened = daemon::open_console(&place, &hello, opening).await;
-    let (url, gone) = match opened.map_err(|error| failed(error.to_string()))? {
-        None => return Ok(None),
-        Some(Err((what, hint))) => return Err(Failure::usage(what).hint(hint)),
-        Some(Ok(opened)) => opened,
-    };
-    let _page = tell(&url);
-    tokio::select! {
-        () = end.asked() => Ok(Some(0)),
-        () = gone => Err(Failure::internal("the daemon has ended").hint("run `forgefs console` again")),
-    }
 }
