@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::proposals::Desk;
-use super::told;
+use super::told::{self, shown};
 use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use base::tree::Tree;
@@ -82,11 +82,6 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<u8, F
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
     });
     Ok(0)
-}
-
-/// A file of the folder of scripts as people know it: below the folder's name.
-fn shown(folder: &Path, file: &str) -> String {
-    Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string()
 }
 
 /// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.

@@ -5,10 +5,8 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 
-use super::super::replay::{called, nowhere, offline, recorded};
-use super::super::shapes::{self, Format};
-use super::super::ui::Ui;
-use super::super::{Failure, Global, runs};
+use crate::cli::replay::{called, nowhere, offline, recorded};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use catalog::people;
@@ -49,7 +47,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<u8, 
         return Err(Failure::usage(people::line(&what).into_owned())
             .hint("write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words"));
     }
-    let (id, recorded) = recorded(global, &args.run).await?;
+    let (id, recorded, journals) = recorded(global, &args.run).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: it is no script to keep"))
             .hint("resume it, and save the run that ends"));
@@ -60,7 +58,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<u8, 
             Failure::usage(format!("run {id} failed ({outcome})")).hint("save a run that succeeded, or give --failed")
         );
     }
-    let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
+    let tools = called(&journals, &recorded, ui).await?;
     let wanted =
         Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), ..Wanted::default() };
     let context = context(global, &config)?;

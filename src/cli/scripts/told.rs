@@ -15,10 +15,14 @@ use catalog::findings::Severity;
 use catalog::people;
 use run::scripts::{FILE, Source};
 
-/// The file of a script as people know it: below the folder's name.
+/// A file of the folder of scripts as people know it: below the folder's name.
+pub(super) fn shown(folder: &Path, file: impl AsRef<Path>) -> String {
+    Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string()
+}
+
+/// The file of a script, as [`shown`].
 pub(super) fn file(folder: &Path, source: &Source) -> String {
-    let below = source.path.strip_prefix(folder).unwrap_or(&source.path);
-    Path::new(folder.file_name().unwrap_or_default()).join(below).display().to_string()
+    shown(folder, source.path.strip_prefix(folder).unwrap_or(&source.path))
 }
 
 /// Prints why scripts cannot be locked, and their warnings if asked to.
