@@ -90,8 +90,8 @@ async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> 
         return Err(Failure::usage("--as: the console is for the operator, who sees everything"));
     }
     let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
-    if let Some(ended) = super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
-        return Ok(ended);
+    if super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
+        return Ok(0);
     }
     let gateway = Arc::new(serve::started(global, config)?);
     let open = opening.open(&gateway).await.map_err(Failure::of_usage)?;

@@ -10,9 +10,9 @@ use config::{ConfigError, Unwritten};
 /// Failure of a command, for people.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Failure {
-    pub(super) exit: u8,
     pub(super) message: String,
     pub(super) hint: Option<String>,
+    pub(super) exit: u8,
 }
 
 impl Failure {

@@ -199,18 +199,25 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     let args: Vec<_> = args.collect();
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let matches = help::command().try_get_matches_from(args);
-    let format = matches.as_ref().map_or(reports::Format::Text, format);
+    let format = match &matches {
+        Ok(matches) => format(matches),
+        Err(_) if wants_json => reports::Format::Json,
+        Err(_) => reports::Format::Text,
+    };
+    let fail = |failure: &Failure| {
+        match format {
+            reports::Format::Json => shapes::failure(failure, ui),
+            reports::Format::Github => reports::failure(failure, ui),
+            reports::Format::Text | reports::Format::Sarif => ui.failure(failure),
+        }
+        failure.exit
+    };
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) if wants_json && error.use_stderr() => return shapes::failure(&Failure::mistyped(&error), ui),
+        Err(error) if wants_json && error.use_stderr() => return fail(&Failure::mistyped(&error)),
         Err(error) => return ui.usage(&error),
     };
     cli.global.color.choose();
-    let fail = |failure: &Failure| match format {
-        reports::Format::Json => shapes::failure(failure, ui),
-        reports::Format::Github => reports::failure(failure, ui),
-        reports::Format::Text | reports::Format::Sarif => ui.failure(failure),
-    };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));

@@ -221,12 +221,11 @@ pub(super) fn mistake(level: Severity, file: Option<String>, mistake: &Mistake) 
     Problem::new(level, code_name(*code), file, format!("{message}; {suggested_fix}")).at(Some((*line, *column)))
 }
 
-/// Prints a failure as an annotation, and returns its exit code.
-pub(super) fn failure(failure: &Failure, ui: Ui) -> u8 {
+/// Prints a failure as an annotation.
+pub(super) fn failure(failure: &Failure, ui: Ui) {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let message = format!("{}{hint}", failure.message);
     ui.workflow(&Problem::new(Severity::Error, "forgefs", None, message).annotation());
-    failure.exit
 }
 
 fn rule(id: &str) -> Value {

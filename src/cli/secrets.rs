@@ -45,11 +45,10 @@ pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) ->
     match command {
         SecretsCommand::Set(Named { name, format }) => {
             let value = value(ui).await?;
-            blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
-                let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
-                format.tell(json!({ "name": name }), &note, ui);
-                0
-            })
+            let name = blocking(move || keyring::set(&name, &value).map(|()| name)).await?;
+            let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
+            format.tell(json!({ "name": name }), &note, ui);
+            Ok(0)
         }
         SecretsCommand::List(format) => {
             let names = blocking(keyring::list).await?;

@@ -188,13 +188,12 @@ impl Ui {
         is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
-    /// A failure and its exit code.
-    pub(super) fn failure(self, failure: &Failure) -> u8 {
+    /// A failure.
+    pub(super) fn failure(self, failure: &Failure) {
         self.note(&format!("error: {}", failure.message));
         if let Some(hint) = &failure.hint {
             self.note(&format!("hint: {hint}"));
         }
-        failure.exit
     }
 
     /// Output of clap: help and version on stdout, errors on stderr.

@@ -87,7 +87,7 @@ pub(in crate::cli) async fn ask(
     }
 }
 
-/// Opens the console of the daemon, which is started if the configuration wants one, and serves it until Ctrl-C; `None`
+/// Opens the console of the daemon, which is started if the configuration wants one, and serves it until Ctrl-C; false
 /// if there is no daemon. `tell` is given the link.
 pub(in crate::cli) async fn console(
     global: &Global,
@@ -95,8 +95,8 @@ pub(in crate::cli) async fn console(
     opening: &Opening,
     end: &mut signals::Watch,
     tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
-) -> Result<Option<u8>, Failure> {
-    let Some(Ok(place)) = place_for(global, config) else { return Ok(None) };
+) -> Result<bool, Failure> {
+    let Some(Ok(place)) = place_for(global, config) else { return Ok(false) };
     let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
     if config.daemon.auto {
         daemon::start(&place, &again(global, &place, &DETACHED)?).await.map_err(failed)?;
@@ -104,13 +104,13 @@ pub(in crate::cli) async fn console(
     let hello = Hello::new(Purpose::Console, Speaker::default());
     let opened = daemon::open_console(&place, &hello, opening).await;
     let (url, gone) = match opened.map_err(|error| failed(error.to_string()))? {
-        None => return Ok(None),
+        None => return Ok(false),
         Some(Err((what, hint))) => return Err(Failure::usage(what).hint(hint)),
         Some(Ok(opened)) => opened,
     };
     let _page = tell(&url);
     tokio::select! {
-        () = end.asked() => Ok(Some(0)),
+        () = end.asked() => Ok(true),
         () = gone => Err(Failure::internal("the daemon has ended").hint("run `forgefs console` again")),
     }
 }
