@@ -9,6 +9,6 @@ fn main() -> ExitCode {
     match args.next() {
         Some(first) if first == "worker" => worker::main(args.map(|arg| arg.to_string_lossy().into_owned())),
         Some(first) if first == "confined" => confine::server::main(args),
-        _ => forgefs::cli::run(std::env::args_os(), worker::JS_ENGINES),
+        _ => forgefs::cli::run(std::env::args_os(), worker::JS_ENGINES).into(),
     }
 }

@@ -1,16 +1,12 @@
 //! `forgefs approvals`: calls that wait for approval, and decisions about them.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::records::{self, LAST};
-use super::shapes::{self, Format};
 use super::style::{Cell, Role, Table};
 use super::times::Times;
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::principal::LOCAL;
 use base::time::now_ms;
 use catalog::people;
@@ -78,13 +74,11 @@ impl Which {
     }
 }
 
-pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(approvals) = Approvals::new(&config, &state) else {
-        return Err(
-            Failure::usage("approvals need a home folder to be kept in".to_owned()).hint("set HOME, or XDG_STATE_HOME")
-        );
+        return Err(Failure::usage("approvals need a home folder to be kept in").hint("set HOME, or XDG_STATE_HOME"));
     };
     let now = now_ms();
     let (which, approval) = match command {
@@ -92,7 +86,7 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
             let mut listed = approvals.list().await?;
             listed.retain(|approval| all || approval.standing(now) == Standing::Waits);
             list(&listed, &approvals, (format, times), ui);
-            return Ok(ExitCode::SUCCESS);
+            return Ok(0);
         }
         Command::Show(which) => {
             let approval = approvals.get(&which.whole(&approvals, false).await?).await?;
@@ -115,7 +109,7 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
     };
     let now = now_ms();
     which.format.out(json!({ "approval": approval.shape(now) }), &show(&approval, now, which.times), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn list(listed: &[Approval], approvals: &Approvals, (format, times): (Format, Times), ui: Ui) {

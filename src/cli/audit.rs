@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Subcommand;
 
 use super::clients::{home, show as show_path};
 use super::records::{self, Newest};
-use super::shapes::{self, Format};
 use super::style::{Cell, Role, Table};
 use super::times::{Times, parsed};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::principal::LOCAL;
 use base::text::head;
 use catalog::people;
@@ -57,10 +54,10 @@ pub(super) enum Command {
     },
 }
 
-pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
-    let (_, records) = records(&config)?.unwrap_or_default();
+    let records = records(&config)?;
     match command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
@@ -93,7 +90,7 @@ pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCod
         }
         Command::Stubs { id, format } => stubs(&path, find(&records, &id)?, format, ui)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// The file of the audit log.
@@ -102,17 +99,16 @@ pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<ExitCod
 /// Records do not go to a file.
 pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
     config.audit.path.clone().filter(|_| config.audit.to == AuditTo::File).ok_or_else(|| {
-        Failure::usage("audit records do not go to a file".to_owned())
-            .hint("set `to = \"file\"` in [audit] of forge.toml")
+        Failure::usage("audit records do not go to a file").hint("set `to = \"file\"` in [audit] of forge.toml")
     })
 }
 
-/// The file of the audit log, and its records, oldest first; `None` if they do not go to a file.
-pub(super) fn records(config: &Config) -> Result<Option<(PathBuf, Vec<Record>)>, Failure> {
-    let Ok(path) = path(config) else { return Ok(None) };
+/// The records of the audit log, oldest first.
+pub(super) fn records(config: &Config) -> Result<Vec<Record>, Failure> {
+    let path = path(config)?;
     match audit::records(&path) {
-        Ok(records) => Ok(Some((path, records))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some((path, Vec::new()))),
+        Ok(records) => Ok(records),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Failure::internal(format!("{}: {error}", path.display()))),
     }
 }

@@ -1,6 +1,5 @@
 //! `forgefs auth`: logins to servers on HTTP.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::shapes::Format;
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui};
 use base::principal::LOCAL;
 use config::{Auth, Config, Transport};
 use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, Standing, described, kept};
@@ -30,10 +27,7 @@ pub(super) enum AuthCommand {
         format: Format,
     },
     /// Encrypt stored logins with the key of `encrypt` in [state], also those that an earlier key encrypted
-    Encrypt {
-        #[command(flatten)]
-        format: Format,
-    },
+    Encrypt(Format),
     /// Revoke and forget logins: to a server, of a client, or of a client to a server
     Logout {
         /// Server
@@ -70,29 +64,20 @@ pub(super) struct LoginArgs {
     format: Format,
 }
 
-pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     match command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
-        AuthCommand::Status { server: None, format } => {
-            status(&config, format, ui).await;
-            Ok(ExitCode::SUCCESS)
-        }
-        AuthCommand::Status { server: Some(server), format } => {
-            known(&config, &server)?;
-            let (object, text, usable) = about(&config, &server).await;
-            format.out(json!({ "servers": [object] }), &text, ui);
-            Ok(ExitCode::from(u8::from(!usable)))
-        }
-        AuthCommand::Encrypt { format } => {
+        AuthCommand::Status { server, format } => status(&config, server.as_deref(), format, ui).await,
+        AuthCommand::Encrypt(format) => {
             let Some((folder, Some(sealing))) = kept(&config) else {
-                let failure = Failure::usage("no key is configured, or no server with a login".to_owned());
+                let failure = Failure::usage("no key is configured, or no server with a login");
                 return Err(failure.hint("name the key: `encrypt = { file = \"logins.key\" }` in [state]"));
             };
             let count = upstream::auth::encrypt(&state::open(&config)?, folder, sealing).await?;
             let note = format!("{count} logins are encrypted with the key in use");
             format.tell(json!({ "encrypted": count }), &note, ui);
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         AuthCommand::Logout { server, client, all, format } => {
             logout(&config, (server.as_deref(), client.as_deref()), all, format, ui).await
@@ -100,7 +85,7 @@ pub(super) async fn auth(global: &Global, command: AuthCommand, ui: Ui) -> Resul
     }
 }
 
-async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<u8, Failure> {
     let server = &args.server;
     let account = account(config, server, args.client.as_deref())?;
     if let Some(client) = &args.client
@@ -124,16 +109,16 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         address = listener.address(login.is_mine()) => address,
         address = pasted() => address,
         () = tokio::time::sleep(PATIENCE) => {
-            return Err(Failure { exit: 1, ..Failure::usage(format!("no login within {PATIENCE:?}")) });
+            return Err(Failure::usage(format!("no login within {PATIENCE:?}")).exit(1));
         }
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        _ = tokio::signal::ctrl_c() => return Ok(130),
     };
     logged_in(server, &login.finish(&address).await?, args.format, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A login with a code, which a person enters in a browser elsewhere.
-async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<u8, Failure> {
     let server = &args.server;
     let login = DeviceLogin::begin(account, &args.scope).await?;
     let ((address, code), minutes) = (login.shown(), login.lasts().as_secs().div_ceil(60));
@@ -141,10 +126,10 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<E
     ui.note(&format!("and enter the code {code} there, within {minutes} min."));
     let record = tokio::select! {
         record = login.finish() => record?,
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        _ = tokio::signal::ctrl_c() => return Ok(130),
     };
     logged_in(server, &record, args.format, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn logged_in(server: &str, record: &Record, format: Format, ui: Ui) {
@@ -170,7 +155,7 @@ async fn logout(
     all: bool,
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let (mut told, mut object) = (Vec::new(), json!({}));
     if let Some(name) = server.filter(|_| client.is_none()) {
         let revoked = account(config, name, None)?.logout().await?;
@@ -185,7 +170,7 @@ async fn logout(
         told.extend(shown(client, &forgotten));
     }
     format.tell(object, &told.join("\n"), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Revokes and forgets logins of a client, or of all, to a server or to all.
@@ -240,18 +225,24 @@ async fn about(config: &Config, name: &str) -> (Value, String, bool) {
     (object, lines.join("\n"), all.first().is_some_and(|own| own.usable))
 }
 
-async fn status(config: &Config, format: Format, ui: Ui) {
-    let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
-    let (mut objects, mut lines) = (Vec::new(), Vec::new());
-    for name in config.servers.keys().filter(on_http) {
-        let (object, text, _) = about(config, name).await;
+async fn status(config: &Config, server: Option<&str>, format: Format, ui: Ui) -> Result<u8, Failure> {
+    server.map_or(Ok(()), |server| known(config, server))?;
+    let is_shown = |name: &&String| match server {
+        Some(server) => *name == server,
+        None => !matches!(config.servers[*name].transport, Transport::Stdio { .. }),
+    };
+    let (mut objects, mut lines, mut all_usable) = (Vec::new(), Vec::new(), true);
+    for name in config.servers.keys().filter(is_shown) {
+        let (object, text, usable) = about(config, name).await;
         objects.push(object);
         lines.push(text);
+        all_usable &= usable;
     }
     if lines.is_empty() {
         lines.push("no server on HTTP is configured".to_owned());
     }
     format.out(json!({ "servers": objects }), &lines.join("\n"), ui);
+    Ok(u8::from(server.is_some() && !all_usable))
 }
 
 fn known(config: &Config, name: &str) -> Result<(), Failure> {
@@ -259,11 +250,7 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let near = base::error::nearest(name, config.servers.keys().map(String::as_str));
-    let failure = Failure::usage(format!("no server is called `{name}`"));
-    Err(match base::error::did_you_mean(&near) {
-        Some(hint) => failure.hint(&hint),
-        None => failure,
-    })
+    Err(Failure::usage(format!("no server is called `{name}`")).hinted(base::error::did_you_mean(&near)))
 }
 
 fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Account>, Failure> {

@@ -1,16 +1,13 @@
 //! `forgefs ls`, `cat` and `search`: the agent's tools on the terminal.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::remote::{self, Answer, Piece, Request};
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::remote::{Answer, Piece};
+use super::{Failure, shapes};
 use run::discovery::objects;
 use run::session::Session;
 use server::gateway::Gateway;
@@ -19,31 +16,33 @@ use server::gateway::Gateway;
 const HITS: u32 = 8;
 const MOST_HITS: u32 = 50;
 
-#[derive(Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct LsArgs {
     /// Folder
     #[arg(default_value = "/")]
-    path: String,
+    pub(super) path: String,
     /// Levels to list
     #[arg(long, short)]
     depth: Option<u32>,
-    #[command(flatten)]
-    pub(super) format: Format,
+    /// Print one JSON object, errors too
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
-#[derive(Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct CatArgs {
     /// Files or globs, such as /github/*.pyi
     #[arg(required = true)]
-    paths: Vec<String>,
+    pub(super) paths: Vec<String>,
     /// Lines, such as 10-40, or -5 for the last five
     #[arg(long)]
     lines: Option<String>,
-    #[command(flatten)]
-    pub(super) format: Format,
+    /// Print one JSON object, errors too
+    #[arg(long)]
+    json: bool,
 }
 
-#[derive(Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(super) struct SearchArgs {
     /// Purpose of the tool; several queries are answered one after the other
     #[arg(required = true)]
@@ -53,56 +52,27 @@ pub(super) struct SearchArgs {
     limit: Option<u32>,
     /// Folder to stay in
     #[arg(long)]
-    path: Option<String>,
-    #[command(flatten)]
-    pub(super) format: Format,
-}
-
-pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let LsArgs { path, depth, format } = args;
-    let request = Request::Ls { path, depth, json: format.json };
-    remote::answer(global, request, false, ui).await
-}
-
-pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let CatArgs { paths, lines, format } = args;
-    let request = Request::Cat { paths, lines, json: format.json };
-    remote::answer(global, request, false, ui).await
-}
-
-pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let SearchArgs { queries, limit, path, format } = args;
-    let request = Request::Search { queries, limit, path, json: format.json };
-    remote::answer(global, request, false, ui).await
+    pub(super) path: Option<String>,
+    /// Print one JSON object, errors too
+    #[arg(long)]
+    json: bool,
 }
 
 /// Lists a folder.
-pub(super) async fn list(
-    gateway: &Gateway,
-    session: &Arc<Session>,
-    path: &str,
-    depth: Option<u32>,
-    json: bool,
-) -> Result<Answer, Failure> {
+pub(super) async fn list(gateway: &Gateway, session: &Arc<Session>, args: &LsArgs) -> Result<Answer, Failure> {
     // With --json too, for its errors and limits.
-    let listing = gateway.ls(session, path, depth).await?;
-    Ok(Answer::of(match json {
-        true => {
-            Piece::Json(shapes::foreign(gateway, objects::entries(&gateway.catalog_of(session.principal()), path)?))
-        }
-        false => Piece::Out(listing),
-    }))
+    let listing = gateway.ls(session, &args.path, args.depth).await?;
+    if !args.json {
+        return Ok(Answer::of(Piece::Out(listing)));
+    }
+    let entries = objects::entries(&gateway.catalog_of(session.principal()), &args.path)?;
+    Ok(Answer::of(Piece::Json(shapes::foreign(gateway, entries))))
 }
 
 /// Reads files.
-pub(super) async fn read(
-    gateway: &Gateway,
-    session: &Arc<Session>,
-    paths: &[String],
-    lines: Option<&str>,
-    json: bool,
-) -> Result<Answer, Failure> {
-    if !json {
+pub(super) async fn read(gateway: &Gateway, session: &Arc<Session>, args: &CatArgs) -> Result<Answer, Failure> {
+    let (paths, lines) = (&args.paths, args.lines.as_deref());
+    if !args.json {
         return Ok(Answer::of(Piece::Out(gateway.cat(session, paths, lines).await?)));
     }
     let mut files = Vec::new();
@@ -114,17 +84,12 @@ pub(super) async fn read(
 }
 
 /// Searches the stubs.
-pub(super) async fn find(
-    gateway: &Gateway,
-    session: &Arc<Session>,
-    queries: &[String],
-    limit: Option<u32>,
-    path: Option<&str>,
-    json: bool,
-) -> Result<Answer, Failure> {
+pub(super) async fn find(gateway: &Gateway, session: &Arc<Session>, args: &SearchArgs) -> Result<Answer, Failure> {
+    let SearchArgs { queries, limit, path, json } = args;
+    let path = path.as_deref();
     // With --json too, for its errors and limits.
-    let answer = gateway.search(session, queries, limit, path).await?;
-    if !json {
+    let answer = gateway.search(session, queries, *limit, path).await?;
+    if !*json {
         return Ok(Answer::of(Piece::Out(answer)));
     }
     let (catalog, limit) =

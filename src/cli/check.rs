@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::reports::{Format, Problem, Report, ReportArgs, place};
+use super::reports::{self, Problem, Report, ReportArgs, place};
 use super::run::{Lang, language, read};
 use super::style::Role;
-use super::ui::Ui;
-use super::{Failure, Global, reports, shapes};
+use super::{Failure, Global, Ui};
 use base::error::{ErrorCode, code_name};
 use catalog::findings::Severity;
 use catalog::manifest::ServerEntry;
@@ -32,7 +30,7 @@ pub(super) struct CheckArgs {
 }
 
 /// Exits with 1 if any script has a mistake, with 3 if none has and a server whose tools are not known is called.
-pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<u8, Failure> {
     let mut scripts = Vec::new();
     for file in &args.files {
         scripts.push((file.as_path(), language(args.lang, file)?, read(file)?));
@@ -62,39 +60,32 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
         false => 0,
     };
     let report = Report { command: "check", problems: found.iter().flat_map(problems).collect(), passed: exit == 0 };
-    match args.report.format() {
-        Format::Json => {
-            let files: Vec<Value> = found.iter().map(|(file, checked)| as_json(file, checked)).collect();
-            shapes::print(json!({ "passed": exit == 0, "files": files, "unknown": unknown }), ui);
-        }
-        Format::Github => report.annotate(ui),
-        Format::Sarif => ui.json(&report.sarif().to_string()),
-        Format::Text => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
-    }
+    let object = || {
+        let files: Vec<Value> = found.iter().map(|(file, checked)| as_json(file, checked)).collect();
+        json!({ "passed": exit == 0, "files": files, "unknown": unknown })
+    };
+    report.print(&args.report, object, || found.iter().for_each(|(file, checked)| text(file, checked, ui)), ui);
     report.write(&args.report, ui)?;
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Findings with their level.
-fn findings(checked: &Checked) -> impl Iterator<Item = (&'static str, &Mistake)> {
-    let errors = checked.mistakes.iter().map(|mistake| ("error", mistake));
-    errors.chain(checked.warnings.iter().map(|mistake| ("warning", mistake)))
+fn findings(checked: &Checked) -> impl Iterator<Item = (Severity, &Mistake)> {
+    let errors = checked.mistakes.iter().map(|mistake| (Severity::Error, mistake));
+    errors.chain(checked.warnings.iter().map(|mistake| (Severity::Warning, mistake)))
 }
 
 fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
-    let file = place(file);
-    let problem = |level, mistake| reports::mistake(level, Some(file.clone()), mistake);
-    let errors = checked.mistakes.iter().map(|mistake| problem(Severity::Error, mistake));
-    errors.chain(checked.warnings.iter().map(|mistake| problem(Severity::Warning, mistake))).collect()
+    findings(checked).map(|(level, mistake)| reports::mistake(level, Some(place(file)), mistake)).collect()
 }
 
 fn text(file: &Path, checked: &Checked, ui: Ui) {
     let file = file.display().to_string();
     let file = people::line(&file);
     for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
-        let role = if level == "error" { Role::Failed } else { Role::Waiting };
+        let role = if level == Severity::Error { Role::Failed } else { Role::Waiting };
         let (place, what) = (format!("{file}:{line}:{column}: "), format!(": {}: {message}", code_name(*code)));
-        ui.parts(&[(Role::Plain, &place), (role, level), (Role::Plain, &what)]);
+        ui.parts(&[(Role::Plain, &place), (role, level.as_str()), (Role::Plain, &what)]);
         ui.parts(&[(Role::Good, "  fix:"), (Role::Plain, &format!(" {suggested_fix}"))]);
     }
     // Nothing is known of a text that does not parse.

@@ -58,7 +58,7 @@ pub(super) enum Base {
     Settings,
     /// `$XDG_CONFIG_HOME`, else `~/.config`, on every system.
     Xdg,
-    /// Zed's own choice: `%APPDATA%` on Windows, `~/.config` on macOS.
+    /// Zed's own choice: `~/.config` on macOS, whatever XDG says.
     Zed,
     /// `$CLAUDE_CONFIG_DIR`, else the home folder.
     Claude,
@@ -210,13 +210,11 @@ impl Base {
             Self::Settings => match os {
                 Os::Linux => set("XDG_CONFIG_HOME").or_else(|| at_home(".config")),
                 Os::Mac => at_home("Library").map(|library| library.join("Application Support")),
-                Os::Windows => set("APPDATA").or_else(|| at_home("AppData").map(|data| data.join("Roaming"))),
             },
             Self::Xdg => set("XDG_CONFIG_HOME").or_else(|| at_home(".config")),
             Self::Zed => match os {
                 Os::Linux => Self::Xdg.folders(os, env, cwd).pop().map(|config| config.join("zed")),
                 Os::Mac => at_home(".config").map(|config| config.join("zed")),
-                Os::Windows => Self::Settings.folders(os, env, cwd).pop().map(|settings| settings.join("Zed")),
             },
             Self::Claude => set("CLAUDE_CONFIG_DIR").or_else(|| home(env)),
             Self::Codex => set("CODEX_HOME").or_else(|| at_home(".codex")),
@@ -235,24 +233,18 @@ pub(super) fn name_of(host: Host) -> &'static str {
 pub(super) enum Os {
     Linux,
     Mac,
-    Windows,
 }
 
 impl Os {
     /// The current one.
     pub(super) fn current() -> Self {
-        match std::env::consts::OS {
-            "macos" => Self::Mac,
-            "windows" => Self::Windows,
-            _ => Self::Linux,
-        }
+        if cfg!(target_os = "macos") { Self::Mac } else { Self::Linux }
     }
 }
 
 /// The home folder.
 pub(super) fn home(env: Env<'_>) -> Option<PathBuf> {
-    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("HOME").or_else(|| set("USERPROFILE"))
+    env("HOME").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// `cwd` and its parents up to the root of its repository; `cwd` alone outside of one.

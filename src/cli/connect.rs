@@ -3,28 +3,24 @@
 mod change;
 mod document;
 mod json;
+mod program;
 mod report;
+mod take_over;
 mod toml;
 
-use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::clients::{CLIENTS, Client, Located, Os, home, show};
-use super::servers::faults;
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, init};
-use base::files::{Edited, Layout};
-use base::limits;
+use super::{Failure, Format, Global, Ui, shapes};
 use base::random;
 use change::{Plan, Undo};
-use config::{Config, process_env};
+use config::process_env;
+use program::{program, serve};
 use report::{Outcome, Report};
 
 /// Attempts to edit a file that another program changes at the same time.
@@ -83,7 +79,7 @@ struct Connector<'a> {
     ui: Ui,
 }
 
-pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<u8, Failure> {
     let cwd = std::env::current_dir().unwrap_or_default();
     let chosen = |client: &&Client| args.clients.is_empty() || args.clients.iter().any(|id| id == client.id);
     let mut found: Vec<(&Client, Located)> = Vec::new();
@@ -96,12 +92,12 @@ pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Resu
     }
     if found.is_empty() {
         let ids: Vec<&str> = CLIENTS.iter().map(|client| client.id).collect();
-        let failure = Failure { exit: 1, ..Failure::usage("no MCP client is installed here".to_owned()) };
-        return Err(failure.hint(&format!("name one of {}, and its file is made", ids.join(", "))));
+        let failure = Failure::usage("no MCP client is installed here").exit(1);
+        return Err(failure.hint(format!("name one of {}, and its file is made", ids.join(", "))));
     }
     let home = home(&process_env);
     let default = home.as_ref().map(|home| home.join(".config/forgefs/forge.toml"));
-    let config = Config::find(global.config.as_deref(), &process_env, &cwd)?.map(|config| cwd.join(config));
+    let config = global.find()?.map(|config| cwd.join(config));
     let config = match (config, default) {
         (None, Some(default)) => {
             if !args.undo && !args.import {
@@ -132,7 +128,7 @@ pub(super) async fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Resu
         let config = connector.config.as_deref().map(|config| config.display().to_string());
         shapes::print(serde_json::json!({ "config": config, "clients": clients.collect::<Vec<_>>() }), ui);
     }
-    Ok(ExitCode::from(u8::from(outcomes.contains(&Outcome::Failed))))
+    Ok(u8::from(outcomes.contains(&Outcome::Failed)))
 }
 
 impl Connector<'_> {
@@ -185,8 +181,7 @@ impl Connector<'_> {
             }
             match plan.apply() {
                 Ok(backup) => {
-                    let kept = backup.as_ref().map(|backup| format!("the old file is {}", self.show(backup)));
-                    let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
+                    let kept = self.kept(backup.as_deref());
                     self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
                     if !self.args.import && change::has_others(client, located) {
                         let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
@@ -283,38 +278,6 @@ impl Connector<'_> {
         Some(text)
     }
 
-    /// Prepares to move the client's servers into the configuration; `None` when there are none.
-    async fn take_over(&self, client: &Client, located: &Located) -> Result<Option<TakeOver>, String> {
-        let target = self.config.as_deref().ok_or("no home folder for a forge.toml")?;
-        let file = Edited::read(target, limits::CONFIGURATION.max as u64)
-            .map_err(|error| format!("{}: {error}", self.show(target)))?;
-        let layout = Layout::of(file.content().unwrap_or_default()).map_err(|error| error.to_string())?;
-        // Before the import reads them: they are compared once more before they are removed.
-        let servers = change::servers(client, located)?;
-        let take_over =
-            |stays: &BTreeMap<String, String>| init::take_over(&located.path, target, layout.plain(), stays);
-        let mut moved = take_over(&BTreeMap::new())?;
-        if self.ui.is_interactive() && !self.args.no_check && !moved.names.is_empty() {
-            let new = std::mem::replace(&mut moved.new, Config::empty());
-            let faults = faults(self.global, new, self.ui).await.map_err(|failure| failure.message)?;
-            let faults = faults.ok_or("interrupted while its servers were started")?;
-            let stays = faults.iter().flat_map(|(name, fault)| {
-                let why = format!("it does not start behind ForgeFS: {fault}; --no-check moves it all the same");
-                moved.called.get(name).into_iter().flatten().map(move |called| (called.clone(), why.clone()))
-            });
-            moved = take_over(&stays.collect())?;
-        }
-        moved.report.iter().for_each(|line| self.ui.note(line));
-        if moved.names.is_empty() && moved.known.is_empty() {
-            self.ui.note(&format!("{}: no server to move", client.name));
-            return Ok(None);
-        }
-        let names = moved.names.iter().chain(&moved.known);
-        let servers = names.map(|name| (name.clone(), servers.get(name).cloned())).collect();
-        let text = layout.render(&moved.text);
-        Ok(Some(TakeOver { moved, servers, file, text, shown: self.show(target) }))
-    }
-
     fn sum_up(&self, outcomes: &[Outcome]) {
         let left = outcomes.iter().filter(|outcome| **outcome == Outcome::Left).count();
         if left > 0 && (self.args.format.json || !self.ui.is_interactive()) {
@@ -333,117 +296,17 @@ impl Connector<'_> {
         }
     }
 
+    /// Says where the old file is.
+    fn kept(&self, backup: Option<&Path>) -> String {
+        match backup {
+            Some(backup) => format!("the old file is {}", self.show(backup)),
+            None => "the file is new".to_owned(),
+        }
+    }
+
     fn show(&self, path: &Path) -> String {
         show(path, self.home.as_deref())
     }
-}
-
-/// A client's servers on their way behind ForgeFS.
-struct TakeOver {
-    moved: init::Moved,
-    /// The servers to remove from the client's file, with the values that were read there.
-    servers: Vec<(String, Option<serde_json::Value>)>,
-    /// The configuration.
-    file: Edited,
-    /// Its new content.
-    text: String,
-    /// Its path for people.
-    shown: String,
-}
-
-impl TakeOver {
-    /// Start of the question.
-    fn question(&self) -> String {
-        let (new, known, file) = (self.moved.names.join(", "), self.moved.known.join(", "), &self.shown);
-        match (new.as_str(), known.as_str()) {
-            (_, "") => format!("Move {new} to {file}"),
-            ("", _) => format!("Take out {known}, which {file} has already"),
-            _ => format!("Move {new} to {file}, take out {known}, which it has already"),
-        }
-    }
-
-    /// Says what `--undo` brings back and what it leaves.
-    fn way_back(&self, client: &Client) -> String {
-        let undo = format!("`forgefs connect {} --undo` brings its servers back, unless its file is edited", client.id);
-        match self.moved.written.as_slice() {
-            [] => undo,
-            written => format!("{undo}; in {} stay, until you remove them: {}", self.shown, written.join(", ")),
-        }
-    }
-
-    /// Writes the configuration, readable by its owner only: not every credential is recognised.
-    fn write(&self, connector: &Connector<'_>) -> io::Result<()> {
-        if self.file.content() == Some(self.text.as_bytes()) {
-            return match self.file.is_current() {
-                true => Ok(()),
-                false => Err(io::Error::new(ErrorKind::ResourceBusy, "another program changed it; try again")),
-            };
-        }
-        if let Some(env_file) = &self.moved.env_file {
-            connector.ui.note(&env_file.write()?);
-        }
-        let backup = self.file.replace_private(self.text.as_bytes())?;
-        let kept = backup.map(|backup| format!("the old file is {}", connector.show(&backup)));
-        let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
-        connector.ui.note(&format!("{}: added {}; {kept}", self.shown, self.moved.written.join(", ")));
-        if self.moved.secrets > 0 {
-            let (count, file) = (self.moved.secrets, &self.shown);
-            let text = format!("warning: credentials in plain text in {file}: {count}; keep it out of version control");
-            connector.ui.note(&text);
-        }
-        Ok(())
-    }
-}
-
-/// Command that starts this executable, as text for a client's file, and its first arguments: npx or uvx if it is in their
-/// cache, which may be emptied at any time; else its absolute path, and of several the one that the next version has too.
-fn program() -> Result<(String, Vec<String>), Failure> {
-    let path = std::env::current_exe().map_err(|error| Failure::internal(format!("this executable: {error}")))?;
-    if !path.exists() {
-        return Err(Failure::internal(format!("this executable was replaced: {} is gone", path.display())));
-    }
-    Ok(match launcher(&path) {
-        Some((launcher, args)) => (launcher.to_owned(), args.iter().map(|arg| (*arg).to_owned()).collect()),
-        None => (text(&lasting(&path).unwrap_or(path))?, Vec::new()),
-    })
-}
-
-/// The path by which the shell finds this executable on PATH, or by which it was started, with links as they are: they lead
-/// to the next version too.
-fn lasting(executable: &Path) -> Option<PathBuf> {
-    let real = executable.canonicalize().ok()?;
-    let name = Path::new("forgefs").with_extension(std::env::consts::EXE_EXTENSION);
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&folders).map(|folder| folder.join(&name)).find(|path| path.is_file());
-    let started = std::env::args_os().next().map(PathBuf::from).filter(|path| path.components().count() > 1);
-    let paths = [on_path, started.and_then(|path| std::path::absolute(path).ok())];
-    paths.into_iter().flatten().find(|path| path.is_absolute() && path.canonicalize().ok().as_ref() == Some(&real))
-}
-
-/// The command that installed an executable into a cache, and its arguments.
-fn launcher(executable: &Path) -> Option<(&'static str, &'static [&'static str])> {
-    let parts: Vec<_> = executable.components().filter_map(|part| part.as_os_str().to_str()).collect();
-    let is_uv =
-        |pair: &[&str]| pair[0] == "uv" && (pair[1].starts_with("archive-v") || pair[1].starts_with("environments-v"));
-    if parts.contains(&"_npx") {
-        Some(("npx", &["-y", "forgefs"]))
-    } else if parts.windows(2).any(is_uv) {
-        Some(("uvx", &["forgefs"]))
-    } else {
-        None
-    }
-}
-
-/// Arguments of the gateway. The configuration is always named: a client may start it in a folder that has a `forge.toml`
-/// of its own, whose servers would be started.
-fn serve(config: Option<&Path>) -> Result<Vec<String>, Failure> {
-    let named = config.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
-    Ok(["serve".to_owned()].into_iter().chain(named.into_iter().flatten()).collect())
-}
-
-fn text(path: &Path) -> Result<String, Failure> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::usage(format!("{}: not UTF-8, which a client's file must be", path.display())))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -10,9 +9,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::servers::{RELOAD, Target, tell_backup};
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, serve, signals, tokens};
+use super::{Failure, Format, Global, Ui, serve, shapes, signals, tokens};
 use config::{is_client_name, token_digest};
 use server::mcp::Opening;
 
@@ -60,11 +57,11 @@ enum ConsoleCommand {
     },
 }
 
-pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Result<u8, Failure> {
     match &args.command {
         Some(ConsoleCommand::Add { name, read_only, format }) => {
             add(&Target::any(global), name, *read_only, *format, ui)?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(0);
         }
         Some(ConsoleCommand::Remove { name, format }) => {
             let target = Target::existing(global)?;
@@ -73,7 +70,7 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
             let note = format!("removed {name} from {}; the sessions end at once", target.shown());
             format.tell(json!({ "name": name, "file": target.shown() }), &note, ui);
             tell_backup(backup.as_deref(), ui);
-            return taken_up.map(|()| ExitCode::SUCCESS);
+            return taken_up.map(|()| 0);
         }
         None => {}
     }
@@ -87,14 +84,14 @@ pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Resul
 
 /// Opens the console of the daemon, which is started if the configuration wants one; without one, of a gateway of this
 /// process.
-async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> Result<ExitCode, Failure> {
+async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     if global.client.is_some() {
-        return Err(Failure::usage("--as: the console is for the operator, who sees everything".to_owned()));
+        return Err(Failure::usage("--as: the console is for the operator, who sees everything"));
     }
     let mut end = signals::Watch::for_the_end(std::time::Duration::ZERO);
-    if let Some(ended) = super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
-        return Ok(ended);
+    if super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
+        return Ok(0);
     }
     let gateway = Arc::new(serve::started(global, config)?);
     let open = opening.open(&gateway).await.map_err(Failure::of_usage)?;
@@ -107,7 +104,7 @@ async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> 
         () = serve::kept_current(&gateway) => {}
     }
     gateway.save_observed().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Tells the link, and opens it in a browser. The browser gets it in a private file, which goes with the command: the
@@ -138,13 +135,9 @@ fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> 
     }
     let token = tokens::new_token();
     let backup = target.edit(|edit| edit.with_console(name, &token_digest(&token), read_only).map(Some))?;
-    if format.json {
-        shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
-    } else {
-        ui.note(&format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown()));
-        ui.note("the token is shown this once; it signs in at /console of `forgefs serve --http`:");
-        ui.out(&token);
-    }
+    let done = format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown());
+    let used = "it signs in at /console of `forgefs serve --http`";
+    tokens::tell_token(target, (name, &token), [&done, used], format, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `forgefs daemon`: one gateway for all clients of a configuration, in the background.
 
-use std::collections::BTreeMap;
+mod attached;
+
 use std::ffi::OsString;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +11,12 @@ use clap::{Args, Subcommand};
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, own_executable, remote, serve, signals};
+use super::{Failure, Format, Global, Ui, own_executable, remote, serve, shapes, signals};
+pub(super) use attached::{ask, attached, console};
 use base::files;
-use config::{Config, Expose, process_env, state_folder};
-use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
-use server::mcp::Opening;
-use server::{mcp, reload, running};
+use config::{Config, process_env, state_folder};
+use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Purpose, Speaker, Started};
+use server::running;
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
 const END: Duration = Duration::from_secs(20);
@@ -29,6 +27,8 @@ const HANDOVER: Duration = Duration::from_secs(20);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
+/// Words that start a daemon in the background.
+const DETACHED: [&str; 3] = ["daemon", "run", "--detached"];
 /// Most bytes of the log that `logs` looks through.
 const LOG: u64 = 1 << 20;
 
@@ -69,13 +69,11 @@ impl DaemonCommand {
     }
 }
 
-pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> Result<u8, Failure> {
     if !global.catalog.is_empty() {
-        return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists".to_owned()));
+        return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists"));
     }
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let path = Config::find(global.config.as_deref(), &process_env, &cwd)?.ok_or_else(Failure::unconfigured)?;
-    let place = place(&path)?;
+    let place = place(&global.file()?)?;
     match command {
         DaemonCommand::Start(format) => start(global, &place, format, ui).await,
         DaemonCommand::Stop(format) => stop(&place, format, ui).await,
@@ -88,40 +86,41 @@ pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> R
 /// The place of the daemon of a configuration file.
 fn place(config: &std::path::Path) -> Result<Place, Failure> {
     let state = state_folder(&process_env)
-        .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set".to_owned()))?;
+        .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set"))?;
     Place::of(&state, config).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Arguments of a further `forgefs` with the same options.
-fn again(global: &Global, place: &Place, words: &[&str]) -> Vec<OsString> {
+/// The start of a further `forgefs` with the same options.
+fn again(global: &Global, place: &Place, words: &[&str]) -> Result<Launch, Failure> {
     let mut args: Vec<OsString> = vec!["--config".into(), place.config.clone().into()];
     for (option, value) in [("--engine", &global.engine), ("--log", &global.log)] {
         args.extend(value.iter().flat_map(|value| [option.into(), value.into()]));
     }
     args.extend(words.iter().map(OsString::from));
-    args
+    Ok(Launch { exe: own_executable()?, args })
 }
 
-async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     // Its errors are told here, not in a log.
     Config::load(&place.config, &process_env)?;
-    let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
+    let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
-    let (word, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
-        Ok(Started::New(state)) => ("started", state),
-        Ok(Started::Ran(state)) => ("runs already", state),
+    let (is_new, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
+        Ok(Started::New(state)) => (true, state),
+        Ok(Started::Ran(state)) => (false, state),
         Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
     };
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
-        shape["started"] = (word == "started").into();
+        shape["started"] = is_new.into();
         shapes::print(shape, ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let version = state["version"].as_str().unwrap_or_default();
+    let word = if is_new { "started" } else { "runs already" };
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Asks the daemon for its state.
@@ -133,11 +132,11 @@ fn none(place: &Place) -> String {
     format!("no daemon runs for {}", place.config.display())
 }
 
-async fn stop(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot be stopped: {error}"));
     let Some(pid) = place.holder().map_err(failed)? else {
         format.tell(json!({ "ok": false, "stopped": false, "pid": null }), &none(place), ui);
-        return Ok(ExitCode::from(1));
+        return Ok(1);
     };
     let ending = async {
         let deadline = tokio::time::Instant::now() + END;
@@ -168,12 +167,12 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure
         true => ui.out(&format!("stopped: process {pid}")),
         false => return Err(Failure::internal(format!("process {pid} does not end"))),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-async fn status(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn status(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
-    let exit = ExitCode::from(u8::from(state.is_none()));
+    let exit = u8::from(state.is_none());
     let text = state.as_ref().map_or_else(|| none(place), |state| described(place, state));
     format.out(shapes::daemon(place, state.as_ref()), &text, ui);
     Ok(exit)
@@ -215,7 +214,7 @@ fn described(place: &Place, state: &Value) -> String {
     lines.join("\n")
 }
 
-async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     let path = place.log();
     let failed = |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
     let mut at = match std::fs::symlink_metadata(&path) {
@@ -223,7 +222,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let note = format!("there is no log yet: {}", path.display());
             args.format.tell(json!({ "ok": false, "log": path, "lines": [] }), &note, ui);
-            return Ok(ExitCode::from(1));
+            return Ok(1);
         }
         Err(error) => return Err(failed(error)),
     };
@@ -236,7 +235,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failur
         ui.out(&end.join("\n"));
     }
     if !args.follow {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     loop {
         tokio::time::sleep(LOOK).await;
@@ -264,7 +263,7 @@ fn read_from(path: &std::path::Path, at: &mut u64) -> std::io::Result<String> {
 }
 
 /// The daemon itself.
-async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<ExitCode, Failure> {
+async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot run: {error}"));
     if detached {
         // No terminal, and no client that ends its own group of processes, ends it.
@@ -280,10 +279,10 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
         }
         if matches!(state(&place, Purpose::Status).await, Ok(Some(_))) {
             ui.note(&format!("a daemon runs already for {}", place.config.display()));
-            return Ok(ExitCode::from(if detached { 0 } else { 1 }));
+            return Ok(if detached { 0 } else { 1 });
         }
         if tokio::time::Instant::now() >= deadline {
-            return Err(Failure::internal("another daemon of this configuration does not end".to_owned()));
+            return Err(Failure::internal("another daemon of this configuration does not end"));
         }
         tokio::time::sleep(LOOK).await;
     };
@@ -305,112 +304,5 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
     // Until the servers have ended: who waits for this lock finds none of them.
     super::end_servers().await;
     drop(held);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Client and session of this process.
-fn speaker(global: &Global, config: &Config, place: &Place) -> Result<Speaker, Failure> {
-    let principal = global.principal(config)?;
-    let client = principal.named().map(str::to_owned);
-    Ok(Speaker {
-        environment: environment(place),
-        client,
-        profile: principal.profile.as_deref().map(str::to_owned),
-        expose: None,
-    })
-}
-
-/// Values of the variables that the configuration references.
-fn environment(place: &Place) -> BTreeMap<String, String> {
-    let variables = reload::read(&place.config, &process_env).map(|(_, variables)| variables).unwrap_or_default();
-    variables.into_iter().filter_map(|name| process_env(&name).map(|value| (name, value))).collect()
-}
-
-/// True if options keep a command from the daemon: it has a configuration and an engine of its own.
-fn is_apart(global: &Global) -> bool {
-    !global.catalog.is_empty() || global.engine.is_some()
-}
-
-/// Serves stdio through the daemon, which is started if needed; false if this process has to serve by itself.
-pub(super) async fn attached(
-    global: &Global,
-    config: &Config,
-    asked: Option<Expose>,
-    end: &mut signals::Watch,
-) -> Result<bool, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(false) };
-    let place = place(path)?;
-    let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
-    let opened = tokio::select! {
-        opened = Proxy::open(place.clone(), Speaker { expose: asked.map(|asked| asked.word().to_owned()), ..speaker(global, config, &place)? }, starter) => opened,
-        () = end.asked() => return Ok(true),
-    };
-    let proxy = match opened {
-        Ok(proxy) => proxy,
-        Err(why) => {
-            tracing::warn!("serving without the daemon: {why}");
-            return Ok(false);
-        }
-    };
-    tokio::select! {
-        served = proxy.serve(std::io::stdin(), mcp::Output::default()) => {
-            served.map_err(|error| Failure::internal(format!("the client cannot be reached: {error}")))?;
-        }
-        () = end.asked() => {}
-    }
-    Ok(true)
-}
-
-/// Has the daemon answer a request; `None` if none runs, or another version.
-pub(super) async fn ask(
-    global: &Global,
-    config: &Config,
-    request: &remote::Request,
-    ui: Ui,
-) -> Result<Option<remote::Answer>, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
-    let Ok(place) = place(path) else { return Ok(None) };
-    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
-    let request = serde_json::to_value(request).map_err(|error| failed(error.to_string()))?;
-    let hello = Hello::new(Purpose::Ask, speaker(global, config, &place)?);
-    let asked = daemon::ask(&place, &hello, Some(&request));
-    match ui.waiting(|| "waiting for the daemon".to_owned(), asked).await {
-        Ok(None) => Ok(None),
-        Ok(Some(answer)) => remote::read(answer).map(Some),
-        Err(LinkError::Refused(why)) => {
-            ui.note(&format!("note: without the daemon, which refuses this process: {why}"));
-            Ok(None)
-        }
-        Err(error @ LinkError::Io(_)) => Err(failed(error.to_string())),
-    }
-}
-
-/// Opens the console of the daemon, which is started if the configuration wants one, and serves it until Ctrl-C; `None`
-/// if there is no daemon. `tell` is given the link.
-pub(super) async fn console(
-    global: &Global,
-    config: &Config,
-    opening: &Opening,
-    end: &mut signals::Watch,
-    tell: impl FnOnce(&str) -> Option<tempfile::NamedTempFile>,
-) -> Result<Option<ExitCode>, Failure> {
-    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
-    let Ok(place) = place(path) else { return Ok(None) };
-    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
-    if config.daemon.auto {
-        let launch = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "run", "--detached"]) };
-        daemon::start(&place, &launch).await.map_err(failed)?;
-    }
-    let hello = Hello::new(Purpose::Console, Speaker::default());
-    let opened = daemon::open_console(&place, &hello, opening).await;
-    let (url, gone) = match opened.map_err(|error| failed(error.to_string()))? {
-        None => return Ok(None),
-        Some(Err((what, hint))) => return Err(Failure::usage(what).hint(&hint)),
-        Some(Ok(opened)) => opened,
-    };
-    let _page = tell(&url);
-    tokio::select! {
-        () = end.asked() => Ok(Some(ExitCode::SUCCESS)),
-        () = gone => Err(Failure::internal("the daemon has ended".to_owned()).hint("run `forgefs console` again")),
-    }
+    Ok(0)
 }

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::findings;
-use super::newest::{self, Newest};
-use super::shapes::{self, Format};
+use super::newest;
 use super::style::Role;
-use super::ui::Ui;
-use super::{Failure, Global, about, reports};
+use super::{Failure, Format, Global, Ui, about, reports, shapes};
 use base::text::counted;
 use catalog::Catalog;
 use catalog::findings::Severity;
@@ -40,8 +37,8 @@ pub(super) struct DoctorArgs {
     pub(super) format: Format,
 }
 
-pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let mut report = Report { ui, found: args.format.json.then(Map::new), faults: BTreeMap::new() };
+pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<u8, Failure> {
+    let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new(), exit: 0 };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
@@ -72,7 +69,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     let servers = config.servers.clone();
     let gateway = global.gateway(config)?;
-    let mut exit = sandbox(&gateway, &mut report).await;
+    sandbox(&gateway, &mut report).await;
     super::settle_all(&gateway, ui).await;
     report.many("servers");
     let catalog = gateway.catalog();
@@ -80,9 +77,9 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         match &server.state {
             ServerState::Failed { .. } => {
                 let name = people::line(&server.name);
-                report.fault("server", &format!("mend server {name}, or `forgefs disable {name}`"));
+                report.failure("server", &format!("mend server {name}, or `forgefs disable {name}`"), 3);
             }
-            ServerState::NeedsLogin { command } => report.fault("server", &format!("`{command}`")),
+            ServerState::NeedsLogin { command } => report.failure("server", &format!("`{command}`"), 3),
             _ => {}
         }
         report.push(
@@ -90,9 +87,6 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             &format!("server   {}: {}", server.name, state(server)),
             objects::server(&catalog, server),
         );
-        if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
-            exit = 3;
-        }
     }
     report.many("quarantined");
     for server in catalog.servers() {
@@ -100,16 +94,14 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             let object = json!({ "server": server.name, "tool": tool, "reason": held.reason, "review": held.review });
             let said = held.to_string();
             let then = said.rsplit("; ").next().unwrap_or_default();
-            report.fault("tool", &format!("{}.{tool}: {then}", server.ident));
+            report.failure("tool", &format!("{}.{tool}: {then}", server.ident), 1);
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
-            exit = if exit == 0 { 1 } else { exit };
         }
     }
     report.many("unmatched");
     for rule in gateway.config().unmatched(&catalog.listed_names()) {
-        report.fault("rule", "correct the rule in forge.toml");
+        report.failure("rule", "correct the rule in forge.toml", u8::from(rule.is_known));
         report.push("unmatched", &format!("rule     {}", people::line(&rule.to_string())), json!(rule));
-        exit = if exit == 0 && rule.is_known { 1 } else { exit };
     }
     report.many("notes");
     for server in catalog.servers() {
@@ -132,8 +124,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         let line = match answered {
             Ok(ms) => format!("hook     {name}: decides in {ms} ms"),
             Err(why) => {
-                report.fault("hook", &format!("mend the hook {name}, or its entry in forge.toml"));
-                exit = if exit == 0 { 3 } else { exit };
+                report.failure("hook", &format!("mend the hook {name}, or its entry in forge.toml"), 3);
                 format!("hook     {name}: NO DECISION, {}", people::line(&why))
             }
         };
@@ -142,15 +133,18 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     if catalog.servers().is_empty() && !args.format.json {
         ui.out("server   none configured");
     }
-    if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
-        exit = 3;
+    if args.online {
+        tell_newest(&args.index, &mut report).await;
     }
-    report.summary(&catalog);
-    if let Some(mut found) = report.found {
-        found.insert("healthy".to_owned(), (exit == 0).into());
-        ui.json(&shapes::foreign(&gateway, found.into()));
+    let exit = report.exit;
+    match args.format.json {
+        true => {
+            report.found.insert("healthy".to_owned(), (exit == 0).into());
+            ui.json(&shapes::foreign(&gateway, report.found.into()));
+        }
+        false => report.summary(&catalog),
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Findings in the servers' definitions.
@@ -164,28 +158,22 @@ fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> R
     let worse =
         found.iter().map(|found| found.finding).chain(of_skills()).filter(|finding| finding.severity > Severity::Note);
     worse.for_each(|finding| report.fault("finding", &format!("{} [{}]", finding.rule.advice, finding.digest)));
-    match &mut report.found {
-        Some(object) => {
-            let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
-            let all = of_servers.chain(of_skills().map(|finding| finding.json("skills")));
-            object.insert("findings".to_owned(), all.collect());
-        }
-        None => {
-            let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
-            let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
-            let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
-            lines.for_each(|line| report.line(&format!("finding  {line}")));
-        }
-    }
+    let of_servers = found.iter().map(|found| found.finding.json(&found.server.name));
+    let all = of_servers.chain(of_skills().map(|finding| finding.json("skills")));
+    report.found.insert("findings".to_owned(), all.collect());
+    let worse = of_skills().filter(|finding| finding.severity > Severity::Note);
+    let of_skills = worse.map(|finding| format!("{}; {}", findings::line(finding), finding.rule.advice));
+    let lines = findings::lines(catalog, &found).into_iter().chain(of_skills);
+    lines.for_each(|line| report.line(&format!("finding  {line}")));
     Ok(())
 }
 
-/// Tells of a newer release; false if the registry did not answer.
-async fn tell_newest(index: &str, report: &mut Report) -> bool {
+/// Tells of a newer release.
+async fn tell_newest(index: &str, report: &mut Report) {
     let asked = newest::newest(index).await;
     let (line, found) = match &asked {
-        Ok(Newest::This) => ("this is the newest".to_owned(), json!({ "newer": null })),
-        Ok(Newest::Other(version)) => {
+        Ok(None) => ("this is the newest".to_owned(), json!({ "newer": null })),
+        Ok(Some(version)) => {
             (format!("{version} is newer: {}/releases", about::REPOSITORY), json!({ "newer": version }))
         }
         Err(error) => (
@@ -194,11 +182,11 @@ async fn tell_newest(index: &str, report: &mut Report) -> bool {
         ),
     };
     report.one("release", &format!("release  {line}"), found);
-    asked.is_ok()
+    report.fails(if asked.is_ok() { 0 } else { 3 });
 }
 
-/// Engines and layers of the sandbox; the exit code.
-async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
+/// Engines and layers of the sandbox.
+async fn sandbox(gateway: &Gateway, report: &mut Report) {
     report.many("engines");
     report.many("sandbox");
     let ready = match gateway.pool().describe().await {
@@ -206,7 +194,7 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
         Err(error) => {
             let layer = json!({ "name": "sandbox", "active": false, "detail": error.to_string() });
             report.push("sandbox", &format!("sandbox  {error}"), layer);
-            return 4;
+            return report.fails(4);
         }
     };
     for engine in &ready.engines {
@@ -219,7 +207,6 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
         let object = json!({ "name": layer.name, "active": layer.active, "detail": layer.detail });
         report.push("sandbox", &format!("sandbox  {}: {state}", layer.name), object);
     }
-    0
 }
 
 /// Confinement of a server's process. One that is refused has failed to start, which its line says.
@@ -273,36 +260,36 @@ const BAD: [&str; 5] = [": failed", "needs login", "NOT ACTIVE", "NOT STARTED", 
 /// Findings: lines that are printed as they come, or an object that is printed at the end.
 struct Report {
     ui: Ui,
-    found: Option<Map<String, Value>>,
+    is_json: bool,
+    found: Map<String, Value>,
     /// How many, and what to do about the first.
     faults: BTreeMap<usize, (usize, String)>,
+    exit: u8,
 }
 
 impl Report {
     fn one(&mut self, key: &str, line: &str, value: Value) {
-        match &mut self.found {
-            Some(found) => drop(found.insert(key.to_owned(), value)),
-            None => self.line(line),
-        }
+        self.found.insert(key.to_owned(), value);
+        self.line(line);
     }
 
     /// Begins a list, which may stay empty.
     fn many(&mut self, key: &str) {
-        if let Some(found) = &mut self.found {
-            found.insert(key.to_owned(), Value::Array(Vec::new()));
-        }
+        self.found.insert(key.to_owned(), Value::Array(Vec::new()));
     }
 
     fn push(&mut self, key: &str, line: &str, value: Value) {
-        match self.found.as_mut().map(|found| found.get_mut(key)) {
-            Some(Some(Value::Array(list))) => list.push(value),
-            Some(_) => {}
-            None => self.line(line),
+        if let Some(Value::Array(list)) = self.found.get_mut(key) {
+            list.push(value);
         }
+        self.line(line);
     }
 
     /// Prints a line whose first word has the colour of what the line says.
     fn line(&self, line: &str) {
+        if self.is_json {
+            return;
+        }
         let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let role = match word {
             "tool" | "rule" => Role::Failed,
@@ -319,11 +306,19 @@ impl Report {
         self.faults.entry(fault).or_insert_with(|| (0, then.to_owned())).0 += 1;
     }
 
+    /// A fault with which the command fails.
+    fn failure(&mut self, fault: &str, then: &str, exit: u8) {
+        self.fault(fault, then);
+        self.fails(exit);
+    }
+
+    /// The first failure decides the exit code.
+    fn fails(&mut self, exit: u8) {
+        self.exit = if self.exit == 0 { exit } else { self.exit };
+    }
+
     /// The last line for people: counts, and the first thing to do.
     fn summary(&self, catalog: &Catalog) {
-        if self.found.is_some() {
-            return;
-        }
         let is_up =
             |server: &&Arc<ServerEntry>| matches!(server.state, ServerState::Ready { .. } | ServerState::Resting);
         let ready = counted(catalog.servers().iter().filter(is_up).count(), "server") + " ready";

@@ -10,14 +10,14 @@ use config::{ConfigError, Unwritten};
 /// Failure of a command, for people.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Failure {
-    pub(super) exit: u8,
     pub(super) message: String,
     pub(super) hint: Option<String>,
+    pub(super) exit: u8,
 }
 
 impl Failure {
-    pub(super) fn usage(message: String) -> Self {
-        Self { exit: 2, message, hint: None }
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self { exit: 2, message: message.into(), hint: None }
     }
 
     /// There is no configuration.
@@ -31,19 +31,17 @@ impl Failure {
         let text = error.to_string();
         let (message, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
         let failure = Self::usage(message.trim_start_matches("error: ").to_owned());
-        match rest.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
-            Some(tip) => failure.hint(tip),
-            None => failure.hint("--help shows what is valid"),
-        }
+        let tip = rest.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        failure.hint(tip.unwrap_or("--help shows what is valid"))
     }
 
     /// An error of what the user typed or configured.
     pub(super) fn of_usage(error: Error) -> Self {
-        Self { exit: 2, ..error.into() }
+        Self::from(error).exit(2)
     }
 
-    pub(super) fn internal(message: String) -> Self {
-        Self { exit: 4, message, hint: None }
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self { exit: 4, message: message.into(), hint: None }
     }
 
     /// A file or folder of the user's that cannot be read or written.
@@ -51,9 +49,17 @@ impl Failure {
         Self::usage(format!("{}: {error}", path.display()))
     }
 
-    pub(super) fn hint(mut self, hint: &str) -> Self {
-        self.hint = Some(hint.to_owned());
-        self
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// With a hint if there is one.
+    pub(super) fn hinted(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(super) fn exit(self, exit: u8) -> Self {
+        Self { exit, ..self }
     }
 }
 

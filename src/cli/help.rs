@@ -1,11 +1,8 @@
 //! Help of the command line: its commands in groups, and an example for each.
 
-use std::process::ExitCode;
-
 use clap::{Args, Command, CommandFactory as _};
 
-use super::ui::Ui;
-use super::{Cli, about};
+use super::{Cli, Ui, about};
 
 #[derive(Args)]
 pub(super) struct HelpArgs {
@@ -33,22 +30,17 @@ const EXAMPLES: &str = include_str!("help_examples.txt");
 pub(super) fn command() -> Command {
     let command = Cli::command().long_version(about::long_version()).after_help(FOOT);
     let groups = groups(&command);
-    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let command =
-        names.iter().fold(command, |command, name| command.mut_subcommand(name, |sub| exemplified(sub, name)));
-    command.help_template(format!(
+    command.mut_subcommands(|sub| exemplified(sub, "")).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options of every command:\n{{options}}{{after-help}}"
     ))
 }
 
-/// A command with its examples, those of its own commands among them, behind what it says itself.
-fn exemplified(command: Command, path: &str) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let command = names
-        .iter()
-        .fold(command, |command, name| command.mut_subcommand(name, |sub| exemplified(sub, &format!("{path} {name}"))));
+/// A command of the one at `above`, with its examples, those of its own commands among them, behind what it says itself.
+fn exemplified(command: Command, above: &str) -> Command {
+    let path = format!("{above} {}", command.get_name()).trim_start().to_owned();
+    let command = command.mut_subcommands(|sub| exemplified(sub, &path));
     let said = command.get_after_help().map(ToString::to_string);
-    let lines = examples(path).map(|words| format!("\n  forgefs {words}")).collect::<String>();
+    let lines = examples(&path).map(|words| format!("\n  forgefs {words}")).collect::<String>();
     match said {
         Some(said) if said.starts_with("Examples:") => command,
         _ if lines.is_empty() => command,
@@ -81,11 +73,11 @@ fn groups(command: &Command) -> String {
 }
 
 /// Prints the help of a command, as its `--help` does.
-pub(super) fn help(args: HelpArgs, ui: Ui) -> ExitCode {
+pub(super) fn help(args: HelpArgs, ui: Ui) -> u8 {
     let words = ["forgefs".to_owned()].into_iter().chain(args.words).chain(["--help".to_owned()]);
     match command().try_get_matches_from(words) {
         Err(help) => ui.usage(&help),
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(_) => 0,
     }
 }
 

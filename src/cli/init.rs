@@ -9,18 +9,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
-use config::entries::plain;
 use config::{Config, process_env};
 use env_file::EnvFile;
 use import::{Imported, Sources, import};
@@ -52,53 +48,57 @@ pub(super) struct InitArgs {
     path: Option<PathBuf>,
 }
 
-pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<u8, Failure> {
     let path = &target(global, args)?;
-    let refused = |error: InitError| Failure::usage(error.to_string());
+    let exists = || {
+        let other = if args.import.is_some() { "--append adds to it," } else { "`forgefs add` adds a server to it;" };
+        Failure::usage(format!("{} exists already", path.display()))
+            .hint(format!("{other} --force replaces it and keeps the old file beside it"))
+    };
+    let unreadable = |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+    let file = Edited::read(path, LONGEST).map_err(unreadable)?;
+    // First, so that there is no report of a file that is not written.
+    if file.content().is_some() && !args.force && !args.append {
+        return Err(exists());
+    }
+    // Readable by its owner only: people put tokens into it, and not every credential is recognised.
+    let replace = |text: &str| {
+        file.replace_private(text.as_bytes()).map_err(|error| match (error.kind(), file.content()) {
+            // Another program made it in between.
+            (io::ErrorKind::ResourceBusy, None) => exists(),
+            _ => Failure::usage(format!("cannot write {}: {error}", path.display())),
+        })
+    };
     let Some(files) = &args.import else {
-        let backup = write(path, args.force).map_err(|error| match error {
-            InitError::Exists { .. } => refused(error)
-                .hint("`forgefs add` adds a server to it; --force replaces it and keeps the old file beside it"),
-            error => refused(error),
-        })?;
+        let backup = replace(STARTER)?;
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         ui.note(&reading(path));
         tell_backup(backup.as_deref(), ui);
         written(args, path, &[], backup.as_deref(), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     };
-    let unreadable = |source| refused(InitError::Unreadable { path: path.clone(), source });
-    let file = Edited::read(path, LONGEST).map_err(unreadable)?;
-    // First, so that there is no report of a file that is not written.
-    if file.content().is_some() && !args.force && !args.append {
-        return Err(refused(InitError::Exists { path: path.clone() })
-            .hint("--append adds to it, --force replaces it and keeps the old file beside it"));
-    }
     let content = file.content().filter(|_| args.append).unwrap_or_default();
     let layout = Layout::of(content).map_err(unreadable)?;
     let existing = layout.plain();
     let old = check(existing, path).map_err(Failure::usage)?;
     let leave_out = !args.inline_secrets;
-    let (imported, text, env_file) =
+    let Taken { text, imported, env_file } =
         taken(files, path, (existing, &old), (leave_out, leave_out && !args.no_secrets), None)
             .map_err(Failure::usage)?;
-    imported.report.iter().for_each(|remark| ui.note(&plain(&remark.text)));
+    imported.tell(ui);
     if imported.count == 0 {
-        return Err(Failure {
-            exit: if imported.broken > 0 { 2 } else { 1 },
-            ..Failure::usage("nothing to import".into())
-        });
+        return Err(Failure::usage("nothing to import").exit(if imported.broken > 0 { 2 } else { 1 }));
     }
     check_appended(existing, &imported, path).map_err(Failure::usage)?;
     // First: a configuration that names a file that is not there is not valid.
     if let Some(env_file) = &env_file {
         ui.note(&env_file.write().map_err(|error| Failure::usage(error.to_string()))?);
     }
-    let backup = replace(&file, &layout.render(&text), path).map_err(refused)?;
+    let backup = replace(&layout.render(&text))?;
     report(&imported, path, ui);
     tell_backup(backup.as_deref(), ui);
     written(args, path, &imported.written, backup.as_deref(), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// With `--json`, prints what was written.
@@ -108,15 +108,23 @@ fn written(args: &InitArgs, path: &Path, servers: &[String], backup: Option<&Pat
     }
 }
 
-/// Imports servers into the configuration `existing`; returns the whole new one too, and the file of its credentials if
-/// they are left out and kept. In a move, some stay, with the reason.
+/// Servers of other hosts, taken into a configuration.
+pub(super) struct Taken {
+    /// The whole new configuration.
+    pub(super) text: String,
+    pub(super) imported: Imported,
+    /// The file of its credentials, if they are left out and kept.
+    pub(super) env_file: Option<EnvFile>,
+}
+
+/// Imports servers into the configuration `existing`. In a move, some stay, with the reason.
 fn taken(
     files: &[PathBuf],
     target: &Path,
     (existing, old): (&str, &Config),
     (leave_out, keeps): (bool, bool),
     stays: Option<&BTreeMap<String, String>>,
-) -> Result<(Imported, String, Option<EnvFile>), String> {
+) -> Result<Taken, String> {
     let (nothing, kept) = (BTreeMap::new(), RefCell::default());
     let in_files = old.file_variables();
     let imported = import(Sources {
@@ -132,10 +140,10 @@ fn taken(
     });
     let text = appended(existing, &imported);
     if imported.variables.is_empty() {
-        return Ok((imported, text, None));
+        return Ok(Taken { text, imported, env_file: None });
     }
     let (env_file, text) = EnvFile::of(target, old, &imported.variables, text)?;
-    Ok((imported, text, Some(env_file)))
+    Ok(Taken { text, imported, env_file: Some(env_file) })
 }
 
 /// The file to write.
@@ -158,7 +166,7 @@ fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
             let other = other.display();
             let message =
                 format!("there is a configuration already, {other}; a {HERE} here would hide it in this folder");
-            Err(Failure::usage(message).hint(&match &args.import {
+            Err(Failure::usage(message).hint(match &args.import {
                 None => format!("`forgefs add` adds servers to it; `forgefs init {HERE}` writes one for this folder"),
                 Some(_) => format!(
                     "`forgefs --config {other} init --append --import` adds to it; `forgefs init {HERE} --import` writes one \
@@ -209,29 +217,8 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
     ui.note(&reading(path));
 }
 
-/// Servers of one client's file, to be moved into `forge.toml`.
-pub(super) struct Moved {
-    /// The whole new `forge.toml`.
-    pub(super) text: String,
-    /// Names of the servers in the client's file that work behind ForgeFS as they did there, and are added.
-    pub(super) names: Vec<String>,
-    /// Names of the servers in the client's file that `forge.toml` has already.
-    pub(super) known: Vec<String>,
-    /// Names of the servers that are added to `forge.toml`.
-    pub(super) written: Vec<String>,
-    /// Remarks for the user, one per line.
-    pub(super) report: Vec<String>,
-    /// Number of copied credentials.
-    pub(super) secrets: usize,
-    /// Variables with the others.
-    pub(super) env_file: Option<EnvFile>,
-    /// The new servers alone, to be tried, and the names in the client's file of each.
-    pub(super) new: Config,
-    pub(super) called: BTreeMap<String, Vec<String>>,
-}
-
 /// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`, but for those that
-/// stay where they are, each with the reason.
+/// stay where they are, each with the reason. Returns the new servers alone too, to be tried.
 ///
 /// # Errors
 /// `existing` is invalid, or would be with them.
@@ -240,16 +227,14 @@ pub(super) fn take_over(
     target: &Path,
     existing: &str,
     stays: &BTreeMap<String, String>,
-) -> Result<Moved, String> {
+) -> Result<(Taken, Config), String> {
     let old = check(existing, target)?;
     let files = [file.to_owned()];
-    let (imported, text, env_file) = taken(&files, target, (existing, &old), (true, true), Some(stays))?;
+    let taken = taken(&files, target, (existing, &old), (true, true), Some(stays))?;
     let mut new = Config::empty();
-    new.servers = check_appended(existing, &imported, target)?.servers;
-    new.servers.retain(|name, _| imported.written.contains(name));
-    let report = imported.report.iter().map(|remark| plain(&remark.text)).collect();
-    let Imported { taken_over: names, known, written, secrets, called, .. } = imported;
-    Ok(Moved { text, names, known, written, report, secrets, env_file, new, called })
+    new.servers = check_appended(existing, &taken.imported, target)?.servers;
+    new.servers.retain(|name, _| taken.imported.written.contains(name));
+    Ok((taken, new))
 }
 
 /// Refuses to add to an invalid configuration.
@@ -278,59 +263,6 @@ fn servers(text: &str) -> toml::Table {
         Some(toml::Value::Table(servers)) => servers,
         _ => toml::Table::new(),
     }
-}
-
-/// Writes [`STARTER`], readable by its owner only, and returns the backup of the file that was there.
-///
-/// # Errors
-/// The file exists and `force` is not given, or it cannot be written.
-pub fn write(path: &Path, force: bool) -> Result<Option<PathBuf>, InitError> {
-    write_text(path, force, STARTER)
-}
-
-fn write_text(path: &Path, force: bool, text: &str) -> Result<Option<PathBuf>, InitError> {
-    let failed = |source| InitError::Failed { path: path.to_owned(), source };
-    let file = Edited::read(path, LONGEST).map_err(failed)?;
-    match file.content() {
-        Some(_) if !force => Err(InitError::Exists { path: path.to_owned() }),
-        _ => replace(&file, text, path),
-    }
-}
-
-/// Writes the file, readable by its owner only: people put tokens into it, and not every credential is recognised.
-fn replace(file: &Edited, text: &str, path: &Path) -> Result<Option<PathBuf>, InitError> {
-    file.replace_private(text.as_bytes()).map_err(|source| match (source.kind(), file.content()) {
-        // Another program made it in between.
-        (io::ErrorKind::ResourceBusy, None) => InitError::Exists { path: path.to_owned() },
-        _ => InitError::Failed { path: path.to_owned(), source },
-    })
-}
-
-/// Reason why no file was written.
-#[derive(Debug, thiserror::Error)]
-pub enum InitError {
-    /// The file exists.
-    #[error("{} exists already", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file cannot be read, so that it is not added to.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// An I/O error.
-    #[error("cannot write {}: {source}", path.display())]
-    Failed {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
 }
 
 /// File to write if none is named.

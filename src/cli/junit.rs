@@ -2,31 +2,25 @@
 
 use std::fmt::Write as _;
 
-/// A tested script.
-pub(super) struct Case {
-    /// Its path.
-    pub(super) name: String,
-    /// Duration in seconds.
-    pub(super) seconds: f64,
-    /// The failure, if it failed.
-    pub(super) failure: Option<String>,
-}
+use super::test::Outcome;
 
 /// A document of one suite.
-pub(super) fn document(cases: &[Case]) -> String {
-    let failures = cases.iter().filter(|case| case.failure.is_some()).count();
-    let time: f64 = cases.iter().map(|case| case.seconds).sum();
+pub(super) fn document(outcomes: &[Outcome]) -> String {
+    let failures = outcomes.iter().filter(|outcome| !outcome.has_passed()).count();
+    let time: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"0\" time=\"{time:.3}\"", cases.len());
+    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"0\" time=\"{time:.3}\"", outcomes.len());
     let _ = writeln!(xml, "<testsuites name=\"forgefs\" {counts}>\n  <testsuite name=\"forgefs test\" {counts}>");
-    for Case { name, seconds, failure } in cases {
-        let case = format!("    <testcase name=\"{}\" classname=\"forgefs\" time=\"{seconds:.3}\"", escaped(name));
-        let _ = match failure {
-            None => writeln!(xml, "{case}/>"),
-            Some(failure) => {
+    for outcome in outcomes {
+        let (name, seconds) = (escaped(&outcome.script.display().to_string()), outcome.seconds);
+        let case = format!("    <testcase name=\"{name}\" classname=\"forgefs\" time=\"{seconds:.3}\"");
+        let _ = match outcome.has_passed() {
+            true => writeln!(xml, "{case}/>"),
+            false => {
+                let failure = outcome.details();
                 let first = failure.lines().take(2).map(str::trim).collect::<Vec<_>>().join(": ");
                 let first = escaped(&first);
-                let all = escaped(failure);
+                let all = escaped(&failure);
                 writeln!(xml, "{case}>\n      <failure message=\"{first}\">{all}</failure>\n    </testcase>")
             }
         };

@@ -20,13 +20,13 @@ mod check;
 mod clients;
 mod connect;
 mod console;
-#[cfg(unix)]
 mod daemon;
 mod demo;
 mod doctor;
 mod failure;
 mod findings;
 mod generate;
+mod global;
 mod help;
 pub mod init;
 mod junit;
@@ -56,25 +56,23 @@ mod waiting;
 mod workflow;
 mod written;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use ::run::broker::Approver;
 use ::run::telemetry;
-use base::error::{did_you_mean, nearest};
 use base::memory;
 use base::panics;
-use base::principal::{LOCAL, Principal};
-#[cfg(unix)]
 use base::spawner;
 use base::task;
 use catalog::people;
-use config::{Config, Start, process_env};
+use config::process_env;
 use failure::Failure;
-use server::gateway::{Gateway, Options};
+use global::{Global, own_executable};
+use remote::Request;
+use shapes::Format;
 use ui::{Color, Ui};
 use waiting::{settle, settle_all, starting, still_starting, wait_for};
 
@@ -101,33 +99,6 @@ struct Cli {
     global: Global,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// Head of the options of [`Global`].
-const EVERY: &str = "Options of every command";
-
-/// Options of every command.
-#[derive(Args)]
-struct Global {
-    /// Configuration file [default: $FORGEFS_CONFIG, ./forge.toml, then ~/.config/forgefs/forge.toml]
-    #[arg(long, global = true, help_heading = EVERY, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Tool list from a file instead of a live server; may be repeated
-    #[arg(long, global = true, help_heading = EVERY, value_name = "FILE")]
-    catalog: Vec<PathBuf>,
-    /// JavaScript engine: quickjs, or v8 where it is built in [default: v8 where it is built in]
-    #[arg(long, global = true, help_heading = EVERY)]
-    engine: Option<String>,
-    /// What is logged to stderr, such as `info` or `forgefs=debug` [default: $RUST_LOG, else errors, and warnings while
-    /// it serves]
-    #[arg(long, global = true, help_heading = EVERY, value_name = "FILTER")]
-    log: Option<String>,
-    /// See and act as a client of the configuration, or as one of this profile [default: local]
-    #[arg(long = "as", global = true, help_heading = EVERY, value_name = "CLIENT")]
-    client: Option<String>,
-    /// Colours: auto (on a terminal without NO_COLOR), always or never
-    #[arg(long, global = true, help_heading = EVERY, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
-    color: Color,
 }
 
 #[derive(Subcommand)]
@@ -202,9 +173,8 @@ enum Command {
     #[command(subcommand)]
     Secrets(secrets::SecretsCommand),
     /// Apply an edited forge.toml to running gateways
-    Reload(shapes::Format),
+    Reload(Format),
     /// One gateway for all clients, in the background
-    #[cfg(unix)]
     #[command(subcommand)]
     Daemon(daemon::DaemonCommand),
     /// Write a first forge.toml, with the servers of your clients
@@ -221,33 +191,39 @@ enum Command {
     DemoServer(demo::ServerArgs),
 }
 
-/// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
-pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
+/// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build. Returns
+/// the exit code.
+pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> u8 {
     let ui = Ui;
     about::set_engines(engines);
     let args: Vec<_> = args.collect();
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let matches = help::command().try_get_matches_from(args);
-    let format = matches.as_ref().map_or(reports::Format::Text, format);
+    let format = match &matches {
+        Ok(matches) => format(matches),
+        Err(_) if wants_json => reports::Format::Json,
+        Err(_) => reports::Format::Text,
+    };
+    let fail = |failure: &Failure| {
+        match format {
+            reports::Format::Json => shapes::failure(failure, ui),
+            reports::Format::Github => reports::failure(failure, ui),
+            reports::Format::Text | reports::Format::Sarif => ui.failure(failure),
+        }
+        failure.exit
+    };
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) if wants_json && error.use_stderr() => return shapes::failure(&Failure::mistyped(&error), ui),
+        Err(error) if wants_json && error.use_stderr() => return fail(&Failure::mistyped(&error)),
         Err(error) => return ui.usage(&error),
     };
     cli.global.color.choose();
-    let fail = |failure: &Failure| match format {
-        reports::Format::Json => shapes::failure(failure, ui),
-        reports::Format::Github => reports::failure(failure, ui),
-        reports::Format::Text | reports::Format::Sarif => ui.failure(failure),
-    };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
         return fail(&failure.hint("`cargo build --features v8` links V8"));
     }
-    #[cfg(unix)]
     spawner::close_on_exec();
-    #[cfg(unix)]
     config::secrets::dump_no_core();
     log_to_stderr(&cli);
     panics::install(|said| redact::text(redact::Surface::Log, said).into_owned());
@@ -292,32 +268,22 @@ async fn end_servers() {
 
 /// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.
 fn survive_limits() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
-    }
+    let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
 }
 
-async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
-    let global = &cli.global;
-    match cli.command {
-        None if ui.is_interactive() && global.is_unconfigured() => Ok(serve::welcome(ui)),
-        command => {
-            dispatch_command(global, command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())), ui).await
-        }
+async fn dispatch(Cli { global, command }: Cli, ui: Ui) -> Result<u8, Failure> {
+    let global = &global;
+    if command.is_none() && ui.is_interactive() && global.is_unconfigured() {
+        return Ok(serve::welcome(ui));
     }
-}
-
-async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
-    match command {
+    match command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())) {
         Command::Serve(args) => serve::serve(global, &args, ui).await,
         Command::Run(args) => run::run(global, args, ui).await,
         Command::Check(args) => check::check(global, args, ui).await,
-        Command::Ls(args) => browse::ls(global, args, ui).await,
-        Command::Cat(args) => browse::cat(global, args, ui).await,
-        Command::Search(args) => browse::search(global, args, ui).await,
-        Command::Call(args) => call::call(global, args, ui).await,
+        Command::Ls(args) => remote::answer(global, Request::Ls(args), ui).await,
+        Command::Cat(args) => remote::answer(global, Request::Cat(args), ui).await,
+        Command::Search(args) => remote::answer(global, Request::Search(args), ui).await,
+        Command::Call(args) => remote::answer(global, Request::Call(args), ui).await,
         Command::Scripts(args) => scripts::scripts(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Clients(args) => tokens::clients(global, &args, ui).await,
@@ -331,7 +297,6 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::List(args) => servers::list(global, args, ui).await,
         Command::Secrets(args) => secrets::secrets(global, args, ui).await,
         Command::Reload(format) => reload::reload(global, format, ui),
-        #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Approvals(args) => approvals::approvals(global, args, ui).await,
@@ -354,7 +319,6 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
 fn log_to_stderr(cli: &Cli) {
     let serving = match &cli.command {
         None | Some(Command::Serve(_)) => true,
-        #[cfg(unix)]
         Some(Command::Daemon(args)) => args.serves(),
         Some(_) => false,
     };
@@ -377,82 +341,7 @@ fn log_to_stderr(cli: &Cli) {
     let _ = subscriber.try_init();
 }
 
-impl Global {
-    /// True if there is no configuration, and none is named.
-    fn is_unconfigured(&self) -> bool {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        self.catalog.is_empty() && matches!(Config::find(self.config.as_deref(), &process_env, &cwd), Ok(None))
-    }
-
-    /// Loads the configuration; without a file, an error unless there are catalogs or `optional` is set.
-    fn load(&self, optional: bool) -> Result<Config, Failure> {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        match Config::find(self.config.as_deref(), &process_env, &cwd)? {
-            // Offline commands do not need the servers' secrets, unless the file is given explicitly.
-            Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
-            Some(path) => Ok(Config::load(&path, &process_env)?),
-            None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
-            None => Err(Failure::unconfigured()),
-        }
-    }
-
-    /// A new session of the client that `--as` names.
-    fn principal(&self, config: &Config) -> Result<Principal, Failure> {
-        let Some(name) = self.client.as_deref().filter(|name| *name != LOCAL) else { return Ok(Principal::local()) };
-        let of = |client: &str, profile: Option<&str>| Principal {
-            profile: profile.map(Into::into),
-            ..Principal::of(client)
-        };
-        if config.clients.contains_key(name) {
-            // It keeps its current value, if the file is removed meanwhile.
-            return Ok(of(name, config.profile_of(name, None)));
-        }
-        if config.profiles.contains_key(name) {
-            return Ok(of(&format!("profile:{name}"), Some(name)));
-        }
-        let known = config.clients.keys().chain(config.profiles.keys()).map(String::as_str).chain([LOCAL]);
-        let failure = Failure::usage(format!("--as: there is no client `{name}`, and no profile"));
-        Err(match did_you_mean(&nearest(name, known)) {
-            Some(hint) => failure.hint(&hint),
-            None => failure.hint("`forgefs clients list` shows the clients"),
-        })
-    }
-
-    fn worker_args(&self) -> Vec<std::ffi::OsString> {
-        match &self.engine {
-            None => vec!["worker".into()],
-            Some(engine) => vec!["worker".into(), "--engine".into(), engine.into()],
-        }
-    }
-
-    /// Starts a gateway; an error here is one of the configuration or the catalogs.
-    fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
-        self.start(config, self.catalog.clone())
-    }
-
-    /// A gateway on `config` alone that starts every server.
-    fn alone(&self, mut config: Config) -> Result<Gateway, Failure> {
-        config.servers.values_mut().for_each(|server| server.start = Start::Eager);
-        self.start(config, Vec::new())
-    }
-
-    fn start(&self, config: Config, catalogs: Vec<PathBuf>) -> Result<Gateway, Failure> {
-        let started =
-            Gateway::start(Options { config, catalogs, worker: own_executable()?, worker_args: self.worker_args() });
-        started.map_err(Failure::of_usage)
-    }
-}
-
 /// The one who consents to calls that need it: the operator at the command line, or no one.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
-}
-
-/// This very executable, also after the file was replaced on disk. Never one that is looked up by name: whatever is first
-/// on PATH would be trusted with every script.
-fn own_executable() -> Result<PathBuf, Failure> {
-    if cfg!(target_os = "linux") {
-        return Ok(PathBuf::from("/proc/self/exe"));
-    }
-    std::env::current_exe().map_err(|error| Failure::internal(format!("this executable cannot be found: {error}")))
 }

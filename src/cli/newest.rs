@@ -17,14 +17,6 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Most memory of the values in one line.
 const MAX_LINE: usize = 1 << 20;
 
-/// Comparison of this build with the newest release.
-pub(super) enum Newest {
-    /// There is none that is newer.
-    This,
-    /// This one is newer.
-    Other(Version),
-}
-
 /// One line of the index; its other fields do not matter here.
 #[derive(Deserialize)]
 struct Release {
@@ -33,11 +25,11 @@ struct Release {
     yanked: bool,
 }
 
-/// Asks the index at `url`.
+/// Asks the index at `url` for a release that is newer than this build.
 ///
 /// # Errors
 /// Why there is no answer, for people.
-pub(super) async fn newest(url: &str) -> Result<Newest, String> {
+pub(super) async fn newest(url: &str) -> Result<Option<Version>, String> {
     let index = fetch::registry(url)?;
     let text = match fetch::document(&index, None, &limits::RELEASES, REQUEST_LIMIT).await {
         Ok(Fetched::Document { body, .. }) => body,
@@ -47,13 +39,14 @@ pub(super) async fn newest(url: &str) -> Result<Newest, String> {
     compared(&text, about::VERSION).ok_or_else(|| format!("the answer of {url} is no list of releases"))
 }
 
-/// Compares `this` with the releases of an index; `None` if it has none. Withdrawn ones and previews do not count.
-fn compared(index: &[u8], this: &str) -> Option<Newest> {
+/// The newest release of an index, if it is newer than `this`; `None` if the index has none. Withdrawn ones and previews do not
+/// count.
+fn compared(index: &[u8], this: &str) -> Option<Option<Version>> {
     let lines = index.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let releases = lines.filter_map(|line| json::parse::<Release>(line, MAX_LINE).ok());
     let releases: Vec<Version> =
         releases.filter(|release| !release.yanked && release.vers.pre.is_empty()).map(|release| release.vers).collect();
     let newest = releases.into_iter().max()?;
     let is_newer = Version::parse(this).is_ok_and(|this| newest > this);
-    Some(if is_newer { Newest::Other(newest) } else { Newest::This })
+    Some(Some(newest).filter(|_| is_newer))
 }

@@ -48,6 +48,6 @@ pub(super) fn one<T>(
             Err(Failure::usage(what).hint("give more of the id"))
         }
         None => Err(Failure::usage(format!("no {what} has an id that begins with `{begin}`"))
-            .hint(&format!("`forgefs {list} list` shows those that are kept"))),
+            .hint(format!("`forgefs {list} list` shows those that are kept"))),
     }
 }

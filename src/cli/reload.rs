@@ -1,22 +1,27 @@
 //! `forgefs reload`: makes running gateways apply an edit that waits for the operator.
 
-use std::process::ExitCode;
+use std::fmt::Display;
+use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use catalog::manifest::Cache;
 use catalog::people;
 use config::{Config, process_env, state_folder};
 use server::running;
 
-pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
-        return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
-    };
+/// Where running gateways are registered.
+pub(super) fn entries() -> Result<PathBuf, Failure> {
+    state_folder(&process_env).ok_or_else(|| no_gateway("HOME and XDG_STATE_HOME are not set"))
+}
+
+pub(super) fn no_gateway(why: impl Display) -> Failure {
+    Failure::internal(format!("no gateway can be reached: {why}"))
+}
+
+pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<u8, Failure> {
+    let path = global.file()?;
     // A gateway has an environment of its own and decides for itself.
     match Config::load(&path, &process_env) {
         Err(error) => ui.note(&format!("with the environment of this shell it is not valid: {error}")),
@@ -27,10 +32,8 @@ pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<ExitCode
             }
         }
     }
-    let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
-    let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
-    let signalled = running::hang_up(&folder, &path).map_err(|error| failed(error.to_string()))?;
-    let exit = ExitCode::from(u8::from(signalled.is_empty()));
+    let signalled = running::hang_up(&entries()?, &path).map_err(no_gateway)?;
+    let exit = u8::from(signalled.is_empty());
     if format.json {
         let config = path.display().to_string();
         shapes::print(json!({ "ok": !signalled.is_empty(), "config": config, "gateways": signalled }), ui);

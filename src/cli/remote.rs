@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wire::Language;
 
-use super::ui::Ui;
-use super::{Failure, Global, browse, call, run, times, written};
+use super::browse::{self, CatArgs, LsArgs, SearchArgs};
+use super::call::{self, CallArgs};
+use super::{Failure, Global, Ui, run, times, written};
 use ::run::execution::Wanted;
 use ::run::scripts::SERVER;
 use ::run::session::Session;
@@ -35,14 +35,10 @@ const EXAMINED: usize = 250;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
-    /// `forgefs ls`.
-    Ls { path: String, depth: Option<u32>, json: bool },
-    /// `forgefs cat`.
-    Cat { paths: Vec<String>, lines: Option<String>, json: bool },
-    /// `forgefs search`.
-    Search { queries: Vec<String>, limit: Option<u32>, path: Option<String>, json: bool },
-    /// `forgefs call`.
-    Call { server: String, tool: String, args: String, yes: bool, json: bool },
+    Ls(LsArgs),
+    Cat(CatArgs),
+    Search(SearchArgs),
+    Call(CallArgs),
     /// `forgefs run`.
     Run {
         language: Option<Language>,
@@ -86,7 +82,7 @@ impl Answer {
         Self { pieces: vec![piece], ..Self::default() }
     }
 
-    fn print(self, ui: Ui) -> ExitCode {
+    fn print(self, ui: Ui) -> u8 {
         for piece in self.pieces {
             match piece {
                 Piece::Out(text) => ui.out(&text),
@@ -94,15 +90,14 @@ impl Answer {
                 Piece::Note(text) => ui.note(&text),
             }
         }
-        ExitCode::from(self.exit)
+        self.exit
     }
 }
 
-/// Has a request answered, and prints the answer. `optional` allows for no configuration.
-pub(super) async fn answer(global: &Global, mut request: Request, optional: bool, ui: Ui) -> Result<ExitCode, Failure> {
-    let (mut config, began_ms) = (global.load(optional)?, now_ms());
+/// Has a request answered, and prints the answer. A script needs no configuration.
+pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Result<u8, Failure> {
+    let (mut config, began_ms) = (global.load(matches!(request, Request::Run { .. }))?, now_ms());
     let answered = async {
-        #[cfg(unix)]
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
             return Ok(answer);
         }
@@ -122,7 +117,7 @@ pub(super) async fn answer(global: &Global, mut request: Request, optional: bool
         if matches!(request, Request::Run { .. }) {
             written::interrupted(global, began_ms, ui).await;
         }
-        return Ok(ExitCode::from(130));
+        return Ok(130);
     };
     let asks = answer.asks && ui.is_interactive();
     let exit = answer.print(ui);
@@ -130,11 +125,10 @@ pub(super) async fn answer(global: &Global, mut request: Request, optional: bool
         Request::Run { anyway, .. } if asks && ui.asks("does it go on with that run all the same?") => *anyway = true,
         _ => return Ok(exit),
     }
-    Box::pin(self::answer(global, request, optional, ui)).await
+    Box::pin(self::answer(global, request, ui)).await
 }
 
 /// Answers a request of another process, as JSON.
-#[cfg(unix)]
 pub(super) async fn answer_json(gateway: &Gateway, session: &Arc<Session>, request: Value) -> Value {
     let answered = async {
         let request: Request = serde_json::from_value(request)
@@ -152,7 +146,6 @@ pub(super) async fn answer_json(gateway: &Gateway, session: &Arc<Session>, reque
 }
 
 /// Reads an answer of [`answer_json`].
-#[cfg(unix)]
 pub(super) fn read(mut answer: Value) -> Result<Answer, Failure> {
     let odd = |error: serde_json::Error| Failure::internal(format!("the daemon's answer is not understood: {error}"));
     match answer["failure"].take() {
@@ -169,7 +162,7 @@ fn modified_ms(file: &Path) -> Option<u64> {
 impl Request {
     /// True if Ctrl-C stops it in an orderly way, since it may be calling servers.
     fn is_stoppable(&self) -> bool {
-        matches!(self, Self::Call { .. } | Self::Run { .. })
+        matches!(self, Self::Call(_) | Self::Run { .. })
     }
 
     /// Has a gateway start the servers that the request names, and those whose last list is not at hand; times of the lists
@@ -206,7 +199,7 @@ impl Request {
             ui.note(&note);
         }
         let catalog = gateway.catalog_of(&principal);
-        if matches!(self, Self::Ls { .. } | Self::Search { .. }) && !self.is_about_servers(gateway) {
+        if matches!(self, Self::Ls(_) | Self::Search(_)) && !self.is_about_servers(gateway) {
             let resting = catalog.servers().iter().filter(|server| server.state == ServerState::Resting);
             let times: Vec<u64> = resting.filter_map(|server| kept.get(&server.name).copied()).collect();
             if let Some(oldest) = times.iter().min().filter(|oldest| now_ms().saturating_sub(**oldest) > UNTOLD) {
@@ -214,7 +207,7 @@ impl Request {
                 ui.note(&format!("note: {servers} as listed up to {ago}; `forgefs list --check` lists them again"));
             }
         }
-        if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
+        if matches!(self, Self::Ls(_) | Self::Cat(_)) {
             // This gateway ends before it would make them.
             let mut servers: Vec<&Arc<ServerEntry>> = catalog.servers().iter().collect();
             servers.sort_by_key(|server| (!self.names(&server.name, &server.ident), server.stubs.tools.len()));
@@ -226,16 +219,14 @@ impl Request {
                     false => left += 1,
                 }
             }
-            if left > 0 && matches!(self, Self::Ls { json: false, .. }) && !self.is_about_servers(gateway) {
+            if left > 0 && matches!(self, Self::Ls(LsArgs { json: false, .. })) && !self.is_about_servers(gateway) {
                 let servers = counted(left, "server");
                 ui.note(&format!("note: {servers} not examined for findings; `forgefs doctor` examines them"));
             }
         }
         let session = gateway.open_only_session(principal);
         let answer = match self {
-            Self::Run { .. } | Self::Call { .. } => {
-                ui.waiting(|| self.under_way(), self.answer(gateway, &session)).await
-            }
+            _ if self.is_stoppable() => ui.waiting(|| self.under_way(), self.answer(gateway, &session)).await,
             _ => self.answer(gateway, &session).await,
         };
         gateway.save_observed().await;
@@ -245,7 +236,7 @@ impl Request {
     /// Words for a person who waits.
     fn under_way(&self) -> String {
         match self {
-            Self::Call { server, tool, .. } => format!("calling {server}.{tool}"),
+            Self::Call(CallArgs { server, tool, .. }) => format!("calling {server}.{tool}"),
             _ => "running; Ctrl-C stops it".to_owned(),
         }
     }
@@ -253,14 +244,10 @@ impl Request {
     /// Answer in a session of the command's own.
     async fn answer(&self, gateway: &Gateway, session: &Arc<Session>) -> Result<Answer, Failure> {
         match self.clone() {
-            Self::Ls { path, depth, json } => browse::list(gateway, session, &path, depth, json).await,
-            Self::Cat { paths, lines, json } => browse::read(gateway, session, &paths, lines.as_deref(), json).await,
-            Self::Search { queries, limit, path, json } => {
-                browse::find(gateway, session, &queries, limit, path.as_deref(), json).await
-            }
-            Self::Call { server, tool, args, yes, json } => {
-                call::made(gateway, session, &server, &tool, &args, yes, json).await
-            }
+            Self::Ls(args) => browse::list(gateway, session, &args).await,
+            Self::Cat(args) => browse::read(gateway, session, &args).await,
+            Self::Search(args) => browse::find(gateway, session, &args).await,
+            Self::Call(args) => call::made(gateway, session, &args).await,
             Self::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file } => {
                 let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as: None };
                 run::ran(gateway, session, (wanted, file.as_deref()), yes, json).await
@@ -288,7 +275,7 @@ impl Request {
     fn names(&self, name: &str, ident: &str) -> bool {
         let is_it = |called: &str| is_called(name, ident, called);
         match self {
-            Self::Call { server, .. } => is_it(server),
+            Self::Call(call) => is_it(&call.server),
             // Whatever else it may call by names that it puts together.
             Self::Run { code: Some(code), .. } => code.contains(ident) || code.contains(name),
             Self::Run { code: None, .. } => false,
@@ -300,7 +287,7 @@ impl Request {
     fn patience(&self, gateway: &Gateway) -> Duration {
         let is_enough = match self {
             // A script may call any of them.
-            Self::Call { server, .. } => server != SERVER,
+            Self::Call(call) => call.server != SERVER,
             Self::Run { .. } => false,
             _ => self.is_about_servers(gateway),
         };
@@ -317,10 +304,10 @@ impl Request {
     /// First folders of its paths.
     fn folders(&self) -> Vec<&str> {
         let paths = match self {
-            Self::Ls { path, .. } => vec![path.as_str()],
-            Self::Cat { paths, .. } => paths.iter().map(String::as_str).collect(),
-            Self::Search { path, .. } => vec![path.as_deref().unwrap_or("/")],
-            Self::Call { .. } | Self::Run { .. } => Vec::new(),
+            Self::Ls(args) => vec![args.path.as_str()],
+            Self::Cat(args) => args.paths.iter().map(String::as_str).collect(),
+            Self::Search(args) => vec![args.path.as_deref().unwrap_or("/")],
+            Self::Call(_) | Self::Run { .. } => Vec::new(),
         };
         paths.into_iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect()
     }

@@ -1,16 +1,14 @@
 //! `forgefs replay` and `forgefs journal export`: a recorded run again, on its journal alone.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use wire::Language;
 
 use super::run::{language, read};
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global, runs};
+use super::{Failure, Format, Global, Ui, runs, shapes};
 use base::files;
 use base::principal::Principal;
 use base::text::counted;
@@ -76,8 +74,8 @@ pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> 
     Ok(tools)
 }
 
-pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let (run, mut recorded) = recorded(global, &args.run).await?;
+pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<u8, Failure> {
+    let (run, mut recorded, _) = recorded(global, &args.run).await?;
     let (is_same_code, (language, code)) = match &args.code {
         None => (true, (recorded.head.language, recorded.head.code.clone())),
         Some(file) => (false, (language(None, file)?, read(file)?)),
@@ -116,7 +114,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
             ui.out(parted);
         }
     }
-    Ok(ExitCode::from(u8::from(!said.is_same)))
+    Ok(u8::from(!said.is_same))
 }
 
 /// Result of a script on other answers.
@@ -148,8 +146,8 @@ fn tried(played: &Played, player: &Player, operations: usize) -> Verdict {
     }
 }
 
-/// Id of the run that begins so, and its record.
-pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded), Failure> {
+/// Id of the run that begins so, its record, and the journals that have it.
+pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded, Arc<Journals>), Failure> {
     let journals = runs::journals(global)?;
     let run = runs::find(&journals, begin).await?;
     if run.file.is_running {
@@ -160,13 +158,12 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
         let what = format!("the journal of run {} has no namespaces: an older ForgeFS wrote it", run.file.id);
         return Err(Failure::usage(what).hint("run the script anew"));
     }
-    Ok((run.file.id, recorded))
+    Ok((run.file.id, recorded, journals))
 }
 
-pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) -> Result<u8, Failure> {
     let JournalCommand::Export { run, out, format } = command;
-    let (id, recorded) = recorded(global, &run).await?;
-    let journals = runs::journals(global)?;
+    let (id, recorded, journals) = recorded(global, &run).await?;
     let tools = called(&journals, &recorded, ui).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: nothing is to be expected of it"))
@@ -181,7 +178,7 @@ pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) ->
             true => shapes::print(json!({ "run": id, "cassette": cassette }), ui),
             false => ui.json(&cassette.text()),
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     };
     write(&out, &cassette.text())?;
     if format.json {
@@ -189,7 +186,7 @@ pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) ->
     }
     ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
     beside(&out, language, &code, ui)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Writes a file of a person's.

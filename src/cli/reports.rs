@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::ui::Ui;
 use super::workflow::{data, property};
-use super::{Failure, about};
+use super::{Failure, Ui, about, shapes};
 use base::error::code_name;
 use base::files;
 use base::text::{head, push_visible};
@@ -150,9 +148,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Prints the annotations.
-    pub(super) fn annotate(&self, ui: Ui) {
-        self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation()));
+    /// Prints it in the format asked for: the object, or the text for people.
+    pub(super) fn print(&self, args: &ReportArgs, object: impl FnOnce() -> Value, text: impl FnOnce(), ui: Ui) {
+        match args.format() {
+            Format::Text => text(),
+            Format::Json => shapes::print(object(), ui),
+            Format::Github => self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation())),
+            Format::Sarif => ui.json(&self.sarif().to_string()),
+        }
     }
 
     /// Writes the files that the options ask for.
@@ -176,7 +179,7 @@ impl Report {
     }
 
     /// The SARIF document. Its run has a category of its own, so that code scanning keeps those of several checks apart.
-    pub(super) fn sarif(&self) -> Value {
+    fn sarif(&self) -> Value {
         let rules: BTreeSet<&str> = self.problems.iter().map(|problem| problem.rule.as_str()).collect();
         let rules: Vec<&str> = rules.into_iter().collect();
         json!({
@@ -218,12 +221,11 @@ pub(super) fn mistake(level: Severity, file: Option<String>, mistake: &Mistake) 
     Problem::new(level, code_name(*code), file, format!("{message}; {suggested_fix}")).at(Some((*line, *column)))
 }
 
-/// Prints a failure as an annotation, and returns its exit code.
-pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
+/// Prints a failure as an annotation.
+pub(super) fn failure(failure: &Failure, ui: Ui) {
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let message = format!("{}{hint}", failure.message);
     ui.workflow(&Problem::new(Severity::Error, "forgefs", None, message).annotation());
-    ExitCode::from(failure.exit)
 }
 
 fn rule(id: &str) -> Value {

@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,7 @@ use clap::{Args, ValueEnum};
 use wire::Language;
 
 use super::remote::{self, Answer, Piece};
-use super::ui::Ui;
-use super::{Failure, Global, written};
+use super::{Failure, Global, Ui, written};
 use base::error::ErrorCode;
 use base::limits;
 use run::broker::PARTED;
@@ -58,7 +56,7 @@ pub(super) enum Lang {
     Starlark,
 }
 
-pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<u8, Failure> {
     let script = |file: &PathBuf| Ok::<_, Failure>((language(args.lang, file)?, read(file)?));
     let (language, code) = args.file.as_ref().map(script).transpose()?.unzip();
     let timeout = args.timeout.map(timeout).transpose()?;
@@ -67,7 +65,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let file = file.and_then(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
     let anyway = false;
     let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file };
-    remote::answer(global, request, true, ui).await
+    remote::answer(global, request, ui).await
 }
 
 /// Runs a script, of the file with this name if it is from one.

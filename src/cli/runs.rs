@@ -2,17 +2,14 @@
 
 mod list;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::records::{self, LAST, Newest};
-use super::shapes::Format;
 use super::times::Times;
-use super::ui::Ui;
-use super::{Failure, Global, audit};
+use super::{Failure, Format, Global, Ui, audit};
 use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
@@ -51,7 +48,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let journals = journals(global)?;
     match command {
         Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
@@ -71,7 +68,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<Ex
             let entry = list::find(global, &journals, &run).await?;
             if entry.early.is_some() {
                 let what = format!("run {} failed before its first call: it has no journal", entry.id);
-                return Err(Failure { exit: 1, ..Failure::usage(what) });
+                return Err(Failure::usage(what).exit(1));
             }
             let run = find(&journals, &entry.id).await?;
             let is_gone = !journals.remove(&run).await?;
@@ -81,7 +78,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<Ex
             format.tell(json!({ "run": id, "deleted": !is_gone }), &note, ui);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// The journals of the configuration.
@@ -89,7 +86,7 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     Journals::new(&config, &state).ok_or_else(|| {
-        Failure::usage("journals are off: no run is on record".to_owned())
+        Failure::usage("journals are off: no run is on record")
             .hint("`on = true` in [journal] of forge.toml; they need a home folder or XDG_STATE_HOME")
     })
 }
@@ -98,9 +95,7 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
 pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
     let runs = journals.list(None).await?;
     if begin == LAST && runs.is_empty() {
-        return Err(
-            Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
-        );
+        return Err(Failure::usage("no run has a journal").hint("a script that runs gets one; `[journal]` keeps it"));
     }
     let run = records::one(runs, |run| &run.id, begin, ["run", "runs"])?;
     Ok(journals.find(Some(&run.client), &run.id).await?)
@@ -208,14 +203,11 @@ fn show(run: &Run, recorded: &Recorded, times: Times) -> String {
     for line in redact::text(Surface::Log, &head.code).lines() {
         put("  |", line);
     }
-    for (number, operation) in &recorded.operations {
+    let own = recorded.operations.iter().map(|(number, operation)| (format!("op {number}"), operation));
+    let nested = recorded.nested.values().map(|operation| ("in a script".to_owned(), operation));
+    for (name, operation) in own.chain(nested) {
         let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
-        put(&format!("op {number}"), &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
-        put("", &answer(run, operation));
-    }
-    for operation in recorded.nested.values() {
-        let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
-        put("in a script", &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
+        put(&name, &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
         put("", &answer(run, operation));
     }
     if let Some(end) = end {

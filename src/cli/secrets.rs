@@ -1,18 +1,15 @@
 //! `forgefs secrets`: secrets in the desktop's keyring, and their rotation in running gateways.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::reload::{entries, no_gateway};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use config::secrets::keyring;
-use config::{Config, process_env, state_folder};
 use redact::secret;
 use server::running;
 
@@ -22,24 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Subcommand)]
 pub(super) enum SecretsCommand {
     /// Put a secret, read from stdin, into the desktop's keyring, for `{ keyring = "NAME" }`
-    Set {
-        /// Name of the entry
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Set(Named),
     /// List the names of the secrets in the keyring
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Remove a secret from the keyring
-    Remove {
-        /// Name of the entry
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Remove(Named),
     /// Have running gateways read the secrets of a server anew, and connect to it with the new values
     Rotate {
         /// Server
@@ -49,32 +33,39 @@ pub(super) enum SecretsCommand {
     },
 }
 
-pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<ExitCode, Failure> {
+#[derive(Args)]
+pub(super) struct Named {
+    /// Name of the entry
+    name: String,
+    #[command(flatten)]
+    format: Format,
+}
+
+pub(super) async fn secrets(global: &Global, command: SecretsCommand, ui: Ui) -> Result<u8, Failure> {
     match command {
-        SecretsCommand::Set { name, format } => {
+        SecretsCommand::Set(Named { name, format }) => {
             let value = value(ui).await?;
-            blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
-                let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
-                format.tell(json!({ "name": name }), &note, ui);
-                ExitCode::SUCCESS
-            })
+            let name = blocking(move || keyring::set(&name, &value).map(|()| name)).await?;
+            let note = format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}");
+            format.tell(json!({ "name": name }), &note, ui);
+            Ok(0)
         }
-        SecretsCommand::List { format } => {
+        SecretsCommand::List(format) => {
             let names = blocking(keyring::list).await?;
             match format.json {
                 true => shapes::print(json!({ "secrets": names }), ui),
                 false => names.iter().for_each(|name| ui.out(name)),
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
-        SecretsCommand::Remove { name, format } => {
+        SecretsCommand::Remove(Named { name, format }) => {
             let (name, was_there) = blocking(move || keyring::remove(&name).map(|was_there| (name, was_there))).await?;
             if format.json {
                 shapes::print(json!({ "name": name, "removed": was_there }), ui);
             } else if !was_there {
                 ui.note(&format!("the keyring has no {name}"));
             }
-            Ok(ExitCode::from(u8::from(!was_there)))
+            Ok(u8::from(!was_there))
         }
         SecretsCommand::Rotate { server, format } => rotate(global, &server, format, ui).await,
     }
@@ -89,7 +80,7 @@ async fn value(ui: Ui) -> Result<String, Failure> {
     let most = limits::SECRET.max as u64 + 2;
     let read = BufReader::new(tokio::io::stdin()).take(most).read_until(b'\n', &mut line).await;
     read.map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
-    let line = String::from_utf8(line).map_err(|_| Failure::usage("the secret is not UTF-8 text".to_owned()))?;
+    let line = String::from_utf8(line).map_err(|_| Failure::usage("the secret is not UTF-8 text"))?;
     let value = line.trim_end_matches(['\r', '\n']);
     if value.is_empty() || value.len() > limits::SECRET.max {
         let most = limits::SECRET.max >> 10;
@@ -105,15 +96,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + 
     done.unwrap_or_else(|_| Err("the keyring failed: see the log".to_owned())).map_err(Failure::usage)
 }
 
-async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
-        return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
-    };
-    let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
-    let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
-    let asked =
-        running::ask(&folder, &path, Some(server), PATIENCE).await.map_err(|error| failed(error.to_string()))?;
+async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
+    let path = global.file()?;
+    let asked = running::ask(&entries()?, &path, Some(server), PATIENCE).await.map_err(no_gateway)?;
     if asked.is_empty() && !format.json {
         ui.note(&format!("no gateway follows {}", path.display()));
     }
@@ -133,5 +118,5 @@ async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result
     if format.json {
         shapes::print(json!({ "ok": exit == 0, "server": server, "gateways": gateways }), ui);
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }

@@ -1,13 +1,11 @@
 //! `forgefs serve`: MCP on stdin and stdout, or on HTTP.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::ui::Ui;
-use super::{Failure, Global, signals};
+use super::{Failure, Global, Ui, signals};
 use base::panics;
 use config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
 use run::telemetry;
@@ -30,9 +28,9 @@ ForgeFS has no configuration yet: there is no forge.toml here, nor in ~/.config/
 `forgefs demo` shows what an agent sees; it needs no configuration. `forgefs --help` has the rest.";
 
 /// Says how to begin.
-pub(super) fn welcome(ui: Ui) -> ExitCode {
+pub(super) fn welcome(ui: Ui) -> u8 {
     ui.note(FIRST_STEPS);
-    ExitCode::from(2)
+    2
 }
 
 #[derive(Args, Default)]
@@ -50,7 +48,7 @@ impl ServeArgs {
     fn asked(&self, global: &Global, config: &Config) -> Result<Option<Expose>, Failure> {
         let Some(asked) = self.expose.as_deref().and_then(Expose::named) else { return Ok(None) };
         if self.http.is_some() {
-            let failure = Failure::usage("--expose is for one client, and --http serves several".to_owned());
+            let failure = Failure::usage("--expose is for one client, and --http serves several");
             return Err(failure.hint("clients of HTTP write ?expose= behind the address"));
         }
         let principal = global.principal(config)?;
@@ -74,7 +72,7 @@ impl ServeArgs {
     }
 }
 
-pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let drain = args.http.as_ref().map_or(Duration::ZERO, |_| config.http.drain);
     // Before the first answer, after which a client may end its server at any time.
@@ -88,11 +86,11 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
         );
     }
     if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, asked, &mut end).await? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let principal = global.principal(&config)?;
     if url.is_some() && global.client.is_some() {
-        let failure = Failure::usage("--as is for one client, and --http serves several".to_owned());
+        let failure = Failure::usage("--as is for one client, and --http serves several");
         return Err(failure.hint("clients of HTTP have tokens: `forgefs clients add NAME`"));
     }
     let gateway = Arc::new(started(global, config)?);
@@ -124,7 +122,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     };
     gateway.save_observed().await;
     served?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A gateway that serves, with warnings of what others could change.

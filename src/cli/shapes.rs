@@ -1,7 +1,6 @@
 //! JSON of the commands that print data: one shape each, which `docs/json.md` shows.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -57,11 +56,9 @@ pub(super) fn foreign(gateway: &Gateway, object: Value) -> String {
     whole(object.redacted(Surface::Answer(gateway.config().redaction)))
 }
 
-/// Prints a failure as `{"ok": false, "error": …}`, and returns its exit code.
-pub(super) fn failure(failure: &Failure, ui: Ui) -> ExitCode {
-    let Failure { exit, message, hint } = failure;
-    ui.json(&json!({ "ok": false, "error": { "message": message, "hint": hint, "exit": exit } }).to_string());
-    ExitCode::from(*exit)
+/// Prints a failure as `{"ok": false, "error": …}`.
+pub(super) fn failure(failure: &Failure, ui: Ui) {
+    ui.json(&json!({ "ok": false, "error": failure }).to_string());
 }
 
 /// State of the daemon, if one runs.

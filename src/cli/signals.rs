@@ -1,8 +1,11 @@
 //! Termination signals. A dedicated thread waits for them, so that they arrive however busy the runtime's threads are,
 //! and ends the process if it takes too long.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// Time for the process to end after the first signal; a second one ends it at once.
@@ -10,47 +13,38 @@ const ENDING: Duration = Duration::from_millis(2_500);
 
 /// Waits for Ctrl-C.
 pub(super) async fn interrupted() {
-    watch(Which::Interrupt, Duration::ZERO).asked().await;
+    watch(vec![SignalKind::interrupt()], Duration::ZERO).asked().await;
 }
 
 /// A thread that waits for signals, from the moment that this value is there.
-pub(super) struct Watch(Option<oneshot::Receiver<()>>);
+pub(super) struct Watch(oneshot::Receiver<()>);
 
 impl Watch {
     /// Waits for Ctrl-C or SIGTERM, after which what is under way has `drain` to end. Neither ends the process by itself
     /// from now on.
     pub(super) fn for_the_end(drain: Duration) -> Self {
-        watch(Which::Any, drain)
+        watch(vec![SignalKind::interrupt(), SignalKind::terminate()], drain)
     }
 
     /// Waits for the first signal.
     pub(super) async fn asked(&mut self) {
-        let is_asked = match &mut self.0 {
-            Some(asked) => asked.await.is_ok(),
-            None => false,
-        };
-        if !is_asked {
+        // Without a thread there is none.
+        if (&mut self.0).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
-    Interrupt,
-    Any,
-}
-
 /// Starts the thread, and returns when its handlers are installed.
-fn watch(which: Which, drain: Duration) -> Watch {
+fn watch(kinds: Vec<SignalKind>, drain: Duration) -> Watch {
     let (tell, told) = oneshot::channel();
     let (install, installed) = std::sync::mpsc::channel();
     let wait = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            let mut signals = Signals::install(which);
+            let mut signals: Vec<Signal> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
             drop(install);
-            signals.next().await;
+            next(&mut signals).await;
             if tell.send(()).is_err() {
                 return;
             }
@@ -58,19 +52,15 @@ fn watch(which: Which, drain: Duration) -> Watch {
                 () = tokio::time::sleep(drain + ENDING) => {
                     tracing::error!("still busy after {:?}: ended by force", drain + ENDING);
                 }
-                () = signals.next() => {}
+                () = next(&mut signals) => {}
             }
             end_by_force();
         });
     };
-    match std::thread::Builder::new().name("signals".to_owned()).spawn(wait) {
-        Ok(_) => {
-            // Ends with the sender: nothing is ever sent.
-            let _: Result<(), _> = installed.recv();
-            Watch(Some(told))
-        }
-        Err(_) => Watch(None),
-    }
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    // Ends with the sender: nothing is ever sent.
+    let _: Result<(), _> = installed.recv();
+    Watch(told)
 }
 
 #[expect(clippy::exit, reason = "threads of the runtime are stuck, or the user asked twice")]
@@ -78,31 +68,11 @@ fn end_by_force() {
     std::process::exit(130);
 }
 
-/// Handlers of signals.
-struct Signals {
-    interrupt: Option<tokio::signal::unix::Signal>,
-    terminate: Option<tokio::signal::unix::Signal>,
-}
-
-impl Signals {
-    fn install(which: Which) -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        let terminate = (which == Which::Any).then(|| signal(SignalKind::terminate()).ok()).flatten();
-        Self { interrupt: signal(SignalKind::interrupt()).ok(), terminate }
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) {
-        tokio::select! {
-            () = received(&mut self.interrupt) => {}
-            () = received(&mut self.terminate) => {}
-        }
-    }
-}
-
-async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
-    }
+/// Waits for the next one.
+async fn next(signals: &mut [Signal]) {
+    poll_fn(|context| match signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }

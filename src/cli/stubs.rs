@@ -6,7 +6,6 @@ mod tree;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +15,7 @@ use stubgen::{ServerStubs, ToolStub};
 
 use super::findings::{self, ACCEPTED, FailOn};
 use super::reports::ReportArgs;
-use super::shapes::{self, Format};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use catalog::Catalog;
 use catalog::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
 use config::Start;
@@ -91,7 +88,7 @@ pub(super) enum StubsCommand {
     },
 }
 
-pub(super) async fn run(global: &Global, command: StubsCommand, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn run(global: &Global, command: StubsCommand, ui: Ui) -> Result<u8, Failure> {
     match command {
         StubsCommand::Generate { out, from, observed, format } => {
             let catalog = current(global, from, ui).await?;
@@ -106,13 +103,13 @@ pub(super) async fn run(global: &Global, command: StubsCommand, ui: Ui) -> Resul
                 let findings = findings::json(&found);
                 let object = json!({ "out": out, "files": files.len(), "changed": written, "findings": findings });
                 shapes::print(object, ui);
-                return Ok(ExitCode::SUCCESS);
+                return Ok(0);
             }
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             for line in findings::lines(&catalog, &found) {
                 ui.note(&format!("finding: {line}"));
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(0)
         }
         StubsCommand::Check { dir, from, fail_on, diff, report } => {
             let (observed, text) = tree::observed(&dir)?;
@@ -127,7 +124,7 @@ pub(super) async fn run(global: &Global, command: StubsCommand, ui: Ui) -> Resul
             let fails = fail_on.fails(&found);
             let findings = report::Findings { catalog: &catalog, found: &found, accepted: &taken, fails };
             report::print(&dir, &drift, &findings, (&report, diff), ui)?;
-            Ok(ExitCode::from(if drift.is_empty() && fails { FINDINGS } else { u8::from(!drift.is_empty()) }))
+            Ok(if drift.is_empty() && fails { FINDINGS } else { u8::from(!drift.is_empty()) })
         }
         StubsCommand::Accept { finding: Some(digest), why: Some(why), who, tree, from, format, .. } => {
             accept::finding(global, (from, tree), &digest, (who, why), format, ui).await
@@ -151,11 +148,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway
         }
-        false => {
-            let offline =
-                Global { config: None, catalog: from, engine: None, log: None, client: None, color: global.color };
-            offline.gateway(config::Config::empty())?
-        }
+        false => global.start(config::Config::empty(), from)?,
     };
     let catalog = gateway.catalog();
     let down = catalog.servers().iter().find_map(|server| match &server.state {
@@ -165,7 +158,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
         ServerState::Ready { .. } | ServerState::Resting | ServerState::Offline | ServerState::Disabled => None,
     });
     match down {
-        Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),
+        Some(message) => Err(Failure::usage(message).exit(3).hint("--from FILE works without servers")),
         None => Ok(catalog),
     }
 }

@@ -1,22 +1,22 @@
 //! `forgefs test`: scripts on the cassettes beside them.
 
+mod cassettes;
+
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
 use wire::Language;
 
-use super::junit::{self, Case};
+use self::cassettes::{find, script_of};
+use super::junit;
 use super::replay::{nowhere, offline, play, write};
 use super::reports::{Format, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
-use super::ui::Ui;
-use super::{Failure, Global, shapes};
+use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
 use base::files;
 use base::limits;
@@ -29,13 +29,7 @@ use config::Config;
 use run::broker::ExecutionContext;
 use run::execution::{Script, bounded, stall};
 use run::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
-use run::scripts::{CASSETTE, EXTENSIONS, further_tests};
 use server::gateway::Gateway;
-
-/// Folders that have no scripts of one's own.
-const SKIPPED: [&str; 2] = ["node_modules", "target"];
-/// Most folders below each other.
-const DEPTH: usize = 32;
 
 #[derive(Args)]
 pub(super) struct TestArgs {
@@ -56,24 +50,33 @@ pub(super) struct TestArgs {
 }
 
 /// Result of one script.
-struct Outcome {
-    script: PathBuf,
-    seconds: f64,
+pub(super) struct Outcome {
+    pub(super) script: PathBuf,
+    pub(super) seconds: f64,
     differences: Vec<Difference>,
     is_updated: bool,
     /// Servers whose definitions were not there to be compared.
     unchecked: BTreeSet<String>,
 }
 
-/// Exits with 1 if any script differs from its cassette.
-pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let here = vec![PathBuf::from(".")];
-    let mut cassettes = BTreeSet::new();
-    for path in if args.paths.is_empty() { &here } else { &args.paths } {
-        find(path, DEPTH, &mut cassettes)?;
+impl Outcome {
+    pub(super) fn has_passed(&self) -> bool {
+        self.differences.is_empty()
     }
+
+    /// The differences, in lines.
+    pub(super) fn details(&self) -> String {
+        let part = |Difference { what, text }: &Difference| format!("{what}\n  {}", text.replace('\n', "\n  "));
+        self.differences.iter().map(part).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Exits with 1 if any script differs from its cassette.
+pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, Failure> {
+    let here = [PathBuf::from(".")];
+    let cassettes = find(if args.paths.is_empty() { &here } else { &args.paths })?;
     if cassettes.is_empty() {
-        return Err(Failure::usage("no cassette is there: nothing is tested".to_owned())
+        return Err(Failure::usage("no cassette is there: nothing is tested")
             .hint("`forgefs journal export RUN -o NAME.cassette.json` makes one of a recorded run"));
     }
     // The folder may be a stranger's, its forge.toml too.
@@ -83,83 +86,116 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
     let definitions = definitions(global, args.stubs.as_deref(), ui).await?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
-        let (script, outcome) = timed(&gateway, definitions.as_ref(), cassette, args.update).await;
+        let outcome = timed(&gateway, definitions.as_ref(), cassette, args.update).await;
         if args.report.format() == Format::Text {
-            let verdict = match (outcome.differences.is_empty(), outcome.is_updated) {
+            let verdict = match (outcome.has_passed(), outcome.is_updated) {
                 (_, true) => "updated",
                 (true, false) => "ok",
                 (false, false) => "FAILED",
             };
-            ui.out(&people::line(&format!("{} ... {verdict}", script.display())));
+            ui.out(&people::line(&format!("{} ... {verdict}", outcome.script.display())));
         }
         outcomes.push(outcome);
     }
     if let Some(file) = &args.junit {
-        write(file, &junit::document(&outcomes.iter().map(case).collect::<Vec<_>>()))?;
+        write(file, &junit::document(&outcomes))?;
     }
-    let failed = outcomes.iter().filter(|outcome| !outcome.differences.is_empty()).count();
-    let found = Report { command: "test", problems: problems(&outcomes), passed: failed == 0 };
-    match args.report.format() {
-        Format::Json => shapes::print(report(&outcomes, failed, definitions.is_some()), ui),
-        Format::Github => found.annotate(ui),
-        Format::Sarif => ui.json(&found.sarif().to_string()),
-        Format::Text => tell(&outcomes, failed, definitions.is_some(), ui),
-    }
-    found.write(&args.report, ui)?;
-    Ok(ExitCode::from(u8::from(failed > 0)))
+    let results = Results { outcomes, has_definitions: definitions.is_some() };
+    let passed = results.failed() == 0;
+    let report = Report { command: "test", problems: results.problems(), passed };
+    report.print(&args.report, || results.report(), || results.tell(ui), ui);
+    report.write(&args.report, ui)?;
+    Ok(u8::from(!passed))
 }
 
-/// Results of the scripts of a folder.
-pub(super) struct Below {
+/// Results of scripts.
+pub(super) struct Results {
     outcomes: Vec<Outcome>,
-    /// Scripts that differ from their cassettes.
-    pub(super) failed: usize,
+    /// True if definitions of tools were compared.
     has_definitions: bool,
 }
 
-impl Below {
-    /// As JSON.
-    pub(super) fn report(&self) -> Value {
-        report(&self.outcomes, self.failed, self.has_definitions)
+impl Results {
+    /// Number of scripts that differ from their cassettes.
+    pub(super) fn failed(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| !outcome.has_passed()).count()
     }
 
-    /// The failure.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        problems(&self.outcomes)
+        let of = |outcome: &Outcome| {
+            let file = place(&outcome.script);
+            let problem = move |Difference { what, text }: &Difference| {
+                Problem::new(Severity::Error, "test", Some(file.clone()), format!("{what}: {text}"))
+            };
+            outcome.differences.iter().map(problem).collect::<Vec<_>>()
+        };
+        self.outcomes.iter().flat_map(of).collect()
+    }
+
+    /// Parts that were not compared, in words.
+    fn skipped(&self) -> Option<String> {
+        if !self.has_definitions {
+            return Some("definitions of tools were not compared: give --catalog or --stubs".to_owned());
+        }
+        let unchecked: BTreeSet<&str> =
+            self.outcomes.iter().flat_map(|outcome| &outcome.unchecked).map(String::as_str).collect();
+        let servers = unchecked.into_iter().collect::<Vec<_>>().join(", ");
+        let what = "definitions of tools were not compared, neither --catalog nor --stubs has these servers";
+        (!servers.is_empty()).then(|| format!("{what}: {servers}"))
     }
 
     /// Prints what failed, and how many.
     pub(super) fn tell(&self, ui: Ui) {
-        tell(&self.outcomes, self.failed, self.has_definitions, ui);
+        for outcome in self.outcomes.iter().filter(|outcome| !outcome.has_passed()) {
+            let script = outcome.script.to_string_lossy();
+            ui.out(&format!("\n{}\n  {}", people::line(&script), outcome.details().replace('\n', "\n  ")));
+        }
+        let (all, failed) = (self.outcomes.len(), self.failed());
+        let updated = self.outcomes.iter().filter(|outcome| outcome.is_updated).count();
+        let updated = if updated > 0 { format!(", {updated} updated") } else { String::new() };
+        ui.out(&format!("\n{}: {} passed, {failed} failed{updated}", counted(all, "test"), all - failed));
+        if let Some(skipped) = self.skipped() {
+            ui.note(&people::line(&skipped));
+        }
+    }
+
+    /// As JSON.
+    pub(super) fn report(&self) -> Value {
+        let test = |outcome: &Outcome| {
+            json!({
+                "script": outcome.script.display().to_string(),
+                "passed": outcome.has_passed(),
+                "updated": outcome.is_updated,
+                "seconds": (outcome.seconds * 1000.0).round() / 1000.0,
+                "differences": outcome.differences,
+            })
+        };
+        let (failed, tests) = (self.failed(), self.outcomes.iter().map(test).collect::<Vec<_>>());
+        json!({ "passed": tests.len() - failed, "failed": failed, "tests": tests, "skipped": self.skipped() })
     }
 }
 
 /// Tests the scripts of a folder and of those below it; `None` without a cassette.
-pub(super) async fn below(global: &Global, folder: &Path) -> Result<Option<Below>, Failure> {
-    let mut cassettes = BTreeSet::new();
-    find(folder, DEPTH, &mut cassettes)?;
+pub(super) async fn below(global: &Global, folder: &Path) -> Result<Option<Results>, Failure> {
+    let cassettes = find(&[folder.to_owned()])?;
     if cassettes.is_empty() {
         return Ok(None);
     }
     let gateway = offline(global, global.load(true)?.sandbox.limits)?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
-        outcomes.push(timed(&gateway, None, cassette, false).await.1);
+        outcomes.push(timed(&gateway, None, cassette, false).await);
     }
-    let failed = outcomes.iter().filter(|outcome| !outcome.differences.is_empty()).count();
     // The lock compares definitions.
-    Ok(Some(Below { outcomes, failed, has_definitions: true }))
+    Ok(Some(Results { outcomes, has_definitions: true }))
 }
 
-/// Tests one cassette; its script, or itself if there is none.
-async fn timed(gateway: &Gateway, definitions: Option<&Gateway>, cassette: &Path, update: bool) -> (PathBuf, Outcome) {
+/// Tests one cassette.
+async fn timed(gateway: &Gateway, definitions: Option<&Gateway>, cassette: &Path, update: bool) -> Outcome {
     let started = Instant::now();
-    let (script, mut outcome) = match one(gateway, definitions, cassette, update).await {
-        Ok(outcome) => (outcome.script.clone(), outcome),
-        Err(failure) => (cassette.to_owned(), broken(cassette, &failure)),
-    };
-    outcome.seconds = started.elapsed().as_secs_f64();
-    (script, outcome)
+    let tested = one(gateway, definitions, cassette, update).await;
+    let outcome = tested.unwrap_or_else(|failure| broken(cassette, &failure));
+    Outcome { seconds: started.elapsed().as_secs_f64(), ..outcome }
 }
 
 /// Definitions of tools from tool lists and a stub tree, if any is given.
@@ -185,66 +221,7 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
     Ok(Some(gateway))
 }
 
-/// Adds the cassettes that a path names.
-fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
-    let wrong = |error: std::io::Error| Failure::of_path(path, error);
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let kind = fs::metadata(path).map_err(wrong)?;
-    if kind.is_dir() {
-        if depth == 0 {
-            return Err(Failure::usage(format!("{}: over {DEPTH} folders below each other", path.display())));
-        }
-        for entry in fs::read_dir(path).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // A link may lead back up.
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let is_skipped = name.starts_with('.') || SKIPPED.contains(&name.as_str());
-            if (is_folder && !is_skipped) || (!is_folder && name.ends_with(CASSETTE)) {
-                find(&entry.path(), depth - 1, found)?;
-            }
-        }
-        return Ok(());
-    }
-    if name.ends_with(CASSETTE) {
-        found.insert(path.strip_prefix(".").unwrap_or(path).to_owned());
-        return Ok(());
-    }
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let cassette = path.with_file_name(format!("{stem}{CASSETTE}"));
-    if !cassette.is_file() {
-        return Err(Failure::usage(format!("{} has no cassette {}", path.display(), cassette.display()))
-            .hint("`forgefs journal export RUN -o FILE` makes one of a recorded run"));
-    }
-    found.insert(cassette);
-    let further = further_tests(&stem).map(|name| path.with_file_name(name));
-    found.extend(further.filter(|cassette| cassette.is_file() && script_of(cassette).is_ok_and(|of| of == path)));
-    Ok(())
-}
-
-/// The script beside a cassette.
-fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
-    let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let stem = name.strip_suffix(CASSETTE).unwrap_or(name);
-    let there = |stem: &str| {
-        let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
-        paths.into_iter().filter(|path| path.is_file())
-    };
-    // NAME.2.cassette.json is a further test of NAME, unless a script has the name NAME.2.
-    let is_further = |of: &str| there(stem).next().is_none() && further_tests(of).any(|test| test == name);
-    let stem = stem.rsplit_once('.').map(|(of, _)| of).filter(|of| is_further(of)).unwrap_or(stem);
-    let mut there = there(stem);
-    match (there.next(), there.next()) {
-        (Some(script), None) => Ok(script),
-        (None, _) => Err(Failure::usage(format!("no script {stem}.js or the like is beside {}", cassette.display()))),
-        (Some(one), Some(other)) => {
-            Err(Failure::usage(format!("two scripts share a cassette: {} and {}", one.display(), other.display()))
-                .hint("give each a name of its own"))
-        }
-    }
-}
-
-/// A test that could not be run.
+/// A test that could not be run, under the name of its cassette.
 fn broken(cassette: &Path, failure: &Failure) -> Outcome {
     let hint = failure.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let text = format!("{}{hint}", shown(&failure.message));
@@ -373,77 +350,4 @@ async fn fits(
         }
     }
     (unchecked, differences)
-}
-
-fn problems(outcomes: &[Outcome]) -> Vec<Problem> {
-    let of = |outcome: &Outcome| {
-        let file = place(&outcome.script);
-        let problem = move |Difference { what, text }: &Difference| {
-            Problem::new(Severity::Error, "test", Some(file.clone()), format!("{what}: {text}"))
-        };
-        outcome.differences.iter().map(problem).collect::<Vec<_>>()
-    };
-    outcomes.iter().flat_map(of).collect()
-}
-
-fn details(outcome: &Outcome) -> String {
-    let parts =
-        outcome.differences.iter().map(|Difference { what, text }| format!("{what}\n  {}", text.replace('\n', "\n  ")));
-    parts.collect::<Vec<_>>().join("\n")
-}
-
-fn case(outcome: &Outcome) -> Case {
-    let failure = (!outcome.differences.is_empty()).then(|| details(outcome));
-    Case { name: outcome.script.display().to_string(), seconds: outcome.seconds, failure }
-}
-
-/// Parts that were not compared, in words.
-fn skipped(outcomes: &[Outcome], has_definitions: bool) -> Option<String> {
-    let unchecked: BTreeSet<&str> =
-        outcomes.iter().flat_map(|outcome| &outcome.unchecked).map(String::as_str).collect();
-    match has_definitions {
-        false => Some("definitions of tools were not compared: give --catalog or --stubs".to_owned()),
-        true if unchecked.is_empty() => None,
-        true => {
-            let unchecked = unchecked.into_iter().collect::<Vec<_>>().join(", ");
-            Some(format!(
-                "definitions of tools were not compared, neither --catalog nor --stubs has these servers: {unchecked}"
-            ))
-        }
-    }
-}
-
-fn tell(outcomes: &[Outcome], failed: usize, has_definitions: bool, ui: Ui) {
-    for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
-        let script = outcome.script.to_string_lossy();
-        ui.out(&format!("\n{}\n  {}", people::line(&script), details(outcome).replace('\n', "\n  ")));
-    }
-    let all = outcomes.len();
-    let updated = outcomes.iter().filter(|outcome| outcome.is_updated).count();
-    let updated = if updated > 0 { format!(", {updated} updated") } else { String::new() };
-    ui.out(&format!("\n{}: {} passed, {failed} failed{updated}", counted(all, "test"), all - failed));
-    if let Some(skipped) = skipped(outcomes, has_definitions) {
-        ui.note(&people::line(&skipped));
-    }
-}
-
-fn report(outcomes: &[Outcome], failed: usize, has_definitions: bool) -> Value {
-    let tests: Vec<Value> = outcomes
-        .iter()
-        .map(|outcome| {
-            json!({
-                "script": outcome.script.display().to_string(),
-                "passed": outcome.differences.is_empty(),
-                "updated": outcome.is_updated,
-                "seconds": (outcome.seconds * 1000.0).round() / 1000.0,
-                "differences": outcome.differences,
-            })
-        })
-        .collect();
-    json!({
-        "passed": outcomes.len() - failed,
-        "failed": failed,
-        "tests": tests,
-        "skipped": skipped(outcomes, has_definitions),
-    })
 }

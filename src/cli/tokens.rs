@@ -1,19 +1,16 @@
 //! `forgefs clients`: clients of `serve --http`, and their tokens.
 
 use std::cell::Cell;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
 use super::auth;
 use super::servers::{RELOAD, Target, tell_backup};
-use super::shapes::{self, Format};
 use super::style::{self, Table};
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Format, Global, Ui, shapes};
 use base::error::ErrorCode;
 use base::random;
 use config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
@@ -21,6 +18,8 @@ use server::running;
 
 /// Time for a gateway to take up the file.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How a client uses its token.
+const SENT: &str = "clients send it as `Authorization: Bearer TOKEN`";
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -32,32 +31,27 @@ pub(super) enum Command {
         format: Format,
     },
     /// List the clients
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Remove a client: its token, its sessions and its logins end
     #[command(alias = "remove")]
-    Revoke {
-        /// Name of the client
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Revoke(Named),
     /// Give a client another token, print it once, and end the one that it has with its sessions
-    Rotate {
-        /// Name of the client
-        name: String,
-        #[command(flatten)]
-        format: Format,
-    },
+    Rotate(Named),
 }
 
-pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<ExitCode, Failure> {
+#[derive(Args)]
+pub(super) struct Named {
+    /// Name of the client
+    name: String,
+    #[command(flatten)]
+    format: Format,
+}
+
+pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
-        Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
-        Command::Revoke { name, format } => {
+        Command::List(format) => list(&Target::existing(global)?, *format, ui)?,
+        Command::Revoke(Named { name, format }) => {
             let before = global.load(false);
             revoke(&Target::existing(global)?, name, *format, ui).await?;
             match before {
@@ -71,7 +65,7 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
                 )),
             }
         }
-        Command::Rotate { name, format } => {
+        Command::Rotate(Named { name, format }) => {
             let (target, token) = (Target::existing(global)?, new_token());
             let digest = token_digest(&token);
             target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;
@@ -84,12 +78,12 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
             let backup = target.edit(|edit| edit.with_client_token(name, &digest).map(Some))?;
             let taken_up = taken_up(&target).await;
             let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
-            tell_token(&target, name, &token, &done, *format, ui);
+            tell_token(&target, (name, &token), [&done, SENT], *format, ui);
             tell_backup(backup.as_deref(), ui);
             taken_up?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
@@ -163,7 +157,7 @@ fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failur
     let token = new_token();
     let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
     let done = format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown());
-    tell_token(target, name, &token, &done, format, ui);
+    tell_token(target, (name, &token), [&done, SENT], format, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(())
 }
@@ -173,13 +167,19 @@ pub(super) fn new_token() -> String {
     format!("forgefs_{}{}", random::token(), random::token())
 }
 
-/// Tells a new token, this once.
-fn tell_token(target: &Target, name: &str, token: &str, done: &str, format: Format, ui: Ui) {
+/// Tells a new token, this once: what was done, and how it is used.
+pub(super) fn tell_token(
+    target: &Target,
+    (name, token): (&str, &str),
+    [done, used]: [&str; 2],
+    format: Format,
+    ui: Ui,
+) {
     if format.json {
         return shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
     }
     ui.note(done);
-    ui.note("the token is shown this once; clients send it as `Authorization: Bearer TOKEN`:");
+    ui.note(&format!("the token is shown this once; {used}:"));
     ui.out(token);
 }
 

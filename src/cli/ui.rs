@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
-use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -189,19 +188,18 @@ impl Ui {
         is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
-    /// A failure and its exit code.
-    pub(super) fn failure(self, failure: &Failure) -> ExitCode {
+    /// A failure.
+    pub(super) fn failure(self, failure: &Failure) {
         self.note(&format!("error: {}", failure.message));
         if let Some(hint) = &failure.hint {
             self.note(&format!("hint: {hint}"));
         }
-        ExitCode::from(failure.exit)
     }
 
     /// Output of clap: help and version on stdout, errors on stderr.
-    pub(super) fn usage(self, error: &clap::Error) -> ExitCode {
+    pub(super) fn usage(self, error: &clap::Error) -> u8 {
         let _ = error.print();
-        ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+        if error.use_stderr() { 2 } else { 0 }
     }
 }
 

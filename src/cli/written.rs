@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
-use base::principal::LOCAL;
 use run::execution::Execution;
 use state::journal::{Journals, Recorded};
 
@@ -56,11 +54,11 @@ pub(super) async fn interrupted(global: &Global, began_ms: u64, ui: Ui) {
 async fn newest(global: &Global, began_ms: u64) -> Result<Option<(String, Recorded)>, Failure> {
     let config = global.load(true)?;
     let state = state::open(&config)?;
-    let Some(journals) = Journals::new(&config, &state) else { return Ok(None) };
-    let client = global.client.as_deref().unwrap_or(LOCAL);
-    let newest = journals.list(None).await?.into_iter().rev().find(|run| run.at_ms >= began_ms && run.client == client);
+    let journals = Journals::new(&config, &state).ok_or_else(|| Failure::usage("journals are off"))?;
+    let client = global.principal(&config)?.client;
+    let newest = journals.list(Some(&client)).await?.into_iter().rev().find(|run| run.at_ms >= began_ms);
     let Some(newest) = newest else { return Ok(None) };
-    let run = journals.find(Some(&newest.client), &newest.id).await?;
+    let run = journals.find(Some(&client), &newest.id).await?;
     let recorded = Recorded::read(journals.read(&run).await?)?;
     Ok(Some((newest.id, recorded)))
 }

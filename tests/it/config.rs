@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::client::Fence;
 use forgefs::cli::init;
 use forgefs::config::{
     Approvals, Audit, AuditTo, Config, ConfigError, Credential, Journal, Manifest, Search, Transport,
@@ -300,17 +301,19 @@ fn the_starter_file_is_valid_with_and_without_its_comments() {
 
 #[test]
 fn init_never_overwrites_unless_told_to() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("new/folder/forge.toml");
-    init::write(&path, false).expect("written");
+    let fence = Fence::new();
+    let path = fence.work().join("new/folder/forge.toml");
+    let init = |args: &[&str]| fence.run([&["init", "new/folder/forge.toml"], args].concat());
+    init(&[]).success();
     assert_eq!(fs::read_to_string(&path).expect("read"), init::STARTER);
     fs::write(&path, "mine").expect("written");
-    let error = init::write(&path, false).expect_err("there is one");
-    assert!(matches!(error, init::InitError::Exists { .. }), "{error}");
+    let refused = init(&[]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("exists already"), "{refused:?}");
     assert_eq!(fs::read_to_string(&path).expect("read"), "mine");
-    init::write(&path, true).expect("overwritten");
+    init(&["--force"]).success();
     assert_eq!(fs::read_to_string(&path).expect("read"), init::STARTER);
-    assert!(matches!(init::write(folder.path(), true), Err(init::InitError::Failed { .. })));
+    let folder = fence.run(["init", "new/folder", "--force"]);
+    assert!(folder.code == Some(2) && folder.stderr.contains("cannot read new/folder: "), "{folder:?}");
 }
 
 #[cfg(unix)]
@@ -318,13 +321,13 @@ fn init_never_overwrites_unless_told_to() {
 fn init_writes_for_the_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("forge.toml");
+    let fence = Fence::new();
+    let path = fence.work().join("forge.toml");
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
-    init::write(&path, false).expect("written");
+    fence.run(["init"]).success();
     assert_eq!(mode(&path), 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
-    init::write(&path, true).expect("overwritten");
+    fence.run(["init", "--force"]).success();
     assert_eq!(mode(&path), 0o600);
 }
 

@@ -180,7 +180,7 @@ const ONLY: [(&str, &[&str], &str); 5] = [
         "5. rmcp's types stay in",
     ),
     (r"\bworker::", &["main.rs"], "only `main.rs` names `worker`"),
-    (r#""(v8|quickjs)""#, &["cli/mod.rs"], "6. Engines are named in"),
+    (r#""(v8|quickjs)""#, &["cli/global.rs"], "6. Engines are named in"),
 ];
 
 /// Where a source breaks a rule of [`ONLY`].

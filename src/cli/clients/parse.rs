@@ -1,7 +1,5 @@
 //! Parses clients' files, with the place of a mistake.
 
-use std::ops::Range;
-
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::Value;
@@ -29,20 +27,18 @@ pub(in crate::cli) fn json(text: &str) -> Result<Value, String> {
 
 /// Parses TOML.
 pub(in crate::cli) fn toml(text: &str) -> Result<Value, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| toml_mistake(text, error.message(), error.span()))?;
+    let mistake = |error: toml::de::Error| {
+        let message = error.message().replace('\n', "; ");
+        match error.span().map(|span| position(text, span.start)) {
+            Some(Position { line, column }) => format!("{line}:{column}: {message}"),
+            None => message,
+        }
+    };
+    let table: toml::Table = toml::from_str(text).map_err(mistake)?;
     serde_json::to_value(table).map_err(|error| error.to_string())
 }
 
 /// Says where the mistake is, and what.
 pub(in crate::cli) fn json_mistake(error: &ParseError) -> String {
     format!("{}:{}: {}", error.line_display(), error.column_display(), error.kind())
-}
-
-/// As [`json_mistake`], for TOML.
-pub(in crate::cli) fn toml_mistake(text: &str, message: &str, span: Option<Range<usize>>) -> String {
-    let message = message.replace('\n', "; ");
-    match span.map(|span| position(text, span.start)) {
-        Some(Position { line, column }) => format!("{line}:{column}: {message}"),
-        None => message,
-    }
 }

@@ -5,7 +5,6 @@ mod server;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use wire::Language;
 use self::tokens::Tokens;
 use super::shapes::{self, Format};
 use super::ui::Ui;
-use super::{Failure, Global, own_executable};
-use ::server::gateway::{Gateway, Options};
+use super::{Failure, Global};
+use ::server::gateway::Gateway;
 use ::server::mcp::{definitions, render_instructions, server_names};
 use base::principal::Principal;
 use catalog::Uses;
@@ -45,12 +44,12 @@ pub(super) struct ServerArgs {
     role: String,
 }
 
-pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn serve(args: ServerArgs) -> Result<u8, Failure> {
     if server::definitions(&args.role).is_empty() {
         return Err(Failure::usage(format!("there is no sample server `{}`", args.role)));
     }
     server::serve(args.role).await.map_err(Failure::internal)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 #[derive(Args)]
@@ -62,7 +61,7 @@ pub(super) struct DemoArgs {
     format: Format,
 }
 
-pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<u8, Failure> {
     let mut walk = Walk::start(global, ui, &args).await?;
     walk.surface();
     walk.discovery().await?;
@@ -84,7 +83,7 @@ pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<Exit
         ui.out(&Value::Object(texts).to_string());
     }
     // The demo tests itself: both scripts must succeed, and the mistake must be explained.
-    Ok(ExitCode::from(u8::from(!(javascript && starlark && !mistake))))
+    Ok(u8::from(!(javascript && starlark && !mistake)))
 }
 
 struct Walk {
@@ -114,9 +113,7 @@ impl Walk {
             (role.to_owned(), server)
         };
         let config = Config { servers: ROLES.into_iter().map(entry).collect(), ..Config::empty() };
-        let (worker, worker_args) = (own_executable()?, global.worker_args());
-        let options = Options { config, catalogs: Vec::new(), worker, worker_args };
-        let gateway = Gateway::start(options)?;
+        let gateway = global.start(config, Vec::new())?;
         gateway.warm_up();
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;

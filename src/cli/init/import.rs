@@ -1,5 +1,6 @@
 //! Imports the servers of other hosts into one `forge.toml`.
 
+use crate::cli::Ui;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::places;
 use super::read::read;
 use crate::cli::clients::{Os, home, name_of, show};
-use config::entries::{Credentials, Entry, Found, Host, Known, Place, translated};
+use config::entries::{Credentials, Entry, Found, Host, Known, Place, plain, translated};
 use config::{Config, Env};
 
 /// Sources of an import.
@@ -34,23 +35,23 @@ pub(super) struct Sources<'a> {
 
 /// Result of an import.
 #[derive(Default)]
-pub(super) struct Imported {
+pub(in crate::cli) struct Imported {
     /// The entries as TOML, with comments.
     pub(super) text: String,
     /// Remarks for the user, those on a file and its servers together.
-    pub(super) report: Vec<Remark>,
+    report: Vec<Remark>,
     /// Number of entries, commented ones included.
     pub(super) count: usize,
     /// Number of copied credentials.
-    pub(super) secrets: usize,
+    pub(in crate::cli) secrets: usize,
     /// Names in the source files of new entries that work in the target as they did there.
-    pub(super) taken_over: Vec<String>,
+    pub(in crate::cli) taken_over: Vec<String>,
     /// Names in the source files of servers that the target has already, the very same.
-    pub(super) known: Vec<String>,
+    pub(in crate::cli) known: Vec<String>,
     /// Names of the new entries in the target, without commented ones.
-    pub(super) written: Vec<String>,
+    pub(in crate::cli) written: Vec<String>,
     /// Their names in the source files, by name in the target.
-    pub(super) called: BTreeMap<String, Vec<String>>,
+    pub(in crate::cli) called: BTreeMap<String, Vec<String>>,
     /// Variables that the new entries refer to, with the credentials to keep.
     pub(super) variables: BTreeMap<String, String>,
     /// Number of unreadable files.
@@ -58,16 +59,21 @@ pub(super) struct Imported {
 }
 
 /// A line for the user.
-pub(super) struct Remark {
+struct Remark {
     /// Position of the file among those that are read.
     file: usize,
     /// Position of the server among all that were found; `None` for the file.
     server: Option<usize>,
     /// The line.
-    pub(super) text: String,
+    text: String,
 }
 
 impl Imported {
+    /// Tells the remarks.
+    pub(in crate::cli) fn tell(&self, ui: Ui) {
+        self.report.iter().for_each(|remark| ui.note(&plain(&remark.text)));
+    }
+
     /// Adds a line on a file.
     fn say_of_file(&mut self, file: usize, text: String) {
         self.report.push(Remark { file, server: None, text });

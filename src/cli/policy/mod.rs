@@ -5,7 +5,6 @@ mod trial;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
@@ -51,7 +50,7 @@ pub(super) struct Past {
     format: Format,
 }
 
-pub(super) fn policy(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn policy(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     match command {
         Command::Suggest(past) => suggest::suggest(&config, &past, ui),
@@ -76,8 +75,7 @@ impl Past {
             let known: BTreeSet<&str> = known.chain([LOCAL]).collect();
             if !known.contains(&**client) {
                 let what = format!("--client: neither the log nor forge.toml has a client `{client}`");
-                let hint = did_you_mean(&nearest(client, known));
-                return Err(Failure { hint, ..Failure::usage(what) });
+                return Err(Failure::usage(what).hinted(did_you_mean(&nearest(client, known))));
             }
             calls.rows.retain(|call, _| call.client == *client);
         }

@@ -2,18 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::process::ExitCode;
 
 use serde_json::json;
 use toml_edit::{DocumentMut, Item};
 
 use super::Past;
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, shapes};
+use crate::cli::{Failure, Ui, shapes};
 use base::principal::LOCAL;
 use base::text::{counted, head};
 use base::time::rfc3339;
 use catalog::people;
+use config::entries::key;
 use config::{Config, DEFAULT_PROFILE, SCRIPTS_SERVER as SCRIPTS, process_env};
 use run::broker::{Hindsight, Ruling};
 use state::audit::{Decided, PastCall, Seen};
@@ -21,7 +20,7 @@ use state::audit::{Decided, PastCall, Seen};
 /// Keys of a profile that a suggestion has itself.
 const OWN: [&str; 5] = ["servers", "allow", "deny", "scripts", "allow_unmatched"];
 
-pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<u8, Failure> {
     let log = past.read(config, ui)?;
     let path = config.path.clone().unwrap_or_default();
     let mut text = std::fs::read_to_string(&path).map_err(|error| Failure::of_path(&path, error))? + "\n";
@@ -67,7 +66,7 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<ExitCode, 
         }
         false => suggested.iter().filter_map(|one| one["toml"].as_str()).for_each(|toml| ui.out(toml)),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Calls of a client, and the profile for them.
@@ -148,9 +147,7 @@ impl<'a> Suggestion<'a> {
         let times = |seen: Seen| format!("{}, last {}", counted(seen.count as usize, "call"), day(seen.last));
         let comment = |text: &str| format!("# {}", people::line(text));
         let mut lines = vec![comment(&format!("{client}, as it called"))];
-        let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        let name = if self.profile.chars().all(is_bare) { self.profile.clone() } else { quoted(&self.profile) };
-        lines.push(format!("[profiles.{name}]"));
+        lines.push(format!("[profiles.{}]", key(&self.profile)));
         let servers: BTreeSet<&String> = self.uses.keys().map(|(server, _)| server).collect();
         let servers: Vec<String> = servers.into_iter().filter(|of| *of != SCRIPTS).map(|of| quoted(of)).collect();
         lines.push(format!("servers = [{}]", servers.join(", ")));

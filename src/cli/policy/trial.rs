@@ -1,15 +1,13 @@
 //! `forgefs policy try`: which calls of the log a changed configuration decides otherwise.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use super::Past;
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::times::Times;
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, shapes};
+use crate::cli::{Failure, Ui, shapes};
 use base::time::rfc3339;
 use config::Config;
 use run::broker::{Hindsight, Ruling};
@@ -23,7 +21,7 @@ const MAX_LINES: usize = 20;
 /// Client, server and tool of calls, the decisions before and after, and the rule or the reason.
 type Kind = [String; 6];
 
-pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui: Ui) -> Result<u8, Failure> {
     let log = past.read(config, ui)?;
     let next = Hindsight::new(next).map_err(Failure::of_usage)?.after(config);
     let (mut changes, mut unknown): (BTreeMap<Kind, Seen>, BTreeMap<Kind, Seen>) = Default::default();
@@ -66,7 +64,7 @@ pub(super) fn trial(config: &Config, next: Config, past: &Past, times: Times, ui
         ui.note(&format!("{changed} calls are decided otherwise, {same} as before, {unknown} not by this log"));
         ui.note(&format!("no log decides {UNKNOWN}"));
     }
-    Ok(ExitCode::from(u8::from(!changes.is_empty())))
+    Ok(u8::from(!changes.is_empty()))
 }
 
 fn show(changes: &BTreeMap<Kind, Seen>, times: Times, ui: Ui) {

@@ -1,14 +1,11 @@
 //! `forgefs registry add`: an entry of the registry as words of `forgefs add`, which tries and writes it.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use url::Url;
 
 use super::{Place, failed};
 use crate::cli::servers::{self, How, Origin};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, Ui};
 use base::address::Reach;
 use base::text::head;
 use catalog::people;
@@ -39,7 +36,7 @@ pub(in crate::cli) struct AddArgs {
     args: Vec<String>,
 }
 
-pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<u8, Failure> {
     if !is_name(&args.name) {
         let message = format!("{} is not a name of the registry", people::quoted(head(&args.name, TEXT)));
         return Err(
@@ -76,11 +73,8 @@ pub(super) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCo
     }
     tell(&entry, &server, &start, ui);
     // An entry may want any credential: it is given none that was not allowed by name.
-    if !args.how.no_check
-        && start.refers.is_empty()
-        && let Some(ended) = consent(&args, &start, ui)?
-    {
-        return Ok(ended);
+    if !args.how.no_check && start.refers.is_empty() && !consent(&args, &start, ui)? {
+        return Ok(1);
     }
     let comment = format!("{} {} of {}", entry.name, people::line(&entry.version), registry.url());
     let Start { command, url, sse, env, headers, refers, .. } = start;
@@ -139,19 +133,19 @@ fn tell(entry: &Entry, server: &str, start: &Start, ui: Ui) {
     start.notes.iter().for_each(|note| ui.note(&format!("  {}", people::line(note))));
 }
 
-/// Asks before foreign code is started, or a foreign server reached; an exit code if that is not wanted.
-fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<Option<ExitCode>, Failure> {
+/// Asks before foreign code is started, or a foreign server reached; false if that is not wanted.
+fn consent(args: &AddArgs, start: &Start, ui: Ui) -> Result<bool, Failure> {
     if args.how.yes {
-        return Ok(None);
+        return Ok(true);
     }
     let what = if start.url.is_some() { "Reach it?" } else { "Download and start it, with your rights?" };
     if !ui.is_interactive() || args.how.format.json {
-        return Err(Failure::usage("it is not started without consent, and no one can be asked here".to_owned())
+        return Err(Failure::usage("it is not started without consent, and no one can be asked here")
             .hint("--yes starts it, --no-check writes it without starting it"));
     }
-    if ui.asks(what) {
-        return Ok(None);
+    let is_wanted = ui.asks(what);
+    if !is_wanted {
+        ui.note("nothing was started, and nothing written");
     }
-    ui.note("nothing was started, and nothing written");
-    Ok(Some(ExitCode::from(1)))
+    Ok(is_wanted)
 }

@@ -3,7 +3,6 @@
 mod add;
 mod search;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -42,9 +41,7 @@ struct Place {
 impl Place {
     /// The registry, with the folder in which its answers are kept.
     fn open(&self, global: &Global) -> Result<Registry, Failure> {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        let found = Config::find(global.config.as_deref(), &process_env, &cwd).ok().flatten();
-        let cache = match found.and_then(|path| Config::load(&path, &process_env).ok()) {
+        let cache = match global.find().ok().flatten().and_then(|path| Config::load(&path, &process_env).ok()) {
             Some(config) => config.manifest.cache,
             None => cache_folder(&process_env),
         };
@@ -53,7 +50,7 @@ impl Place {
     }
 }
 
-pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Search(args) => search::search(global, &args, ui).await,
         Command::Add(args) => add::add(global, args, ui).await,
@@ -61,8 +58,8 @@ pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Resul
 }
 
 fn failed(fault: Fault) -> Failure {
-    let failure = Failure { exit: 3, ..Failure::usage(people::line(&fault.what).into_owned()) };
-    if fault.is_away { failure.hint("try again later, or name another registry with --registry") } else { failure }
+    let hint = fault.is_away.then(|| "try again later, or name another registry with --registry".to_owned());
+    Failure::usage(people::line(&fault.what)).exit(3).hinted(hint)
 }
 
 /// `3 hours`.

@@ -1,15 +1,11 @@
 //! `forgefs registry search`.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Place, failed, in_words};
-use crate::cli::shapes::{self, Format};
 use crate::cli::style::{Cell, Role, Table};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use base::text::head;
 use catalog::people;
@@ -31,7 +27,7 @@ pub(in crate::cli) struct SearchArgs {
     format: Format,
 }
 
-pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result<u8, Failure> {
     limits::QUERY.check(args.query.len()).map_err(Failure::of_usage)?;
     let registry = args.place.open(global)?;
     let found = registry.search(&args.query, usize::from(args.limit)).await.map_err(failed)?;
@@ -50,7 +46,7 @@ pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result
             "registry": url, "servers": servers, "more": found.more, "invalid": found.invalid, "kept_secs": age,
         });
         shapes::print(object, ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let mut table = Table::new(["NAME", "VERSION", "KINDS", "DESCRIPTION"], &[], &[3]);
     found.entries.iter().for_each(|entry| table.push(row(entry)));
@@ -60,7 +56,7 @@ pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result
         (false, true) => ui.note("there are more: --limit N, or a longer part of the name"),
         (false, false) => {}
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn row(entry: &Entry) -> [Cell; 4] {

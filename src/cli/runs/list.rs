@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 
 use super::{brief, calls};
 use crate::cli::records::{self, Newest};
-use crate::cli::shapes::{self, Format};
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::times::{Times, parsed};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, audit};
+use crate::cli::{Failure, Format, Global, Ui, audit, shapes};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use base::principal::LOCAL;
@@ -40,7 +38,7 @@ async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Fai
             && !journaled.contains(&*record.id)
     };
     // A log that cannot be read hides no journal.
-    let records = audit::records(&global.load(false)?).ok().flatten().map(|(_, records)| records).unwrap_or_default();
+    let records = audit::records(&global.load(false)?).unwrap_or_default();
     let early = records.into_iter().filter(is_early).filter_map(|record| {
         let client = record.run.principal.clone().unwrap_or_else(|| LOCAL.to_owned());
         Some(Entry { at_ms: parsed(&record.time)?, id: record.id.clone(), client, early: Some(record) })

@@ -4,16 +4,13 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::iter;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
 use super::proposals::Desk;
-use super::told;
-use crate::cli::shapes::{self, Format};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use super::told::{self, shown};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use base::tree::Tree;
 use catalog::people;
@@ -46,7 +43,7 @@ pub(in crate::cli) struct RejectArgs {
 ///
 /// A script without a test is whole, a test of another script is not: an old test goes first, then comes the script, then
 /// its tests, and at last the proposal is removed. Accepting it again completes what was begun.
-pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     desk.find(&args.name)?;
     let alone = desk.proposals.alone()?;
@@ -54,8 +51,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     if args.digest.as_ref().is_some_and(|digest| *digest != desk.digest(&kept)) {
         let what =
             format!("the proposal {}, or the script that it changes, is not the one with that digest", args.name);
-        return Err(Failure { exit: 1, ..Failure::usage(what) }
-            .hint("`forgefs scripts proposals NAME` shows what is there now"));
+        return Err(Failure::usage(what).exit(1).hint("`forgefs scripts proposals NAME` shows what is there now"));
     }
     fits(&desk, &kept, args.replace)?;
     let (script, tests) = files(&kept);
@@ -72,7 +68,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
     if args.format.json {
         let files = json!({ "script": script, "test": written.first() });
         shapes::print(json!({ "name": args.name, "files": files, "removed": removed }), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     ui.out(&people::line(&format!("wrote {script}")));
     for (number, test) in written.iter().enumerate() {
@@ -85,12 +81,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitC
         true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
         false => "run `forgefs scripts lock`: without its lock it cannot be called",
     });
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A file of the folder of scripts as people know it: below the folder's name.
-fn shown(folder: &Path, file: &str) -> String {
-    Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string()
+    Ok(0)
 }
 
 /// Script and tests of a proposal, by their paths in the folder of scripts; the tests with what they have.
@@ -122,7 +113,7 @@ fn is_there(folder: &Path, file: &str) -> bool {
 /// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
 fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
     let (proposal, folder) = (&kept.proposal, &desk.place.folder);
-    let refused = |what: String, hint: &str| Err(Failure { exit: 1, ..Failure::usage(what) }.hint(hint));
+    let refused = |what: String, hint: &str| Err(Failure::usage(what).exit(1).hint(hint));
     let ident = |name: &str| name.replace('/', "_").to_lowercase();
     let same = folder.scripts.iter().find(|script| ident(&script.name) == ident(&proposal.name));
     if let Some(other) = same.filter(|other| other.name != proposal.name) {
@@ -192,12 +183,13 @@ fn put(
 }
 
 fn taken(folder: &Path, file: &str) -> Failure {
-    Failure { exit: 1, ..Failure::usage(format!("{} is there already", shown(folder, file))) }
+    Failure::usage(format!("{} is there already", shown(folder, file)))
+        .exit(1)
         .hint("look at the difference, then give --replace; or reject the proposal")
 }
 
 /// Removes a proposal.
-pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     let is_file =
         desk.proposals.list()?.iter().any(|found| found.as_ref().err().is_some_and(|(file, _)| *file == args.name));
@@ -207,5 +199,5 @@ pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitC
     let shown = desk.proposals.shown(&file);
     let text = format!("removed {shown}");
     args.format.out(json!({ "name": args.name, "removed": shown }), &people::line(&text), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Value, json};
+
 use super::Place;
 use super::rights::{self, Reach};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, OTHERS, wait_for};
+use crate::cli::{Failure, Global, OTHERS, Ui, wait_for};
 use base::error::{ErrorCode, code_name};
 use base::principal::Principal;
 use catalog::Catalog;
@@ -41,6 +42,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    pub(super) fn json(&self) -> Value {
+        let (line, column) = self.at.unzip();
+        json!({ "message": self.message, "suggested_fix": self.fix, "line": line, "column": column })
+    }
+
     pub(super) fn new(at: Option<(u32, u32)>, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { at, rule: "not-lockable".to_owned(), message: message.into(), fix: fix.into(), is_unknown: false }
     }

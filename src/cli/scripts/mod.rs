@@ -9,15 +9,15 @@ mod suggest;
 mod told;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::reports::{self, Report, ReportArgs};
+use super::reports::{Report, ReportArgs};
 use super::shapes::{self, Format};
+use super::test::{self, Results};
 use super::ui::Ui;
-use super::{Failure, Global, test};
+use super::{Failure, Global};
 use base::text::counted;
 use catalog::people;
 use config::Config;
@@ -27,15 +27,9 @@ use run::scripts::{self, FILE, Folder, Listed, Lock, differences};
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// List the scripts, and which are what their lock says
-    List {
-        #[command(flatten)]
-        format: Format,
-    },
+    List(Format),
     /// Write scripts.lock: what each script may call and use, as its text shows
-    Lock {
-        #[command(flatten)]
-        format: Format,
-    },
+    Lock(Format),
     /// Save a recorded run as a script: a function with its literals as parameters, and its first test
     Save(save::SaveArgs),
     /// Find recorded runs that differ in literals alone, and propose one script for them
@@ -47,14 +41,11 @@ pub(super) enum Command {
     /// Remove a proposed script
     Reject(accept::RejectArgs),
     /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
-    Check {
-        #[command(flatten)]
-        report: ReportArgs,
-    },
+    Check(ReportArgs),
 }
 
 fn no_folder() -> Failure {
-    Failure::usage("there is no folder of scripts".to_owned())
+    Failure::usage("there is no folder of scripts")
         .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`")
 }
 
@@ -86,20 +77,20 @@ fn folder(path: &Path, config: &Config) -> Result<Folder, Failure> {
     Folder::read(path, config.sandbox.limits.code_bytes).and_then(Folder::whole).map_err(Failure::of_usage)
 }
 
-pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn scripts(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     match command {
         Command::Save(args) => save::save(global, args, ui).await,
         Command::Suggest(args) => suggest::suggest(global, &args, ui).await,
         Command::Proposals(args) => proposals::proposals(global, args, ui).await,
         Command::Accept(args) => accept::accept(global, &args, ui),
         Command::Reject(args) => accept::reject(global, &args, ui),
-        Command::List { format } => list(&Place::of(global)?, format, ui),
-        Command::Lock { format } => lock(global, Place::of(global)?, format, ui).await,
-        Command::Check { report } => check(global, Place::of(global)?, &report, ui).await,
+        Command::List(format) => list(&Place::of(global)?, format, ui),
+        Command::Lock(format) => lock(global, Place::of(global)?, format, ui).await,
+        Command::Check(report) => check(global, Place::of(global)?, &report, ui).await,
     }
 }
 
-fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failure> {
+fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<u8, Failure> {
     let lock = place.lock()?;
     // Tools are compared by `check`, which starts their servers.
     let reason = |source| scripts::reason(source, &place.folder, lock.as_ref(), |_, _| Listed::Unknown);
@@ -126,10 +117,10 @@ fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Fail
             ui.note("the folder has no scripts: NAME.js, NAME.ts or NAME.star");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<u8, Failure> {
     let before = place.lock().unwrap_or_else(|error| {
         ui.note(&format!("{}; it is written anew", error.message));
         None
@@ -156,16 +147,16 @@ async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<E
             (refused, _) => format!("{FILE} is not written: {refused} of {count} cannot be locked"),
         });
     }
-    Ok(ExitCode::from(exit(&examined, false)))
+    Ok(exit(&examined, false))
 }
 
-async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Result<ExitCode, Failure> {
+async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Result<u8, Failure> {
     let before = place.lock()?;
     let examined = examine::all(global, &place, ui).await?;
     let changed = differences(&before.clone().unwrap_or_default(), &examine::lock_of(&examined));
     let tests = test::below(global, &place.path).await?;
     let mut code = exit(&examined, !changed.is_empty() || before.is_none());
-    if tests.as_ref().is_some_and(|tests| tests.failed > 0) {
+    if tests.as_ref().is_some_and(|tests| tests.failed() > 0) {
         code = 1;
     }
     let report = Report {
@@ -173,34 +164,30 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
         problems: told::problems(&place, &examined, before.is_some(), &changed, tests.as_ref()),
         passed: code == 0,
     };
-    match args.format() {
-        reports::Format::Json => {
-            let scripts = told::as_json(&place.path, &examined, &changed);
-            let tests = tests.map_or(Value::Null, |tests| tests.report());
-            shapes::print(json!({ "passed": code == 0, "scripts": scripts, "tests": tests }), ui);
+    let object = || {
+        let scripts = told::as_json(&place.path, &examined, &changed);
+        json!({ "passed": code == 0, "scripts": scripts, "tests": tests.as_ref().map(Results::report) })
+    };
+    let text = || {
+        examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
+        told::changes(&changed, ui);
+        if before.is_none() {
+            ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
         }
-        reports::Format::Github => report.annotate(ui),
-        reports::Format::Sarif => ui.json(&report.sarif().to_string()),
-        reports::Format::Text => {
-            examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
-            told::changes(&changed, ui);
-            if before.is_none() {
-                ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
-            }
-            match tests {
-                Some(tests) => tests.tell(ui),
-                None => ui.note("no tests: no NAME.cassette.json is beside a script"),
-            }
-            let count = counted(examined.len(), "script");
-            ui.out(&match code {
-                0 => format!("{count}: as {FILE} says"),
-                3 => format!("{count}: not all was compared"),
-                _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
-            });
+        match &tests {
+            Some(tests) => tests.tell(ui),
+            None => ui.note("no tests: no NAME.cassette.json is beside a script"),
         }
-    }
+        let count = counted(examined.len(), "script");
+        ui.out(&match code {
+            0 => format!("{count}: as {FILE} says"),
+            3 => format!("{count}: not all was compared"),
+            _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
+        });
+    };
+    report.print(args, object, text, ui);
     report.write(args, ui)?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// 1 for a script that is wrong or differs, 3 if all that is wrong is that servers do not answer.

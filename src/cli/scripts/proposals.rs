@@ -1,6 +1,5 @@
 //! `forgefs scripts proposals`: what agents propose, with all that a person needs to decide about it.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +9,9 @@ use similar::TextDiff;
 use wire::Language;
 
 use super::accept::left_over;
-use super::examine::{self, Examined};
+use super::examine::{self, Examined, Refusal};
 use super::{Place, told};
-use crate::cli::shapes::{self, Format};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, test};
+use crate::cli::{Failure, Format, Global, Ui, shapes, test};
 use base::text::counted;
 use base::time::rfc3339;
 use catalog::people;
@@ -99,7 +96,7 @@ pub(super) fn source(desk: &Desk, kept: &Kept) -> Source {
     Source { name: proposal.name.clone(), language, path, sha256: stubgen::digest(&code), code }
 }
 
-pub(super) async fn proposals(global: &Global, args: ProposalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn proposals(global: &Global, args: ProposalsArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     match &args.name {
         Some(name) => show(global, desk, name, args.format, ui).await,
@@ -132,7 +129,7 @@ fn who(kept: &Kept) -> String {
     format!("client {}{}", people::line(&proposal.client), agent.unwrap_or_default())
 }
 
-fn list(desk: &Desk, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failure> {
+fn list(desk: &Desk, Format { json }: Format, ui: Ui) -> Result<u8, Failure> {
     let (mut entries, mut damaged) = (Vec::new(), Vec::new());
     for found in desk.proposals.list()? {
         match found {
@@ -160,10 +157,10 @@ fn list(desk: &Desk, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failur
     } else {
         ui.note("`forgefs scripts proposals NAME` shows one");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
     let kept = desk.find(name)?;
     let (facts, effect, digest) = (facts(&desk, &kept), desk.effect(&kept), desk.digest(&kept));
     let before = desk.current(&kept).map(|current| Arc::clone(&current.code)).unwrap_or_default();
@@ -189,7 +186,7 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
         let test = json!({ "passed": tested.is_empty(), "differences": tested });
         object["test"] = if kept.tests.is_empty() { Value::Null } else { test };
         shapes::print(object, ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     ui.out(&format!("{}  {effect}", kept.proposal.name));
     ui.out(&format!("from    {}", who(&kept)));
@@ -215,7 +212,7 @@ async fn show(global: &Global, mut desk: Desk, name: &str, format: Format, ui: U
     let replace = if before.is_empty() { "" } else { " --replace" };
     ui.out(&format!("accept  forgefs scripts accept {name}{replace} --digest {digest}"));
     ui.out(&format!("reject  forgefs scripts reject {name}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// The lines that differ, each with a sign before it; all of a new script.
@@ -244,17 +241,13 @@ pub(super) fn line(code: &str) -> String {
 fn plan(examined: &Examined) -> Value {
     let locked = &examined.locked;
     let calls = locked.calls.iter().map(|call| json!({ "tool": call.to_string(), "writes": call.writes }));
-    let refused = examined.refused.iter().map(|refusal| {
-        let (line, column) = refusal.at.unzip();
-        json!({ "message": refusal.message, "suggested_fix": refusal.fix, "line": line, "column": column })
-    });
     let flows = locked.flows.iter().map(|(from, to)| json!({ "from": from, "to": to }));
     json!({
         "calls": calls.collect::<Vec<_>>(),
         "flows": flows.collect::<Vec<_>>(),
         "uses": locked.uses.iter().map(in_file).collect::<Vec<_>>(),
         "most_calls": locked.most_calls,
-        "mistakes": refused.collect::<Vec<_>>(),
+        "mistakes": examined.refused.iter().map(Refusal::json).collect::<Vec<_>>(),
         "warnings": examined.warnings,
     })
 }

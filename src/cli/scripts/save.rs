@@ -1,15 +1,12 @@
 //! `forgefs scripts save`: a run becomes a function script with a test.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
-use super::super::replay::{called, nowhere, offline, recorded};
-use super::super::shapes::{self, Format};
-use super::super::ui::Ui;
-use super::super::{Failure, Global, runs};
+use crate::cli::replay::{called, nowhere, offline, recorded};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use catalog::people;
@@ -42,7 +39,7 @@ pub(in crate::cli) struct SaveArgs {
 }
 
 /// Writes script and cassette into the folder of scripts.
-pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let config::Scripts { path: Some(folder), .. } = &config.scripts else { return Err(super::no_folder()) };
     if !is_script_name(&args.name) {
@@ -50,7 +47,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
         return Err(Failure::usage(people::line(&what).into_owned())
             .hint("write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words"));
     }
-    let (id, recorded) = recorded(global, &args.run).await?;
+    let (id, recorded, journals) = recorded(global, &args.run).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: it is no script to keep"))
             .hint("resume it, and save the run that ends"));
@@ -61,7 +58,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
             Failure::usage(format!("run {id} failed ({outcome})")).hint("save a run that succeeded, or give --failed")
         );
     }
-    let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
+    let tools = called(&journals, &recorded, ui).await?;
     let wanted =
         Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), ..Wanted::default() };
     let context = context(global, &config)?;
@@ -71,10 +68,10 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     })?;
     let [script, beside] = scripts::write(folder, &args.name, &saved, &cassette.text()).map_err(|error| {
         let exit = if error.code == ErrorCode::InvalidArgs { 2 } else { 4 };
-        Failure { exit, ..Failure::from(error) }
+        Failure::from(error).exit(exit)
     })?;
     tell(&args, &saved, &script, &beside, ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// A context in which runs become functions, as the configuration bounds and redacts them.

@@ -1,16 +1,13 @@
 //! `forgefs scripts suggest`: runs whose scripts differ in literals alone, as proposals.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::proposals::{self, Desk};
 use super::save;
-use crate::cli::shapes::{self, Format};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, runs};
+use crate::cli::{Failure, Format, Global, Ui, runs, shapes};
 use base::outcome::Outcome;
 use base::text::counted;
 use catalog::people;
@@ -103,7 +100,7 @@ impl Finder<'_> {
     }
 }
 
-pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Result<u8, Failure> {
     let desk = Desk::of(global)?;
     let config = &desk.place.config;
     let (journals, context) = (runs::journals(global)?, save::context(global, config)?);
@@ -158,7 +155,7 @@ pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Resu
         true => shapes::print(json!({ "suggestions": objects, "notes": notes }), ui),
         false => tell(&objects, &notes, (args, listed.len()), ui),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Scripts that are there or proposed, by their outlines, and the names that they take.

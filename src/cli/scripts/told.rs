@@ -1,5 +1,6 @@
 //! What is printed of scripts and their locks.
 
+use crate::cli::Ui;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -8,17 +9,20 @@ use serde_json::{Value, json};
 use super::Place;
 use super::examine::{Examined, Refusal};
 use crate::cli::reports::{self, Problem};
-use crate::cli::test::Below;
-use crate::cli::ui::Ui;
+use crate::cli::test::Results;
 use base::error::code_name;
 use catalog::findings::Severity;
 use catalog::people;
 use run::scripts::{FILE, Source};
 
-/// The file of a script as people know it: below the folder's name.
+/// A file of the folder of scripts as people know it: below the folder's name.
+pub(super) fn shown(folder: &Path, file: impl AsRef<Path>) -> String {
+    Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string()
+}
+
+/// The file of a script, as [`shown`].
 pub(super) fn file(folder: &Path, source: &Source) -> String {
-    let below = source.path.strip_prefix(folder).unwrap_or(&source.path);
-    Path::new(folder.file_name().unwrap_or_default()).join(below).display().to_string()
+    shown(folder, source.path.strip_prefix(folder).unwrap_or(&source.path))
 }
 
 /// Prints why scripts cannot be locked, and their warnings if asked to.
@@ -52,7 +56,7 @@ pub(super) fn problems(
     examined: &[Examined],
     is_locked: bool,
     changed: &BTreeMap<String, Vec<String>>,
-    tests: Option<&Below>,
+    tests: Option<&Results>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !is_locked {
@@ -77,7 +81,7 @@ pub(super) fn problems(
         let message = format!("{script} is not as {FILE} says: {}", differences.join("; "));
         problems.push(Problem::new(Severity::Error, "lock", Some(reports::place(path_of(script))), message));
     }
-    problems.extend(tests.into_iter().flat_map(Below::problems));
+    problems.extend(tests.into_iter().flat_map(Results::problems));
     problems
 }
 
@@ -85,15 +89,11 @@ pub(super) fn problems(
 pub(super) fn as_json(folder: &Path, examined: &[Examined], changed: &BTreeMap<String, Vec<String>>) -> Vec<Value> {
     let no_changes = Vec::new();
     let there = examined.iter().map(|examined| {
-        let refused = examined.refused.iter().map(|Refusal { at, message, fix, .. }| {
-            let (line, column) = at.unzip();
-            json!({ "message": message, "suggested_fix": fix, "line": line, "column": column })
-        });
         let name = &examined.source.name;
         json!({
             "name": name,
             "file": file(folder, &examined.source),
-            "mistakes": refused.collect::<Vec<_>>(),
+            "mistakes": examined.refused.iter().map(Refusal::json).collect::<Vec<_>>(),
             "warnings": examined.warnings,
             "changes": changed.get(name).unwrap_or(&no_changes),
         })

@@ -1,17 +1,14 @@
 //! `forgefs add`: tries a server, shows what it offers, and writes it into the configuration.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use super::tried::{State, Tried, Verdict};
+use super::tried::{State, Tried};
 use crate::cli::init::reading;
-use crate::cli::shapes::{self, Format};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Format, Global, Ui, shapes};
 use catalog::manifest::{FirstUse, ServerEntry};
 use config::entries::{Names, Surroundings, Typed, Words, key};
 use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
@@ -114,7 +111,7 @@ Examples:
 The server is started or reached, and its tools are shown, before anything is written: one that does
 not answer is not. A credential becomes a reference such as ${GITHUB_TOKEN} to a variable.";
 
-pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<u8, Failure> {
     let target = Target::any(global);
     let mut typed = typed(&args, &target)?;
     // Words of an entry name variables that no person allowed it: it has none of them until it is enabled.
@@ -142,14 +139,12 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         }
         let tried = Tried::new(global, &args.name, config, ui).await?;
         (state, shown) = (tried.state(), tried.listed());
-        match tried.tell(json, ui) {
-            Verdict::Answers => {}
-            Verdict::Interrupted => return Ok(ExitCode::from(130)),
-            Verdict::Failed(failure) => return Err(failure),
+        if !tried.tell(json, ui)? {
+            return Ok(130);
         }
         if is_asked && !ui.asks(&format!("Write {} to {}?", args.name, target.shown())) {
             ui.note("nothing was written");
-            return Ok(ExitCode::from(1));
+            return Ok(1);
         }
     }
     let backup = target.edit(|edit| edit.with(&new).map(Some))?;
@@ -159,7 +154,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     if json {
         let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset().is_empty()), true, backup.as_deref());
         shapes::print(object(edit, &typed, &names, state), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     report(&args, &typed, &target, ui);
     names.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
@@ -168,7 +163,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         ui.note("next: `forgefs connect` connects Claude, Codex, Cursor, VS Code and others to it");
     }
     target::tell_backup(backup.as_deref(), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 /// Pins what was shown, where first lists are pinned: a server that lists other at its next start is held.
@@ -229,11 +224,7 @@ fn alone(typed: &Typed, target: &Target, sandbox: Option<&str>, unchecked: bool)
         Ok(config) => Ok(Some(config)),
         Err(error) => {
             let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
-            let failure = Failure::usage(format!("{key}{}; nothing was written", error.message));
-            Err(match error.hint {
-                Some(hint) => failure.hint(&hint),
-                None => failure,
-            })
+            Err(Failure::usage(format!("{key}{}; nothing was written", error.message)).hinted(error.hint))
         }
     }
 }

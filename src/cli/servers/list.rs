@@ -1,17 +1,13 @@
 //! `forgefs list`: the servers of the configuration, as they are written.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use serde_json::{Value, json};
 use toml::Value as Toml;
 
 use super::target::Target;
 use super::tried::State;
-use crate::cli::shapes::{self, Format};
 use crate::cli::style::{Cell, Role, Table};
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, settle_all};
+use crate::cli::{Failure, Format, Global, Ui, settle_all, shapes};
 use catalog::people;
 use config::entries::masked;
 use config::{Config, Edit, Unmatched, process_env};
@@ -25,7 +21,7 @@ pub(in crate::cli) struct ListArgs {
     pub(in crate::cli) format: Format,
 }
 
-pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Result<u8, Failure> {
     let target = Target::existing(global)?;
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
@@ -51,7 +47,7 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     if args.format.json {
         let servers: Vec<Value> = servers.iter().map(Listed::json).collect();
         shapes::print(json!({ "config": target.shown(), "servers": servers, "unmatched": unmatched }), ui);
-        return Ok(ExitCode::from(exit));
+        return Ok(exit);
     }
     let mut table = Table::new(["NAME", "KIND", "STATE", "COMMAND"], &[], &[2, 3]);
     servers.iter().for_each(|server| table.push(server.row()));
@@ -60,7 +56,7 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     if servers.is_empty() {
         ui.note(&format!("no server is configured in {}; `forgefs add` adds one", target.shown()));
     }
-    Ok(ExitCode::from(exit))
+    Ok(exit)
 }
 
 /// Fills in the servers' states, and the rules that match nothing; the exit code.

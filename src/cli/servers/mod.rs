@@ -6,7 +6,6 @@ mod target;
 mod tried;
 
 use std::cell::Cell;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -27,19 +26,19 @@ pub(super) struct NameArgs {
     pub(super) format: Format,
 }
 
-pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<u8, Failure> {
     let (name, target) = (&args.name, Target::existing(global)?);
     let backup = target.edit(|edit| edit.without(&[name]).map(Some))?;
     if args.format.json {
         shapes::print(shapes::edit(&target.shown(), name, None, true, backup.as_deref()), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     ui.note(&format!("removed {name} from {}", target.shown()));
     target::tell_backup(backup.as_deref(), ui);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Result<u8, Failure> {
     let (name, target) = (&args.name, Target::existing(global)?);
     let (is_edited, was) = (Cell::new(false), Cell::new(None));
     let backup = target.edit(|edit| {
@@ -50,7 +49,7 @@ pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Resu
     })?;
     if args.format.json {
         shapes::print(shapes::edit(&target.shown(), name, Some(on), is_edited.get(), backup.as_deref()), ui);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(0);
     }
     let (word, file) = (if on { "enabled" } else { "disabled" }, target.shown());
     match (is_edited.get(), was.get()) {
@@ -64,5 +63,5 @@ pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Resu
     if on && is_edited.get() {
         ui.note(target::RELOAD);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global};
+use crate::cli::{Failure, Global, Ui};
 use config::{Config, ConfigError, Edit, SCHEMA_ADDRESS, process_env};
 
 /// Note on an edit that widens rights.
@@ -24,10 +23,7 @@ impl Target {
     /// The file in force.
     pub(in crate::cli) fn existing(global: &Global) -> Result<Self, Failure> {
         let cwd = std::env::current_dir().unwrap_or_default();
-        match Config::find(global.config.as_deref(), &process_env, Path::new(""))? {
-            Some(path) => Ok(Self { path: cwd.join(path) }),
-            None => Err(Failure::unconfigured()),
-        }
+        Ok(Self { path: cwd.join(global.file()?) })
     }
 
     /// The file in force, else that of the user, which need not exist.

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use stubgen::{Annotations, ToolStub};
 
-use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, settle_all, signals};
+use crate::cli::{Failure, Global, Ui, settle_all, signals};
 use base::text::head;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
@@ -93,16 +92,6 @@ impl State {
     }
 }
 
-/// Outcome of the trial.
-pub(super) enum Verdict {
-    /// It answers, or asks for a login.
-    Answers,
-    /// It does not answer.
-    Failed(Failure),
-    /// The operator ended the trial.
-    Interrupted,
-}
-
 impl Tried {
     /// Starts a gateway with this server alone, and waits until it is listed or has failed.
     pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Self, Failure> {
@@ -139,26 +128,29 @@ impl Tried {
         matches!(entry.state, ServerState::Ready { .. }).then_some(entry)
     }
 
-    /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`.
-    pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Verdict {
+    /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`; false if the operator ended
+    /// the trial.
+    ///
+    /// # Errors
+    /// It neither answers nor asks for a login.
+    pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Result<bool, Failure> {
         if self.is_interrupted {
-            return Verdict::Interrupted;
+            return Ok(false);
         }
         let catalog = self.gateway.catalog();
-        let Some(server) = catalog.servers().first() else { return Verdict::Failed(self.failed("it is gone", None)) };
+        let server = catalog.servers().first().ok_or_else(|| self.failed("it is gone", None))?;
         match &server.state {
-            ServerState::Ready { .. } | ServerState::NeedsLogin { .. } if quiet => Verdict::Answers,
+            ServerState::Ready { .. } | ServerState::NeedsLogin { .. } if quiet => {}
             ServerState::Ready { protocol } => {
                 ui.out(&self.offers(server, protocol).redacted(Surface::Answer(Results::Secrets)));
-                Verdict::Answers
             }
             ServerState::NeedsLogin { command } => {
                 ui.out(&format!("{} answers, and wants a login before it lists its tools: {command}", self.name));
-                Verdict::Answers
             }
-            ServerState::Failed { reason } => Verdict::Failed(self.failed(reason, server.stderr())),
-            other => Verdict::Failed(self.failed(&unsettled(server, other), server.stderr())),
+            ServerState::Failed { reason } => return Err(self.failed(reason, server.stderr())),
+            other => return Err(self.failed(&unsettled(server, other), server.stderr())),
         }
+        Ok(true)
     }
 
     fn failed(&self, state: &str, stderr: Option<String>) -> Failure {
@@ -169,7 +161,7 @@ impl Tried {
             let _ = write!(message, "\n  its stderr: {}", people::line(line));
         }
         let message = message.redacted(Surface::Error);
-        Failure { exit: 3, ..Failure::usage(message) }.hint("--no-check writes it all the same")
+        Failure::usage(message).exit(3).hint("--no-check writes it all the same")
     }
 
     fn offers(&self, server: &Arc<ServerEntry>, protocol: &str) -> String {

@@ -1,14 +1,13 @@
 //! `forgefs stubs accept`: what servers list now becomes what `pin_first_use` compares with; with `--finding` a finding is
 //! written into the reviewed tree as harmless.
 
+use crate::cli::{Format, shapes};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use super::{Failure, Global, Ui, current, tree};
 use crate::cli::findings::{self, Acceptance};
-use crate::cli::shapes::{self, Format};
 use catalog::Catalog;
 use catalog::drift;
 use catalog::findings::{Finding, Item, Severity};
@@ -22,11 +21,11 @@ pub(super) async fn accept(
     yes: bool,
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let state = state::open(&config)?;
     let Some(first_use) = FirstUse::new(&config, &state)? else {
-        return Err(Failure::usage("`manifest.pin_first_use` is not on: there is nothing to accept".to_owned())
+        return Err(Failure::usage("`manifest.pin_first_use` is not on: there is nothing to accept")
             .hint("stubs that are reviewed as files are accepted with `forgefs stubs generate --out DIR`"));
     };
     if let Some(unknown) = servers.iter().find(|name| !config.servers.contains_key(*name)) {
@@ -63,7 +62,7 @@ pub(super) async fn accept(
     if format.json {
         shapes::print(json!({ "ok": !left, "servers": objects }), ui);
     }
-    Ok(ExitCode::from(u8::from(left)))
+    Ok(u8::from(left))
 }
 
 /// Differences of a server from its accepted list, as JSON.
@@ -83,18 +82,20 @@ pub(super) async fn finding(
     (who, why): (Option<String>, String),
     format: Format,
     ui: Ui,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let dir = match dir {
         Some(dir) => dir,
-        None => global.load(false)?.manifest.pin.ok_or_else(|| {
-            Failure::usage("which tree? `manifest.pin` names none".to_owned()).hint("`--tree DIR` names it")
-        })?,
+        None => global
+            .load(false)?
+            .manifest
+            .pin
+            .ok_or_else(|| Failure::usage("which tree? `manifest.pin` names none").hint("`--tree DIR` names it"))?,
     };
     let who = who
         .or_else(|| process_env("USER"))
-        .ok_or_else(|| Failure::usage("who accepts it? $USER is not set".to_owned()).hint("`--who NAME` says it"))?;
+        .ok_or_else(|| Failure::usage("who accepts it? $USER is not set").hint("`--who NAME` says it"))?;
     if why.trim().is_empty() || who.trim().is_empty() {
-        return Err(Failure::usage("`--why` and `--who` need a text: reviewers of accepted.json read it".to_owned()));
+        return Err(Failure::usage("`--why` and `--who` need a text: reviewers of accepted.json read it"));
     }
     let (mut accepted, _) = tree::accepted(&dir)?;
     let catalog = current(global, from, ui).await?;
@@ -107,7 +108,7 @@ pub(super) async fn finding(
         }
         // It is of what was not read.
         Some(found) if found.finding.rule.id == "not-examined" => {
-            return Err(Failure::usage("`not-examined` cannot be accepted: its text was not read".to_owned()));
+            return Err(Failure::usage("`not-examined` cannot be accepted: its text was not read"));
         }
         Some(_) => {}
     }
@@ -125,7 +126,7 @@ pub(super) async fn finding(
         true => shapes::print(json!({ "finding": digest, "servers": servers }), ui),
         false => lines.iter().for_each(|line| ui.out(line)),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn tell(catalog: &Catalog, entry: &ServerEntry, accepted: &Accepted, ui: Ui) {

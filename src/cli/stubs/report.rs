@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::tree::Change;
 use super::{Failure, Ui};
 use crate::cli::findings::{self, ACCEPTED, Found};
-use crate::cli::reports::{Format, Problem, Report, ReportArgs, place};
+use crate::cli::reports::{Problem, Report, ReportArgs, place};
 use crate::cli::style::Role;
 use base::text::{counted, push_visible};
 use catalog::Catalog;
@@ -69,61 +70,53 @@ pub(super) fn print(
     }
     problems.extend(findings::problems(findings.found, |found| artifact(dir, found)));
     let report = Report { command: "stubs check", problems, passed: changes.is_empty() && !findings.fails };
-    match args.format() {
-        Format::Json => {
-            let diffs: Vec<&str> = changes.iter().map(|change| change.diff.as_str()).collect();
-            let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
-            let report = serde_json::json!({
-                "ok": changes.is_empty() && !findings.fails,
-                "drift": !changes.is_empty(),
-                "fails": findings.fails,
-                "tools": tools,
-                "files": files,
-                "diff": diffs.concat(),
-                "findings": findings::json(findings.found),
-                "accepted": findings::json(findings.accepted),
-            });
-            ui.json(&report.to_string());
+    let object = || {
+        let diffs: Vec<&str> = changes.iter().map(|change| change.diff.as_str()).collect();
+        let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        json!({
+            "ok": report.passed,
+            "drift": !changes.is_empty(),
+            "fails": findings.fails,
+            "tools": tools,
+            "files": files,
+            "diff": diffs.concat(),
+            "findings": findings::json(findings.found),
+            "accepted": findings::json(findings.accepted),
+        })
+    };
+    let text = || {
+        tools.iter().for_each(|tool| tell(tool, changes, ui));
+        let is_of_tool = |change: &&Change| tools.iter().any(|tool| stem(&tool.path) == stem(&change.path));
+        let others: Vec<&str> =
+            changes.iter().filter(|change| !is_of_tool(change)).map(|change| change.path.as_str()).collect();
+        if !tools.is_empty() && !others.is_empty() {
+            ui.out(&format!("other files: {}", on_one_line(&others.join(", "))));
         }
-        Format::Github => report.annotate(ui),
-        Format::Sarif => ui.json(&report.sarif().to_string()),
-        Format::Text => {
-            tools.iter().for_each(|tool| tell(tool, changes, ui));
-            let is_of_tool = |change: &&Change| tools.iter().any(|tool| stem(&tool.path) == stem(&change.path));
-            let others: Vec<&str> =
-                changes.iter().filter(|change| !is_of_tool(change)).map(|change| change.path.as_str()).collect();
-            if !tools.is_empty() && !others.is_empty() {
-                ui.out(&format!("other files: {}", on_one_line(&others.join(", "))));
-            }
-            // Of files alone there is nothing else to say.
-            for change in changes.iter().filter(|_| diff || tools.is_empty()) {
-                // A file not written here may contain terminal or workflow commands.
-                let mut diff = String::with_capacity(change.diff.len());
-                push_visible(&mut diff, &change.diff);
-                ui.out(&diff);
-            }
-            for line in findings::lines(findings.catalog, findings.found) {
-                ui.out(&format!("finding: {line}"));
-            }
-            if !findings.accepted.is_empty() {
-                ui.out(&format!("{} findings are accepted in {ACCEPTED}", findings.accepted.len()));
-            }
+        // Of files alone there is nothing else to say.
+        for change in changes.iter().filter(|_| diff || tools.is_empty()) {
+            // A file not written here may contain terminal or workflow commands.
+            let mut diff = String::with_capacity(change.diff.len());
+            push_visible(&mut diff, &change.diff);
+            ui.out(&diff);
         }
-    }
-    match (changes.len(), args.format()) {
-        (0, Format::Text) => ui.out(&format!("{} is up to date", dir.display())),
-        (0, _) => {}
-        (many, _) if tools.is_empty() => ui.note(&format!(
-            "{} changed; review, then `forgefs stubs generate --out {}`",
-            counted(many, "file"),
-            dir.display()
-        )),
-        (many, _) => ui.note(&format!(
-            "{} changed, in {}; `--diff` shows them; review, then `forgefs stubs generate --out {}`",
-            counted(tools.len(), "tool"),
-            counted(many, "file"),
-            dir.display()
-        )),
+        for line in findings::lines(findings.catalog, findings.found) {
+            ui.out(&format!("finding: {line}"));
+        }
+        if !findings.accepted.is_empty() {
+            ui.out(&format!("{} findings are accepted in {ACCEPTED}", findings.accepted.len()));
+        }
+        if changes.is_empty() {
+            ui.out(&format!("{} is up to date", dir.display()));
+        }
+    };
+    report.print(args, object, text, ui);
+    if !changes.is_empty() {
+        let (files, tree) = (counted(changes.len(), "file"), dir.display());
+        let changed = match tools.len() {
+            0 => format!("{files} changed"),
+            count => format!("{} changed, in {files}; `--diff` shows them", counted(count, "tool")),
+        };
+        ui.note(&format!("{changed}; review, then `forgefs stubs generate --out {tree}`"));
     }
     report.write(args, ui)
 }
