@@ -6,12 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use globset::{Glob, GlobMatcher};
-
 use super::error::ConfigError;
 use super::http::check_name;
 use super::key::Key;
-use super::patterns::Patterns;
+use super::patterns::{Matcher, Patterns};
 use super::raw::RawProfile;
 use super::unmatched::{ListedNames, of_profile};
 use super::words::{Words as _, words};
@@ -105,24 +103,22 @@ impl Profile {
 /// A profile, compiled: what of the servers it has.
 #[derive(Debug)]
 pub struct View {
-    allow: Option<Vec<GlobMatcher>>,
-    /// Servers that `allow` can reach: each beginning of an entry before a dot.
-    reach: Vec<GlobMatcher>,
-    deny: Vec<GlobMatcher>,
-    scripts: Option<Vec<GlobMatcher>>,
+    allow: Option<Matcher>,
+    /// Servers that `allow` can reach.
+    reach: Matcher,
+    deny: Matcher,
+    scripts: Option<Matcher>,
     profile: Profile,
 }
 
 impl View {
     /// Compiles a profile.
     pub fn of(profile: &Profile) -> Self {
-        let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
-        let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
         Self {
-            allow: profile.allow.as_ref().map(globs),
-            reach: matchers(beginnings),
-            deny: globs(&profile.deny),
-            scripts: profile.scripts.as_ref().map(globs),
+            allow: profile.allow.as_ref().map(Patterns::matcher),
+            reach: Matcher::of_servers(profile.allow.iter().flat_map(Patterns::entries)),
+            deny: profile.deny.matcher(),
+            scripts: profile.scripts.as_ref().map(Patterns::matcher),
             profile: profile.clone(),
         }
     }
@@ -135,10 +131,10 @@ impl View {
     /// True if it has something of a server, by configured name.
     pub fn server(&self, server: &str) -> bool {
         if server == SCRIPTS_SERVER {
-            return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
+            return self.profile.scripts.as_ref().is_none_or(|scripts| !scripts.entries().is_empty());
         }
         self.profile.servers.as_ref().is_none_or(|servers| servers.contains(server))
-            && (self.allow.is_none() || any(&self.reach, server))
+            && (self.allow.is_none() || self.reach.is_match(server))
     }
 
     /// True if it has a tool, by configured name and wire name. Scripts are tools of the server `scripts`, which only
@@ -146,26 +142,11 @@ impl View {
     pub fn tool(&self, server: &str, tool: &str) -> bool {
         let full = format!("{server}.{tool}");
         let is_allowed = match server == SCRIPTS_SERVER {
-            true => self.scripts.as_ref().is_none_or(|scripts| any(scripts, tool)),
-            false => self.allow.as_ref().is_none_or(|allow| any(allow, &full)),
+            true => self.scripts.as_ref().is_none_or(|scripts| scripts.is_match(tool)),
+            false => self.allow.as_ref().is_none_or(|allow| allow.is_match(&full)),
         };
-        self.server(server) && is_allowed && !any(&self.deny, &full)
+        self.server(server) && is_allowed && !self.deny.is_match(&full)
     }
-}
-
-pub(super) fn any(globs: &[GlobMatcher], text: &str) -> bool {
-    globs.iter().any(|glob| glob.is_match(text))
-}
-
-/// A pattern is its own text too: a tool called `a[b]`.
-pub(super) fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMatcher> {
-    let both = |entry: &'a str| [Glob::new(entry).ok(), Glob::new(&globset::escape(entry)).ok()];
-    entries.flat_map(both).flatten().map(|glob| glob.compile_matcher()).collect()
-}
-
-/// Text before each dot: a server's name may have dots itself.
-pub(super) fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
-    entry.match_indices('.').map(|(at, _)| &entry[..at])
 }
 
 /// Configured servers and groups, for what a profile names.
@@ -223,9 +204,9 @@ fn servers(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<BTreeS
 fn tools(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
     let patterns = Patterns::parse(key, list)?;
     for (index, entry) in patterns.entries().iter().enumerate() {
-        let reach = matchers(beginnings(entry));
+        let reach = Matcher::of_servers([entry]);
         let mut servers = known.servers.keys().map(String::as_str).chain([SCRIPTS_SERVER]);
-        if !servers.any(|server| any(&reach, server)) {
+        if !servers.any(|server| reach.is_match(server)) {
             let error = key.index(index).at_value("there is no such server");
             let written = entry.split('.').next().unwrap_or_default();
             let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
