@@ -63,13 +63,13 @@ impl Party {
     }
 }
 
-/// Action on a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Action on a flow, least strict first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowAction {
-    /// The call is refused.
-    Deny,
     /// The user is asked.
     Approve,
+    /// The call is refused.
+    Deny,
 }
 
 /// Approval of a tool's calls, least strict first.

@@ -44,8 +44,8 @@ pub use structure::{json, json_text};
 use base::error::Error;
 use scan::Found;
 
-/// Redaction of results, beside configured values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Redaction of results, beside configured values, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Results {
     /// Nothing else.
     Off,
