@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::hidden::{in_text, is_plausible, is_random};
+use crate::expand::is_name;
 use redact::sounds_secret;
 
 /// Scope of a value's references.
@@ -109,12 +110,9 @@ fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
 }
 
 fn variable(name: &str, default: Option<&str>, inner: &str, out: &mut Text) {
-    let mut bytes = name.bytes();
-    let valid = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
     match default {
         // `$${` would be an escape here.
-        _ if !valid || out.text.ends_with('$') => literal(inner, out),
+        _ if !is_name(name) || out.text.ends_with('$') => literal(inner, out),
         Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
         None => need(name, out),
     }
