@@ -167,6 +167,25 @@ fn group(
     Ok(Group { servers: members, isolation })
 }
 
+/// The server or the servers of the group with this name; `other` names something too.
+pub(super) fn named(
+    key: &Key<'_>,
+    name: &str,
+    servers: &[&str],
+    groups: &BTreeMap<String, Group>,
+    other: Option<&str>,
+) -> Result<BTreeSet<String>, ConfigError> {
+    match groups.get(name) {
+        Some(group) => Ok(group.servers.clone()),
+        None if servers.contains(&name) => Ok([name.to_owned()].into()),
+        None => {
+            let names = servers.iter().copied().chain(groups.keys().map(String::as_str)).chain(other);
+            let hint = suggest::word_hint(name, &names.collect::<Vec<_>>());
+            Err(key.at_value("there is no such server or group").with_hint(hint))
+        }
+    }
+}
+
 /// Parses a flow.
 pub(super) fn flow(
     key: &Key<'_>,
@@ -181,16 +200,7 @@ pub(super) fn flow(
     let party = |name: &str, text: Option<String>| {
         let key = key.key(name);
         let name = key.filled(text.ok_or_else(|| missing(name))?)?;
-        let servers = match groups.get(&name) {
-            _ if name == "*" => None,
-            Some(group) => Some(group.servers.clone()),
-            None if servers.contains(&name.as_str()) => Some([name.clone()].into()),
-            None => {
-                let known: Vec<&str> = servers.iter().copied().chain(groups.keys().map(String::as_str)).collect();
-                let hint = suggest::word_hint(&name, &[known.as_slice(), &["*"]].concat());
-                return Err(key.at_value("there is no such server or group").with_hint(hint));
-            }
-        };
+        let servers = if name == "*" { None } else { Some(named(&key, &name, servers, groups, Some("*"))?) };
         Ok(Party { name, servers })
     };
     let (from, to) = (party("from", raw.from)?, party("to", raw.to)?);

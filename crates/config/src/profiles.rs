@@ -13,7 +13,7 @@ use super::patterns::{Matcher, Patterns};
 use super::raw::RawProfile;
 use super::unmatched::{ListedNames, of_profile};
 use super::words::{Words as _, words};
-use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, Server, policy, spending, suggest};
+use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, policy, spending, suggest};
 
 /// Profile of clients that name none, if it is configured.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -151,16 +151,15 @@ impl View {
 
 /// Configured servers and groups, for what a profile names.
 pub(super) struct Known<'a> {
-    pub(super) servers: &'a BTreeMap<String, Server>,
+    pub(super) servers: &'a [&'a str],
     pub(super) groups: &'a BTreeMap<String, Group>,
 }
 
 pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
     check_name(key, "profile")?;
-    let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
     let servers = raw.servers.map(|list| servers(&key.key("servers"), list, known)).transpose()?;
     let tools = |name: &str, list: Vec<String>| tools(&key.key(name), list, known);
-    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, &names, known.groups, raw))?;
+    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, known.servers, known.groups, raw))?;
     let auto_tokens = key.key("auto_tokens").count(raw.auto_tokens, 1..=1_000_000)?;
     let direct = tools("direct", raw.direct.unwrap_or_default())?;
     let expose = key.key("expose").word(raw.expose)?.unwrap_or_default();
@@ -185,18 +184,8 @@ pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Resu
 
 /// Servers and groups, by name.
 fn servers(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
-    let named: Vec<BTreeSet<String>> = key.each(Some(list), |key, entry| {
-        let entry = key.filled(entry)?;
-        match known.groups.get(&entry) {
-            _ if known.servers.contains_key(&entry) => Ok([entry].into()),
-            Some(group) => Ok(group.servers.clone()),
-            None => {
-                let names = known.servers.keys().chain(known.groups.keys());
-                let hint = suggest::word_hint(&entry, &names.map(String::as_str).collect::<Vec<_>>());
-                Err(key.at_value("there is no such server or group").with_hint(hint))
-            }
-        }
-    })?;
+    let named = |key: &Key<'_>, entry| policy::named(key, &key.filled(entry)?, known.servers, known.groups, None);
+    let named: Vec<BTreeSet<String>> = key.each(Some(list), named)?;
     Ok(named.into_iter().flatten().collect())
 }
 
@@ -205,13 +194,12 @@ fn tools(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<Patterns
     let patterns = Patterns::parse(key, list)?;
     for (index, entry) in patterns.entries().iter().enumerate() {
         let reach = Matcher::of_servers([entry]);
-        let mut servers = known.servers.keys().map(String::as_str).chain([SCRIPTS_SERVER]);
+        let mut servers = known.servers.iter().copied().chain([SCRIPTS_SERVER]);
         if !servers.any(|server| reach.is_match(server)) {
             let error = key.index(index).at_value("there is no such server");
             let written = entry.split('.').next().unwrap_or_default();
-            let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
             let hint = match entry.contains('.') {
-                true => suggest::word_hint(written, &names),
+                true => suggest::word_hint(written, known.servers),
                 false => "write SERVER.TOOL, such as \"github.list_*\" or \"github.*\"".to_owned(),
             };
             return Err(error.with_hint(hint));

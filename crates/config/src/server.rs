@@ -259,8 +259,8 @@ fn tools(
 words!(Start: "eager" = Eager, "lazy" = Lazy);
 words!(Binding: "tool" = Tool, "server" = Server, "auto" = Auto);
 
-/// Checks a name that becomes a folder in the virtual filesystem.
-fn check_name(key: &Key<'_>, of: &str, taken: &[&str]) -> Result<(), ConfigError> {
+/// Checks a name that is none of those that are `taken`.
+pub(super) fn check_name(key: &Key<'_>, of: &str, taken: &[&str]) -> Result<(), ConfigError> {
     if !is_client_name(key.name()) {
         let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
         return Err(key.at_key(format!("not usable as the name of a {of}")).with_hint(form));
