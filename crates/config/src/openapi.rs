@@ -15,8 +15,8 @@ pub(super) fn openapi(key: &Key<'_>, raw: &mut RawServer) -> Result<Transport, C
         return Err(key.key("transport").at_value("an OpenAPI server needs `openapi`"));
     };
     let document_key = key.key("openapi");
-    let is_url = document.starts_with("https://") || document.starts_with("http://");
-    let (document, of_document) = match is_url {
+    let place = document_key.text(document.clone())?.text;
+    let (document, of_document) = match place.starts_with("https://") || place.starts_with("http://") {
         true => {
             let (url, is_private) = address(&document_key, document)?;
             (DocumentPlace::Url(url), is_private)
