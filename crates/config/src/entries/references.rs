@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::hidden::{in_text, is_plausible, is_random};
+use super::hidden::has_secret;
 use crate::expand::is_name;
-use redact::sounds_secret;
 
 /// Scope of a value's references.
 pub(super) struct Scope<'a> {
@@ -21,8 +20,7 @@ pub(super) struct Scope<'a> {
 impl Scope<'_> {
     /// True if a default of the variable `name` must not be written.
     fn is_hidden(&self, name: &str, default: &str) -> bool {
-        let secret = || (sounds_secret(name) && is_plausible(name, default)) || is_random(default);
-        self.hides && (secret() || !in_text(default).is_empty())
+        self.hides && has_secret(name, default)
     }
 }
 
