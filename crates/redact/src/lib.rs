@@ -37,7 +37,7 @@ pub use encoded::digits_decoded;
 pub use names::{names_credential, sounds_secret, variable_sounds_secret};
 pub use placeholder_table::{PlaceholderTable, PlaceholderWriter};
 pub use private::{list_host, list_path};
-pub use restore::{Mentions, Restored, Written};
+pub use restore::{Mentions, Restored};
 pub use scan::replaced;
 pub use structure::{json, json_text};
 
