@@ -393,9 +393,8 @@ impl Config {
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(&root, &names, raw.groups, raw.flows)?;
         let hooks = key("hooks").entries(raw.hooks, |key, raw| hooks::hook(key, raw, &names))?;
-        let known = profiles::Known { servers: &names, groups: &policy.groups };
-        let profile = |key: &Key<'_>, raw| profiles::profile(key, raw, &known);
-        let profiles = key("profiles").entries(raw.profiles, profile)?;
+        let known = policy::Known { servers: &names, groups: &policy.groups };
+        let profiles = key("profiles").entries(raw.profiles, |key, raw| profiles::profile(key, raw, known))?;
         let clients = http::clients(&key("clients"), raw.clients, &profiles)?;
         let http = http::http(&key("http"), raw.http, &profiles)?;
         let config = Self {

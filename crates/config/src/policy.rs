@@ -130,7 +130,8 @@ pub(super) fn policy(
 ) -> Result<Policy, ConfigError> {
     let mut placed = BTreeMap::new();
     let groups = root.key("groups").entries(groups, |key, raw| group(key, servers, raw, &mut placed))?;
-    let flows = root.key("flows").each(Some(flows), |key, raw| flow(key, servers, &groups, raw))?;
+    let known = Known { servers, groups: &groups };
+    let flows = root.key("flows").each(Some(flows), |key, raw| flow(key, known, raw))?;
     Ok(Policy { groups, flows })
 }
 
@@ -167,19 +168,25 @@ fn group(
     Ok(Group { servers: members, isolation })
 }
 
+/// Configured servers and groups.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) servers: &'a [&'a str],
+    pub(super) groups: &'a BTreeMap<String, Group>,
+}
+
 /// The server or the servers of the group with this name; `other` names something too.
 pub(super) fn named(
     key: &Key<'_>,
     name: &str,
-    servers: &[&str],
-    groups: &BTreeMap<String, Group>,
+    known: Known<'_>,
     other: Option<&str>,
 ) -> Result<BTreeSet<String>, ConfigError> {
-    match groups.get(name) {
+    match known.groups.get(name) {
         Some(group) => Ok(group.servers.clone()),
-        None if servers.contains(&name) => Ok([name.to_owned()].into()),
+        None if known.servers.contains(&name) => Ok([name.to_owned()].into()),
         None => {
-            let names = servers.iter().copied().chain(groups.keys().map(String::as_str)).chain(other);
+            let names = known.servers.iter().copied().chain(known.groups.keys().map(String::as_str)).chain(other);
             let hint = suggest::word_hint(name, &names.collect::<Vec<_>>());
             Err(key.at_value("there is no such server or group").with_hint(hint))
         }
@@ -187,12 +194,7 @@ pub(super) fn named(
 }
 
 /// Parses a flow.
-pub(super) fn flow(
-    key: &Key<'_>,
-    servers: &[&str],
-    groups: &BTreeMap<String, Group>,
-    raw: RawFlow,
-) -> Result<Flow, ConfigError> {
+pub(super) fn flow(key: &Key<'_>, known: Known<'_>, raw: RawFlow) -> Result<Flow, ConfigError> {
     let missing = |name: &str| {
         let error = key.at_value(format!("has no `{name}`"));
         error.with_hint("write `from = \"…\"`, `to = \"…\"` and `action = \"deny\"` or `\"approve\"`")
@@ -200,7 +202,7 @@ pub(super) fn flow(
     let party = |name: &str, text: Option<String>| {
         let key = key.key(name);
         let name = key.filled(text.ok_or_else(|| missing(name))?)?;
-        let servers = if name == "*" { None } else { Some(named(&key, &name, servers, groups, Some("*"))?) };
+        let servers = if name == "*" { None } else { Some(named(&key, &name, known, Some("*"))?) };
         Ok(Party { name, servers })
     };
     let (from, to) = (party("from", raw.from)?, party("to", raw.to)?);

@@ -10,10 +10,11 @@ use super::error::ConfigError;
 use super::http::check_name;
 use super::key::Key;
 use super::patterns::{Matcher, Patterns};
+use super::policy::{self, Known};
 use super::raw::RawProfile;
 use super::unmatched::{ListedNames, of_profile};
 use super::words::{Words as _, words};
-use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, policy, spending, suggest};
+use super::{Approval, Budgets, Flow, SCRIPTS_SERVER, spending, suggest};
 
 /// Profile of clients that name none, if it is configured.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -149,17 +150,11 @@ impl View {
     }
 }
 
-/// Configured servers and groups, for what a profile names.
-pub(super) struct Known<'a> {
-    pub(super) servers: &'a [&'a str],
-    pub(super) groups: &'a BTreeMap<String, Group>,
-}
-
-pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
+pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: Known<'_>) -> Result<Profile, ConfigError> {
     check_name(key, "profile")?;
     let servers = raw.servers.map(|list| servers(&key.key("servers"), list, known)).transpose()?;
     let tools = |name: &str, list: Vec<String>| tools(&key.key(name), list, known);
-    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, known.servers, known.groups, raw))?;
+    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, known, raw))?;
     let auto_tokens = key.key("auto_tokens").count(raw.auto_tokens, 1..=1_000_000)?;
     let direct = tools("direct", raw.direct.unwrap_or_default())?;
     let expose = key.key("expose").word(raw.expose)?.unwrap_or_default();
@@ -183,14 +178,14 @@ pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Resu
 }
 
 /// Servers and groups, by name.
-fn servers(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
-    let named = |key: &Key<'_>, entry| policy::named(key, &key.filled(entry)?, known.servers, known.groups, None);
+fn servers(key: &Key<'_>, list: Vec<String>, known: Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
+    let named = |key: &Key<'_>, entry| policy::named(key, &key.filled(entry)?, known, None);
     let named: Vec<BTreeSet<String>> = key.each(Some(list), named)?;
     Ok(named.into_iter().flatten().collect())
 }
 
 /// Tools as `SERVER.TOOL`. An entry whose server is not configured would leave its tool open, or nothing.
-fn tools(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
+fn tools(key: &Key<'_>, list: Vec<String>, known: Known<'_>) -> Result<Patterns, ConfigError> {
     let patterns = Patterns::parse(key, list)?;
     for (index, entry) in patterns.entries().iter().enumerate() {
         let reach = Matcher::of_servers([entry]);
