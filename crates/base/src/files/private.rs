@@ -42,14 +42,6 @@ pub fn check_file(metadata: &Metadata) -> io::Result<()> {
     check_owner(metadata, &[user(), 0])
 }
 
-/// Opens a regular file to read, without following a link or blocking.
-///
-/// # Errors
-/// It cannot be opened, is a link, or is not a regular file.
-pub(super) fn open_itself(path: &Path) -> io::Result<(File, Metadata)> {
-    open(path, OpenOptions::new().read(true))
-}
-
 /// Opens a regular file, without following a link or blocking.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     open_with(path, options, nix::libc::O_NOFOLLOW)
