@@ -116,6 +116,29 @@ fn values_from_the_environment_are_redacted_and_reach_the_transport() {
 }
 
 #[test]
+fn a_reference_means_what_its_value_means() {
+    let env = |name: &str| match name {
+        "TO" => Some("file".to_owned()),
+        "DOCUMENT" => Some("https://api.example.com/openapi.json".to_owned()),
+        _ => None,
+    };
+    let text = |to: &str, document: &str| format!("[audit]\nto = \"{to}\"\n[servers.a]\nopenapi = \"{document}\"\n");
+    let parse = |text: &str| Config::parse(text, Path::new("/etc/forge.toml"), &env).expect("valid");
+    let (by_reference, plain) =
+        (parse(&text("${TO}", "${DOCUMENT}")), parse(&text("file", "https://api.example.com/openapi.json")));
+    assert_eq!(by_reference.audit, plain.audit);
+    assert_eq!(by_reference.servers["a"].transport, plain.servers["a"].transport);
+}
+
+#[test]
+fn a_byte_order_mark_hides_no_variable_of_a_file() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), "\u{feff}A=b\n").expect("written");
+    let config = Config { env_files: vec![file.path().to_owned()], ..Config::empty() };
+    assert_eq!(config.file_variables().get("A").map(String::as_str), Some("b"));
+}
+
+#[test]
 fn a_disabled_entry_holds_no_secret_values() {
     let config = parse("[servers.a]\nenabled = false\ncommand = \"x\"\nenv.TOKEN = \"${TOKEN}\"\n").expect("valid");
     let server = &config.servers["a"];

@@ -132,7 +132,7 @@ pub fn holds_all(text: &str) -> bool {
 }
 
 /// Characters of the string that begins here, up to its closing quote or the end.
-fn string(text: &[u8]) -> &[u8] {
+pub fn string(text: &[u8]) -> &[u8] {
     let mut at = 0;
     while let Some(more) = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
         at += more;

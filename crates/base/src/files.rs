@@ -100,16 +100,7 @@ pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
 /// # Errors
 /// It cannot be opened, or is not a regular file.
 pub fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
-    // Checked before it is opened: opening a device may have effects.
-    match fs::metadata(path) {
-        Ok(metadata) => check_regular(&metadata)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let file = options.custom_flags(private::flags()).open(path)?;
-    let metadata = file.metadata()?;
-    check_regular(&metadata)?;
-    Ok((file, metadata))
+    private::open_with(path, options, 0)
 }
 
 /// Refuses anything but a regular file: a device or a pipe may never end.

@@ -4,6 +4,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::limits;
+use wire::json::string;
 pub use wire::json::{Measure, PrivateKey, measure};
 
 /// Deepest nesting that is parsed: that of `serde_json`.
@@ -139,7 +140,7 @@ fn walk(text: &[u8], mut take: impl FnMut(Part<'_>)) {
                 at += 1;
                 continue;
             }
-            b'"' => string(rest),
+            b'"' => (string(&rest[1..]).len() + 2).min(rest.len()),
             b'{' | b'[' | b'}' | b']' | b',' | b':' => 1,
             _ => rest.iter().position(|byte| b",:]}[{\" \n\r\t".contains(byte)).unwrap_or(rest.len()).max(1),
         };
@@ -161,19 +162,6 @@ fn walk(text: &[u8], mut take: impl FnMut(Part<'_>)) {
         was_opened = matches!(byte, b'{' | b'[');
         at += len;
     }
-}
-
-/// Length of the string that begins here, both quotes included.
-fn string(text: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(more) = text.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
-        at += more;
-        if text[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    text.len()
 }
 
 #[cfg(test)]

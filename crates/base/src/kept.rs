@@ -122,7 +122,7 @@ pub struct BoundedMap<K, V> {
 
 struct Entry<V> {
     value: V,
-    bytes: usize,
+    counted: Tracked,
     age: u64,
 }
 
@@ -143,10 +143,8 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
         let age = self.next;
         self.next += 1;
         self.order.insert(age, key.clone());
-        self.entries.insert(key, Entry { value, bytes, age });
+        self.entries.insert(key, Entry { value, counted: self.kind.count(bytes), age });
         self.bytes += bytes;
-        self.kind.entries.fetch_add(1, Ordering::Relaxed);
-        self.kind.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut gone = Vec::new();
         let (most_entries, most_bytes) = self.kind.limits();
         while self.entries.len() > 1 && (self.bytes > most_bytes || self.entries.len() > most_entries) {
@@ -160,11 +158,9 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
 
     /// Takes out the entry of `key`.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        let Entry { value, bytes, age } = self.entries.remove(key)?;
+        let Entry { value, counted, age } = self.entries.remove(key)?;
         self.order.remove(&age);
-        self.bytes -= bytes;
-        self.kind.entries.fetch_sub(1, Ordering::Relaxed);
-        self.kind.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes -= counted.bytes;
         Some(value)
     }
 
@@ -175,7 +171,6 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
 
     /// Drains all entries.
     pub fn take(&mut self) -> impl Iterator<Item = (K, V)> {
-        self.uncount();
         (self.bytes, self.order) = (0, BTreeMap::new());
         std::mem::take(&mut self.entries).into_iter().map(|(key, entry)| (key, entry.value))
     }
@@ -183,19 +178,6 @@ impl<K: Clone + Eq + Hash, V> BoundedMap<K, V> {
     /// True if more than half of a limit is used.
     pub fn is_half_full(&self) -> bool {
         self.entries.len() > self.kind.most_entries.max / 2 || self.bytes > self.kind.most_bytes.max / 2
-    }
-}
-
-impl<K, V> BoundedMap<K, V> {
-    fn uncount(&self) {
-        self.kind.entries.fetch_sub(self.entries.len(), Ordering::Relaxed);
-        self.kind.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl<K, V> Drop for BoundedMap<K, V> {
-    fn drop(&mut self) {
-        self.uncount();
     }
 }
 

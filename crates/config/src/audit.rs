@@ -58,14 +58,15 @@ words!(AuditTo: "file" = File, "stderr" = Stderr, "off" = Off);
 pub(super) fn audit(key: &Key<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
     let usual = Audit::default();
     // A configured destination makes records required; by default the log gets records that the file cannot take.
-    let is_wanted = raw.path.is_some() || raw.to.as_ref().is_some_and(|to| to.text == "file");
+    let to = key.key("to").word(raw.to)?;
+    let is_wanted = raw.path.is_some() || to == Some(AuditTo::File);
     let path = match raw.path {
         Some(path) => Some(key.key("path").path(path)?),
         None => key.state_folder().map(|folder| folder.join("audit.jsonl")),
     };
-    let to = if path.is_some() { AuditTo::File } else { usual.to };
+    let usual_to = if path.is_some() { AuditTo::File } else { usual.to };
     Ok(Audit {
-        to: key.key("to").word(raw.to)?.unwrap_or(to),
+        to: to.unwrap_or(usual_to),
         path,
         max_bytes: key.key("max_size").size(raw.max_size, 64 * KIB..=4 * GIB)?.unwrap_or(usual.max_bytes),
         keep: key.key("keep").count(raw.keep, 1..=1000)?.unwrap_or(usual.keep),

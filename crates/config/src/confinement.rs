@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use confine::server::LayerName;
 
 use super::Transport;
+use super::diff::is_raised;
 use super::error::ConfigError;
 use super::key::Key;
 use super::raw::{RawConfinement, RawConfinementTable};
@@ -133,14 +134,13 @@ impl Confinement {
             let mut known = paths.iter().flat_map(|paths| paths.iter());
             known.any(|known| path == known || is_plain(path) && is_plain(known) && path.starts_with(known))
         };
-        let is_raised = |now: Option<u64>, next: Option<u64>| now.is_some_and(|now| next.is_none_or(|next| next > now));
         let changes = [
             ("read", "widened", next.read.iter().any(|path| !holds(&[read, write, named], path))),
             ("write", "widened", next.write.iter().any(|path| !holds(&[write, named], path))),
             ("preset", "weaker", next.named.iter().any(|path| !holds(&[write, named], path))),
             ("network", "opened", next.network && !network),
             ("memory", "raised", is_raised(*memory, next.memory)),
-            ("processes", "raised", is_raised(processes.map(u64::from), next.processes.map(u64::from))),
+            ("processes", "raised", is_raised(*processes, next.processes)),
             ("require", "shrunk", !require.is_subset(&next.require)),
         ];
         changes.into_iter().filter(|(_, _, is_wider)| *is_wider).map(|(key, why, _)| (key, why)).collect()

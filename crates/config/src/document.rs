@@ -111,9 +111,9 @@ impl<'t> Document<'t> {
 
     /// The key at this span, or with its value at it.
     fn key_at(&self, span: &Range<usize>) -> KeyPath {
-        let mut path = KeyPath::default();
-        search_table(self.root.get_ref(), span, &mut path);
-        path
+        let mut steps = in_table(self.root.get_ref(), span).unwrap_or_default();
+        steps.reverse();
+        KeyPath(steps)
     }
 }
 
@@ -121,33 +121,25 @@ fn entry<'a, 't>(table: &'a DeTable<'t>, name: &str) -> Option<(Range<usize>, &'
     table.get_key_value(name).map(|(key, value)| (key.span(), value))
 }
 
-/// Extends `path` to the span; leaves it unchanged if the span is not below. The parser bounds the depth.
-fn search_table(table: &DeTable<'_>, span: &Range<usize>, path: &mut KeyPath) -> bool {
-    for (key, value) in table {
-        path.0.push(Step::Name(key.get_ref().clone().into_owned()));
-        if key.span() == *span || search_value(value, span, path) {
-            return true;
-        }
-        path.0.pop();
-    }
-    false
+/// Steps to the span, the last one first; `None` if it is not below. The parser bounds the depth.
+fn in_table(table: &DeTable<'_>, span: &Range<usize>) -> Option<Vec<Step>> {
+    table.iter().find_map(|(key, value)| {
+        let mut steps = if key.span() == *span { Vec::new() } else { in_value(value, span)? };
+        steps.push(Step::Name(key.get_ref().clone().into_owned()));
+        Some(steps)
+    })
 }
 
-fn search_value(value: &Spanned<DeValue<'_>>, span: &Range<usize>, path: &mut KeyPath) -> bool {
-    if value.span() == *span && !matches!(value.get_ref(), DeValue::Table(table) if is_header(table, span)) {
-        return true;
-    }
+fn in_value(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> Option<Vec<Step>> {
     match value.get_ref() {
-        DeValue::Table(table) => search_table(table, span, path),
-        DeValue::Array(items) => items.iter().enumerate().any(|(index, item)| {
-            path.0.push(Step::Index(index));
-            let found = search_value(item, span, path);
-            if !found {
-                path.0.pop();
-            }
-            found
+        DeValue::Table(table) if value.span() != *span || is_header(table, span) => in_table(table, span),
+        _ if value.span() == *span => Some(Vec::new()),
+        DeValue::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let mut steps = in_value(item, span)?;
+            steps.push(Step::Index(index));
+            Some(steps)
         }),
-        _ => false,
+        _ => None,
     }
 }
 
@@ -223,13 +215,10 @@ impl KeyPath {
 impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.0.iter().enumerate() {
+            let dot = if index > 0 { "." } else { "" };
             match step {
-                Step::Name(_) if index > 0 => f.write_str(".")?,
-                _ => {}
-            }
-            match step {
-                Step::Name(name) if is_bare(name) => f.write_str(name)?,
-                Step::Name(name) => write!(f, "{name:?}")?,
+                Step::Name(name) if is_bare(name) => write!(f, "{dot}{name}")?,
+                Step::Name(name) => write!(f, "{dot}{name:?}")?,
                 Step::Index(index) => write!(f, "[{index}]")?,
             }
         }

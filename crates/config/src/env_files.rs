@@ -54,7 +54,7 @@ pub(super) fn read(key: &Key<'_>, raw: Option<Vec<String>>) -> Result<EnvFiles, 
 /// The variables of one file; lines that are none are left out.
 pub(super) fn variables_in(path: &Path) -> BTreeMap<String, String> {
     let text = text(path).unwrap_or_default();
-    text.lines().filter_map(|line| variable(line).ok().flatten()).collect()
+    text.trim_start_matches('\u{feff}').lines().filter_map(|line| variable(line).ok().flatten()).collect()
 }
 
 /// A variable as a line of such a file, with its line end.

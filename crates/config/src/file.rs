@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::position;
 use super::error::ConfigError;
+use super::key::own_folder;
 use super::{Config, Env};
 use base::files;
 use base::limits;
@@ -46,12 +47,9 @@ fn variable(env: Env<'_>, name: &str) -> Option<PathBuf> {
     env(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The user's file. The XDG specification ignores relative paths, and defines the default.
+/// The user's file.
 fn of_user(env: Env<'_>) -> Option<PathBuf> {
-    let home = variable(env, "XDG_CONFIG_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| variable(env, "HOME").map(|home| home.join(".config")));
-    home.map(|home| home.join("forgefs").join("forge.toml"))
+    own_folder(env, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("forge.toml"))
 }
 
 /// A file given explicitly must exist.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::confinement::confinement;
 use super::error::ConfigError;
-use super::http::is_client_name;
 use super::key::Key;
 use super::patterns::Patterns;
 use super::raw::{Credentials, RawHook};
+use super::server::check_name;
 use super::transport::{HttpKind, Transport, address, environment, headers, words as command};
 use super::units::{MILLI, MINUTE, SECOND};
 use super::words::words;
@@ -76,10 +76,7 @@ impl HookEvent {
 /// Checks an entry; `servers` has the names of the configured servers.
 pub(super) fn hook(key: &Key<'_>, raw: RawHook, servers: &[&str]) -> Result<Hook, ConfigError> {
     let RawHook { command, env, cwd, sandbox, url, headers, on, servers: about, timeout, fail, mode } = raw;
-    if !is_client_name(key.name()) {
-        let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
-        return Err(key.at_key("not usable as the name of a hook").with_hint(form));
-    }
+    check_name(key, "hook", &[])?;
     let not_its = |name: &str, with: &str| Err(key.key(name).at_key(format!("not a key of a hook with `{with}`")));
     let transport = match (command, url) {
         (Some(_), None) if headers.is_some() => return not_its("headers", "command"),

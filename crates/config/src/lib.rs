@@ -387,38 +387,30 @@ impl Config {
             server.auth.oauth_mut().into_iter().for_each(|oauth| oauth.sealing.clone_from(&sealing));
             servers.insert(name, server);
         }
-        let sandbox = sandbox::sandbox(&key("sandbox"), raw.sandbox)?;
-        let memory = sandbox::memory(&key("memory"), raw.memory)?;
-        let manifest = manifest::manifest(&key("manifest"), raw.manifest)?;
-        let skills = skills(&root, raw.skills, &servers)?;
-        let audit = audit::audit(&key("audit"), raw.audit)?;
         let journal = journal::journal(&key("journal"), raw.journal)?;
-        let approvals = approvals::approvals(&key("approvals"), raw.approvals, &journal)?;
-        let state = state::store(&key("state"), raw.state)?;
         let answer_findings = raw.redaction.findings.unwrap_or(false);
         let (redaction, placeholders) = redaction(&key("redaction"), raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(&root, &names, raw.groups, raw.flows)?;
         let hooks = key("hooks").entries(raw.hooks, |key, raw| hooks::hook(key, raw, &names))?;
-        let known = profiles::Known { servers: &servers, groups: &policy.groups };
-        let profile = |key: &Key<'_>, raw| profiles::profile(key, raw, &known);
-        let profiles = key("profiles").entries(raw.profiles, profile)?;
+        let known = policy::Known { servers: &names, groups: &policy.groups };
+        let profiles = key("profiles").entries(raw.profiles, |key, raw| profiles::profile(key, raw, known))?;
         let clients = http::clients(&key("clients"), raw.clients, &profiles)?;
         let http = http::http(&key("http"), raw.http, &profiles)?;
         let config = Self {
-            sandbox,
-            memory,
-            manifest,
-            skills,
+            sandbox: sandbox::sandbox(&key("sandbox"), raw.sandbox)?,
+            memory: sandbox::memory(&key("memory"), raw.memory)?,
+            manifest: manifest::manifest(&key("manifest"), raw.manifest)?,
+            skills: skills(&root, raw.skills, &servers)?,
             search: Search {
                 meaning: raw.search.meaning.unwrap_or(true),
                 learned: key("search").state_folder().filter(|_| raw.search.learn.unwrap_or(true)),
             },
-            audit,
+            audit: audit::audit(&key("audit"), raw.audit)?,
+            approvals: approvals::approvals(&key("approvals"), raw.approvals, &journal)?,
             journal,
-            approvals,
             hooks,
-            state,
+            state: state::store(&key("state"), raw.state)?,
             redaction,
             placeholders,
             answer_findings,

@@ -122,6 +122,13 @@ fn is_usable(entry: &str) -> bool {
 }
 
 impl Matcher {
+    /// Matches the servers that entries such as `SERVER.TOOL` can be about: each text before a dot, since a server's name may
+    /// have dots itself.
+    pub(super) fn of_servers<'a>(entries: impl IntoIterator<Item = &'a String>) -> Self {
+        let beginnings = |entry: &'a String| entry.match_indices('.').map(|(at, _)| entry[..at].to_owned());
+        Patterns(entries.into_iter().flat_map(beginnings).collect()).matcher()
+    }
+
     /// True if an entry is this name, or a pattern that matches it.
     pub fn is_match(&self, name: &str) -> bool {
         self.names.iter().any(|entry| entry == name) || self.globs.is_match(name)

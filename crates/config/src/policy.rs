@@ -63,13 +63,13 @@ impl Party {
     }
 }
 
-/// Action on a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Action on a flow, least strict first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowAction {
-    /// The call is refused.
-    Deny,
     /// The user is asked.
     Approve,
+    /// The call is refused.
+    Deny,
 }
 
 /// Approval of a tool's calls, least strict first.
@@ -130,7 +130,8 @@ pub(super) fn policy(
 ) -> Result<Policy, ConfigError> {
     let mut placed = BTreeMap::new();
     let groups = root.key("groups").entries(groups, |key, raw| group(key, servers, raw, &mut placed))?;
-    let flows = root.key("flows").each(Some(flows), |key, raw| flow(key, servers, &groups, raw))?;
+    let known = Known { servers, groups: &groups };
+    let flows = root.key("flows").each(Some(flows), |key, raw| flow(key, known, raw))?;
     Ok(Policy { groups, flows })
 }
 
@@ -167,13 +168,33 @@ fn group(
     Ok(Group { servers: members, isolation })
 }
 
-/// Parses a flow.
-pub(super) fn flow(
+/// Configured servers and groups.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) servers: &'a [&'a str],
+    pub(super) groups: &'a BTreeMap<String, Group>,
+}
+
+/// The server or the servers of the group with this name; `other` names something too.
+pub(super) fn named(
     key: &Key<'_>,
-    servers: &[&str],
-    groups: &BTreeMap<String, Group>,
-    raw: RawFlow,
-) -> Result<Flow, ConfigError> {
+    name: &str,
+    known: Known<'_>,
+    other: Option<&str>,
+) -> Result<BTreeSet<String>, ConfigError> {
+    match known.groups.get(name) {
+        Some(group) => Ok(group.servers.clone()),
+        None if known.servers.contains(&name) => Ok([name.to_owned()].into()),
+        None => {
+            let names = known.servers.iter().copied().chain(known.groups.keys().map(String::as_str)).chain(other);
+            let hint = suggest::word_hint(name, &names.collect::<Vec<_>>());
+            Err(key.at_value("there is no such server or group").with_hint(hint))
+        }
+    }
+}
+
+/// Parses a flow.
+pub(super) fn flow(key: &Key<'_>, known: Known<'_>, raw: RawFlow) -> Result<Flow, ConfigError> {
     let missing = |name: &str| {
         let error = key.at_value(format!("has no `{name}`"));
         error.with_hint("write `from = \"…\"`, `to = \"…\"` and `action = \"deny\"` or `\"approve\"`")
@@ -181,16 +202,7 @@ pub(super) fn flow(
     let party = |name: &str, text: Option<String>| {
         let key = key.key(name);
         let name = key.filled(text.ok_or_else(|| missing(name))?)?;
-        let servers = match groups.get(&name) {
-            _ if name == "*" => None,
-            Some(group) => Some(group.servers.clone()),
-            None if servers.contains(&name.as_str()) => Some([name.clone()].into()),
-            None => {
-                let known: Vec<&str> = servers.iter().copied().chain(groups.keys().map(String::as_str)).collect();
-                let hint = suggest::word_hint(&name, &[known.as_slice(), &["*"]].concat());
-                return Err(key.at_value("there is no such server or group").with_hint(hint));
-            }
-        };
+        let servers = if name == "*" { None } else { Some(named(&key, &name, known, Some("*"))?) };
         Ok(Party { name, servers })
     };
     let (from, to) = (party("from", raw.from)?, party("to", raw.to)?);

@@ -6,16 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use globset::{Glob, GlobMatcher};
-
 use super::error::ConfigError;
 use super::http::check_name;
 use super::key::Key;
-use super::patterns::Patterns;
+use super::patterns::{Matcher, Patterns};
+use super::policy::{self, Known};
 use super::raw::RawProfile;
 use super::unmatched::{ListedNames, of_profile};
 use super::words::{Words as _, words};
-use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, Server, policy, spending, suggest};
+use super::{Approval, Budgets, Flow, SCRIPTS_SERVER, spending, suggest};
 
 /// Profile of clients that name none, if it is configured.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -105,24 +104,22 @@ impl Profile {
 /// A profile, compiled: what of the servers it has.
 #[derive(Debug)]
 pub struct View {
-    allow: Option<Vec<GlobMatcher>>,
-    /// Servers that `allow` can reach: each beginning of an entry before a dot.
-    reach: Vec<GlobMatcher>,
-    deny: Vec<GlobMatcher>,
-    scripts: Option<Vec<GlobMatcher>>,
+    allow: Option<Matcher>,
+    /// Servers that `allow` can reach.
+    reach: Matcher,
+    deny: Matcher,
+    scripts: Option<Matcher>,
     profile: Profile,
 }
 
 impl View {
     /// Compiles a profile.
     pub fn of(profile: &Profile) -> Self {
-        let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
-        let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
         Self {
-            allow: profile.allow.as_ref().map(globs),
-            reach: matchers(beginnings),
-            deny: globs(&profile.deny),
-            scripts: profile.scripts.as_ref().map(globs),
+            allow: profile.allow.as_ref().map(Patterns::matcher),
+            reach: Matcher::of_servers(profile.allow.iter().flat_map(Patterns::entries)),
+            deny: profile.deny.matcher(),
+            scripts: profile.scripts.as_ref().map(Patterns::matcher),
             profile: profile.clone(),
         }
     }
@@ -135,10 +132,10 @@ impl View {
     /// True if it has something of a server, by configured name.
     pub fn server(&self, server: &str) -> bool {
         if server == SCRIPTS_SERVER {
-            return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
+            return self.profile.scripts.as_ref().is_none_or(|scripts| !scripts.entries().is_empty());
         }
         self.profile.servers.as_ref().is_none_or(|servers| servers.contains(server))
-            && (self.allow.is_none() || any(&self.reach, server))
+            && (self.allow.is_none() || self.reach.is_match(server))
     }
 
     /// True if it has a tool, by configured name and wire name. Scripts are tools of the server `scripts`, which only
@@ -146,40 +143,18 @@ impl View {
     pub fn tool(&self, server: &str, tool: &str) -> bool {
         let full = format!("{server}.{tool}");
         let is_allowed = match server == SCRIPTS_SERVER {
-            true => self.scripts.as_ref().is_none_or(|scripts| any(scripts, tool)),
-            false => self.allow.as_ref().is_none_or(|allow| any(allow, &full)),
+            true => self.scripts.as_ref().is_none_or(|scripts| scripts.is_match(tool)),
+            false => self.allow.as_ref().is_none_or(|allow| allow.is_match(&full)),
         };
-        self.server(server) && is_allowed && !any(&self.deny, &full)
+        self.server(server) && is_allowed && !self.deny.is_match(&full)
     }
 }
 
-pub(super) fn any(globs: &[GlobMatcher], text: &str) -> bool {
-    globs.iter().any(|glob| glob.is_match(text))
-}
-
-/// A pattern is its own text too: a tool called `a[b]`.
-pub(super) fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMatcher> {
-    let both = |entry: &'a str| [Glob::new(entry).ok(), Glob::new(&globset::escape(entry)).ok()];
-    entries.flat_map(both).flatten().map(|glob| glob.compile_matcher()).collect()
-}
-
-/// Text before each dot: a server's name may have dots itself.
-pub(super) fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
-    entry.match_indices('.').map(|(at, _)| &entry[..at])
-}
-
-/// Configured servers and groups, for what a profile names.
-pub(super) struct Known<'a> {
-    pub(super) servers: &'a BTreeMap<String, Server>,
-    pub(super) groups: &'a BTreeMap<String, Group>,
-}
-
-pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
+pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: Known<'_>) -> Result<Profile, ConfigError> {
     check_name(key, "profile")?;
-    let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
     let servers = raw.servers.map(|list| servers(&key.key("servers"), list, known)).transpose()?;
     let tools = |name: &str, list: Vec<String>| tools(&key.key(name), list, known);
-    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, &names, known.groups, raw))?;
+    let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, known, raw))?;
     let auto_tokens = key.key("auto_tokens").count(raw.auto_tokens, 1..=1_000_000)?;
     let direct = tools("direct", raw.direct.unwrap_or_default())?;
     let expose = key.key("expose").word(raw.expose)?.unwrap_or_default();
@@ -203,34 +178,23 @@ pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: &Known<'_>) -> Resu
 }
 
 /// Servers and groups, by name.
-fn servers(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
-    let named: Vec<BTreeSet<String>> = key.each(Some(list), |key, entry| {
-        let entry = key.filled(entry)?;
-        match known.groups.get(&entry) {
-            _ if known.servers.contains_key(&entry) => Ok([entry].into()),
-            Some(group) => Ok(group.servers.clone()),
-            None => {
-                let names = known.servers.keys().chain(known.groups.keys());
-                let hint = suggest::word_hint(&entry, &names.map(String::as_str).collect::<Vec<_>>());
-                Err(key.at_value("there is no such server or group").with_hint(hint))
-            }
-        }
-    })?;
+fn servers(key: &Key<'_>, list: Vec<String>, known: Known<'_>) -> Result<BTreeSet<String>, ConfigError> {
+    let named = |key: &Key<'_>, entry| policy::named(key, &key.filled(entry)?, known, None);
+    let named: Vec<BTreeSet<String>> = key.each(Some(list), named)?;
     Ok(named.into_iter().flatten().collect())
 }
 
 /// Tools as `SERVER.TOOL`. An entry whose server is not configured would leave its tool open, or nothing.
-fn tools(key: &Key<'_>, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
+fn tools(key: &Key<'_>, list: Vec<String>, known: Known<'_>) -> Result<Patterns, ConfigError> {
     let patterns = Patterns::parse(key, list)?;
     for (index, entry) in patterns.entries().iter().enumerate() {
-        let reach = matchers(beginnings(entry));
-        let mut servers = known.servers.keys().map(String::as_str).chain([SCRIPTS_SERVER]);
-        if !servers.any(|server| any(&reach, server)) {
+        let reach = Matcher::of_servers([entry]);
+        let mut servers = known.servers.iter().copied().chain([SCRIPTS_SERVER]);
+        if !servers.any(|server| reach.is_match(server)) {
             let error = key.index(index).at_value("there is no such server");
             let written = entry.split('.').next().unwrap_or_default();
-            let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
             let hint = match entry.contains('.') {
-                true => suggest::word_hint(written, &names),
+                true => suggest::word_hint(written, known.servers),
                 false => "write SERVER.TOOL, such as \"github.list_*\" or \"github.*\"".to_owned(),
             };
             return Err(error.with_hint(hint));

@@ -106,14 +106,19 @@ fn text(pattern: &str) -> Schema {
     json_schema!({ "type": "string", "pattern": format!("{pattern}|{REFERENCE}") })
 }
 
+/// Units as parts of a regular expression.
+fn alternatives(units: &[(&'static str, u64)]) -> String {
+    units.iter().map(|(unit, _)| *unit).collect::<Vec<_>>().join("|")
+}
+
 /// Schema of a duration.
 pub(super) fn duration(_: &mut SchemaGenerator) -> Schema {
-    text(&format!("^\\s*([0-9]+ *({}))+\\s*$", units::duration_units().join("|")))
+    text(&format!("^\\s*([0-9]+ *({}))+\\s*$", alternatives(units::DURATIONS)))
 }
 
 /// Schema of a size.
 pub(super) fn size(_: &mut SchemaGenerator) -> Schema {
-    text(&format!("^\\s*[0-9]+ *({})\\s*$", units::size_units().join("|")))
+    text(&format!("^\\s*[0-9]+ *({})\\s*$", alternatives(units::SIZES)))
 }
 
 /// Schema of a name that becomes a folder.

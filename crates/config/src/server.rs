@@ -137,11 +137,6 @@ const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scr
 /// Names beside the categories of a server.
 const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "prompts", "stderr"];
 
-const CALL: Duration = Duration::from_secs(60);
-const CONNECT: Duration = Duration::from_secs(30);
-const BACKOFF: Duration = Duration::from_secs(30);
-const MAX_CALL: Duration = Duration::from_secs(600);
-
 impl Server {
     /// An enabled server with this transport, and defaults for everything else.
     pub fn new(transport: Transport) -> Self {
@@ -149,11 +144,11 @@ impl Server {
             transport,
             description: None,
             enabled: true,
-            timeout: CALL,
-            max_timeout: MAX_CALL,
-            connect_timeout: CONNECT,
+            timeout: MINUTE,
+            max_timeout: 10 * MINUTE,
+            connect_timeout: 30 * SECOND,
             reconnect: true,
-            max_reconnect_backoff: BACKOFF,
+            max_reconnect_backoff: 30 * SECOND,
             breaker: Breaker::default(),
             categories: BTreeMap::new(),
             access: Access::default(),
@@ -183,41 +178,25 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         key.env = None;
     }
     let key = &key;
+    let usual = Server::new(transport(key, &mut raw)?);
     let duration = |name: &str, raw, least| key.key(name).duration(raw, least..=HOUR);
-    let timeout = duration("timeout", raw.timeout.take(), 10 * MILLI)?.unwrap_or(CALL);
-    let max_timeout = duration("max_timeout", raw.max_timeout.take(), 10 * MILLI)?.unwrap_or(MAX_CALL.max(timeout));
+    let timeout = duration("timeout", raw.timeout, 10 * MILLI)?.unwrap_or(usual.timeout);
+    let max_timeout = duration("max_timeout", raw.max_timeout, 10 * MILLI)?;
+    let max_timeout = max_timeout.unwrap_or(usual.max_timeout.max(timeout));
     if max_timeout < timeout {
         let error = key.key("max_timeout").at_value("shorter than `timeout`");
         return Err(error.with_hint("it bounds what progress can make of `timeout`"));
     }
-    let connect_timeout = duration("connect_timeout", raw.connect_timeout.take(), 10 * MILLI)?;
-    let max_reconnect_backoff = duration("max_reconnect_backoff", raw.max_reconnect_backoff.take(), 500 * MILLI)?;
-    let breaker = Breaker::read(&key.key("breaker"), std::mem::take(&mut raw.breaker))?;
-    let binding = key.key("binding").word(raw.binding.take())?;
-    let start = key.key("start").word(raw.start.take())?;
-    let idle_stop = key.key("idle_stop").duration(raw.idle_stop.take(), SECOND..=DAY)?;
-    let share = key.key("share").word(raw.share.take())?;
-    let description = key.key("description").text(raw.description.take().unwrap_or_default())?.text;
-    let categories = key.key("categories").entries(std::mem::take(&mut raw.categories), category)?;
+    let share = key.key("share").word(raw.share)?;
+    let description = key.key("description").text(raw.description.unwrap_or_default())?.text;
     let patterns = |name: &str, list| Patterns::parse(&key.key(name), list);
     let access = Access {
-        allow: raw.allow.take().map(|list| patterns("allow", list)).transpose()?,
-        deny: patterns("deny", raw.deny.take().unwrap_or_default())?,
+        allow: raw.allow.map(|list| patterns("allow", list)).transpose()?,
+        deny: patterns("deny", raw.deny.unwrap_or_default())?,
     };
-    let rate = spending::rate(key, raw.rate.take())?;
-    let cost = spending::cost(key, raw.cost.take())?.unwrap_or(Amount::ONE);
-    let (tools, overrides) = tools(&key.key("tools"), std::mem::take(&mut raw.tools))?;
+    let (tools, overrides) = tools(&key.key("tools"), raw.tools)?;
     overrides::check_names(key, &overrides, &access, &tools)?;
-    let approval = key.key("approval").word(raw.approval.take())?.unwrap_or_default();
-    let relays = Relays {
-        elicitation: key.key("elicitation").word(raw.elicitation.take())?.unwrap_or_default(),
-        sampling: key.key("sampling").word(raw.sampling.take())?.unwrap_or_default(),
-    };
-    let tasks = key.key("tasks").word(raw.tasks.take())?.unwrap_or_default();
-    let (login, sandbox) = (raw.auth.take(), raw.sandbox.take());
-    let (reconnect, allow_unmatched) = (raw.reconnect.unwrap_or(true), raw.allow_unmatched.unwrap_or_default());
-    let transport = transport(key, raw)?;
-    let auth = auth(&key.key("auth"), login, &transport)?;
+    let auth = auth(&key.key("auth"), raw.auth, &usual.transport)?;
     if auth.login() != Login::Gateway && share == Some(Share::All) {
         let error = key.key("share").at_value("would put several people on one connection");
         return Err(error.with_hint("leave it out, or let them share a login: `auth.login = \"gateway\"`"));
@@ -227,27 +206,31 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         enabled,
         timeout,
         max_timeout,
-        connect_timeout: connect_timeout.unwrap_or(CONNECT),
-        reconnect,
-        max_reconnect_backoff: max_reconnect_backoff.unwrap_or(BACKOFF),
-        breaker,
-        categories,
+        connect_timeout: duration("connect_timeout", raw.connect_timeout, 10 * MILLI)?.unwrap_or(usual.connect_timeout),
+        reconnect: raw.reconnect.unwrap_or(usual.reconnect),
+        max_reconnect_backoff: duration("max_reconnect_backoff", raw.max_reconnect_backoff, 500 * MILLI)?
+            .unwrap_or(usual.max_reconnect_backoff),
+        breaker: Breaker::read(&key.key("breaker"), raw.breaker)?,
+        categories: key.key("categories").entries(raw.categories, category)?,
         access,
-        binding: binding.unwrap_or_default(),
-        start: start.unwrap_or_default(),
-        idle_stop,
-        share: share.unwrap_or_else(|| Share::of(&transport)),
-        rate,
-        cost,
-        approval,
-        relays,
-        tasks,
+        binding: key.key("binding").word(raw.binding)?.unwrap_or_default(),
+        start: key.key("start").word(raw.start)?.unwrap_or_default(),
+        idle_stop: key.key("idle_stop").duration(raw.idle_stop, SECOND..=DAY)?,
+        share: share.unwrap_or_else(|| Share::of(&usual.transport)),
+        auth,
+        rate: spending::rate(key, raw.rate)?,
+        cost: spending::cost(key, raw.cost)?.unwrap_or(usual.cost),
+        approval: key.key("approval").word(raw.approval)?.unwrap_or_default(),
+        relays: Relays {
+            elicitation: key.key("elicitation").word(raw.elicitation)?.unwrap_or_default(),
+            sampling: key.key("sampling").word(raw.sampling)?.unwrap_or_default(),
+        },
+        tasks: key.key("tasks").word(raw.tasks)?.unwrap_or_default(),
         tools,
         overrides,
-        allow_unmatched,
-        sandbox: confinement(&key.key("sandbox"), sandbox, &transport)?,
-        auth,
-        transport,
+        allow_unmatched: raw.allow_unmatched.unwrap_or(usual.allow_unmatched),
+        sandbox: confinement(&key.key("sandbox"), raw.sandbox, &usual.transport)?,
+        transport: usual.transport,
     })
 }
 
@@ -276,8 +259,8 @@ fn tools(
 words!(Start: "eager" = Eager, "lazy" = Lazy);
 words!(Binding: "tool" = Tool, "server" = Server, "auto" = Auto);
 
-/// Checks a name that becomes a folder in the virtual filesystem.
-fn check_name(key: &Key<'_>, of: &str, taken: &[&str]) -> Result<(), ConfigError> {
+/// Checks a name that is none of those that are `taken`.
+pub(super) fn check_name(key: &Key<'_>, of: &str, taken: &[&str]) -> Result<(), ConfigError> {
     if !is_client_name(key.name()) {
         let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
         return Err(key.at_key(format!("not usable as the name of a {of}")).with_hint(form));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::credential::Credential;
 use super::error::ConfigError;
+use super::http::parse_listen;
 use super::key::Key;
 use super::raw::{RawMetrics, RawTelemetry};
 use super::transport::{address, headers};
@@ -29,16 +30,13 @@ pub(super) fn metrics(key: &Key<'_>, raw: RawMetrics) -> Result<Option<Metrics>,
     let allow_remote = raw.allow_remote.unwrap_or(false);
     let key = key.key("listen");
     let Some(text) = raw.listen else { return Ok(None) };
-    let text = key.filled(text)?;
     let form = "write an address of this machine and a port, such as \"127.0.0.1:9464\"";
-    let fault = |message: &str, hint: &str| Err(key.at_value(message).with_hint(hint));
-    match text.parse::<SocketAddr>() {
-        Ok(listen) if listen.port() == 0 => fault("port 0 is any port", form),
-        Ok(listen) if !listen.ip().is_loopback() && !allow_remote => {
-            fault("other machines could read it there", "use 127.0.0.1, or add `allow_remote = true`")
-        }
-        Ok(listen) => Ok(Some(Metrics { listen })),
-        Err(_) => fault("not an address with a port", form),
+    let listen = parse_listen(&key.filled(text)?).map_err(|fault| key.at_value(fault).with_hint(form))?;
+    match listen.ip().is_loopback() || allow_remote {
+        true => Ok(Some(Metrics { listen })),
+        false => Err(key
+            .at_value("other machines could read it there")
+            .with_hint("use 127.0.0.1, or add `allow_remote = true`")),
     }
 }
 

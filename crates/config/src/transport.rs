@@ -118,7 +118,7 @@ impl fmt::Debug for Transport {
 }
 
 /// Resolves the transport of an entry and checks its keys.
-pub(super) fn transport(key: &Key<'_>, mut raw: RawServer) -> Result<Transport, ConfigError> {
+pub(super) fn transport(key: &Key<'_>, raw: &mut RawServer) -> Result<Transport, ConfigError> {
     let kind = match (
         named_kind(&key.key("transport"), raw.transport.take())?,
         raw.command.is_some(),
@@ -139,7 +139,7 @@ pub(super) fn transport(key: &Key<'_>, mut raw: RawServer) -> Result<Transport, 
             return Err(key.at_key(message).with_hint(hint));
         }
     };
-    refuse_others(key, kind, &raw)?;
+    refuse_others(key, kind, raw)?;
     match kind {
         Kind::Stdio => stdio(key, raw),
         Kind::Http(http_kind) => http(key, http_kind, raw),
@@ -173,15 +173,15 @@ fn named_kind(key: &Key<'_>, word: Option<Word<Kind>>) -> Result<Option<Kind>, C
     }
 }
 
-fn stdio(key: &Key<'_>, raw: RawServer) -> Result<Transport, ConfigError> {
-    let Some(command) = raw.command else {
+fn stdio(key: &Key<'_>, raw: &mut RawServer) -> Result<Transport, ConfigError> {
+    let Some(command) = raw.command.take() else {
         return Err(key.key("transport").at_value("a stdio server needs `command`"));
     };
     let command = program(&key.key("command"), command)?;
     let mut args = Vec::new();
-    key.key("args").each::<_, _, ()>(raw.args, |key, arg| argument(key, arg, &mut args))?;
-    let env = environment(&key.key("env"), raw.env)?;
-    let cwd = raw.cwd.map(|cwd| key.key("cwd").path(cwd)).transpose()?;
+    key.key("args").each::<_, _, ()>(raw.args.take(), |key, arg| argument(key, arg, &mut args))?;
+    let env = environment(&key.key("env"), raw.env.take())?;
+    let cwd = raw.cwd.take().map(|cwd| key.key("cwd").path(cwd)).transpose()?;
     Ok(Transport::Stdio { command, args, env, cwd })
 }
 
@@ -232,8 +232,8 @@ pub(super) fn words(key: &Key<'_>, raw: Vec<String>) -> Result<Vec<String>, Conf
     Ok(words)
 }
 
-fn http(key: &Key<'_>, kind: HttpKind, raw: RawServer) -> Result<Transport, ConfigError> {
-    let Some(url) = raw.url else {
+fn http(key: &Key<'_>, kind: HttpKind, raw: &mut RawServer) -> Result<Transport, ConfigError> {
+    let Some(url) = raw.url.take() else {
         let message = match kind {
             HttpKind::Streamable => "an http server needs `url`",
             HttpKind::Sse => "an sse server needs `url`",
@@ -241,7 +241,7 @@ fn http(key: &Key<'_>, kind: HttpKind, raw: RawServer) -> Result<Transport, Conf
         return Err(key.key("transport").at_value(message));
     };
     let (url, is_private) = address(&key.key("url"), url)?;
-    let headers = headers(&key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
+    let headers = headers(&key.key("headers"), raw.headers.take().unwrap_or_default(), is_private)?;
     Ok(Transport::Http { kind, url, headers })
 }
 

@@ -13,9 +13,10 @@ pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GIB: u64 = 1 << 30;
 
-const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+pub(super) const DURATIONS: &[(&str, u64)] =
+    &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-const SIZES: &[(&str, u64)] = &[
+pub(super) const SIZES: &[(&str, u64)] = &[
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -25,16 +26,6 @@ const SIZES: &[(&str, u64)] = &[
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
 ];
-
-/// Units of durations.
-pub(super) fn duration_units() -> Vec<&'static str> {
-    DURATIONS.iter().map(|(unit, _)| *unit).collect()
-}
-
-/// Units of sizes.
-pub(super) fn size_units() -> Vec<&'static str> {
-    SIZES.iter().map(|(unit, _)| *unit).collect()
-}
 
 /// Form of a duration, for errors.
 pub(super) const DURATION_FORM: &str = "write a number and ms, s, m, h or d, such as \"30s\", \"500ms\" or \"1m30s\"";

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::document::KeyPath;
-use super::patterns::Patterns;
-use super::profiles::{any, beginnings, matchers};
+use super::patterns::{Matcher, Patterns};
 use super::{Config, Profile, SCRIPTS_SERVER, Server};
 use base::error::{did_you_mean, nearest};
 
@@ -65,9 +64,9 @@ fn told<N: AsRef<str>>(
     mut names: impl Iterator<Item = N> + Clone,
     is_known: bool,
 ) -> Option<Unmatched> {
-    let globs = matchers([pattern].into_iter());
+    let matcher = Patterns::name(pattern).matcher();
     let all = names.clone();
-    if names.any(|name| any(&globs, name.as_ref())) {
+    if names.any(|name| matcher.is_match(name.as_ref())) {
         return None;
     }
     let all: Vec<N> = if is_known { all.collect() } else { Vec::new() };
@@ -154,9 +153,10 @@ pub(super) fn of_profile(name: &str, profile: &Profile, in_use: &[&str], listed:
     });
     let mut found = Vec::new();
     for (list, entry) in entries {
-        let reach = matchers(beginnings(entry));
+        let reach = Matcher::of_servers([entry]);
         let is_its = |server: &&str| profile.servers.as_ref().is_none_or(|servers| servers.contains(*server));
-        let about: Vec<&str> = in_use.iter().copied().filter(|server| is_its(server) && any(&reach, server)).collect();
+        let about: Vec<&str> =
+            in_use.iter().copied().filter(|server| is_its(server) && reach.is_match(server)).collect();
         let is_known = about.iter().all(|server| listed.contains_key(*server));
         let known = about.iter().filter_map(|server| Some((*server, listed.get(*server)?)));
         let full = known.flat_map(|(server, tools)| tools.iter().map(move |tool| format!("{server}.{tool}")));

@@ -37,15 +37,15 @@ pub use encoded::digits_decoded;
 pub use names::{names_credential, sounds_secret, variable_sounds_secret};
 pub use placeholder_table::{PlaceholderTable, PlaceholderWriter};
 pub use private::{list_host, list_path};
-pub use restore::{Mentions, Restored, Written};
+pub use restore::{Mentions, Restored};
 pub use scan::replaced;
 pub use structure::{json, json_text};
 
 use base::error::Error;
 use scan::Found;
 
-/// Redaction of results, beside configured values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Redaction of results, beside configured values, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Results {
     /// Nothing else.
     Off,

@@ -161,9 +161,7 @@ impl PlaceholderWriter<'_> {
         let parts = returned.ready(MAX_BYTES * 3 / 2, |value| tokens.contains_key(value));
         // The text is searched without the lock.
         drop(table);
-        for (from, to, label) in parts.iter().flat_map(|part| part.places(text)) {
-            found.push(Found { from, to, label, rank: rank::PERSONAL });
-        }
+        found.extend(parts.iter().flat_map(|part| part.places(text)));
     }
 }
 

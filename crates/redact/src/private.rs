@@ -24,7 +24,7 @@ pub fn list_path(path: &Path) {
 /// Lists the host of a configured server, unless it is on the open Internet, where it is no secret, or this machine.
 pub fn list_host(host: &str) {
     let is_name = !host.contains('.') && host != "localhost" && !host.contains(':');
-    if is_name && host.len() > 5 || NETWORK.iter().any(|(_, pattern)| pattern.is_match(host)) {
+    if is_name && host.len() > 5 || NETWORK.iter().any(|pattern| pattern.is_match(host)) {
         list(host, "host");
     }
 }
@@ -54,35 +54,25 @@ pub(super) fn own(text: &str, found: &mut Vec<Found>) {
     }
 }
 
-static NETWORK: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+static NETWORK: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     // RFC 1918, RFC 3927, RFC 4193 and RFC 4291 addresses, and names that only a private network resolves.
-    let kinds = [
-        (
-            "host",
-            r"(?-u:\b)(?:10\.[0-9]{1,3}|172\.(?:1[6-9]|2[0-9]|3[01])|192\.168|169\.254)\.[0-9]{1,3}\.[0-9]{1,3}(?-u:\b)",
-        ),
-        ("host", r"(?-u:\b)(?:[fF][cCdD][0-9A-Fa-f]{2}|[fF][eE]80):(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{1,4}"),
-        (
-            "host",
-            r"(?-u:\b)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,6}(?:svc\.cluster\.local|internal|intranet|corp|lan|localdomain|home\.arpa)(?-u:\b)",
-        ),
+    let hosts = [
+        r"(?-u:\b)(?:10\.[0-9]{1,3}|172\.(?:1[6-9]|2[0-9]|3[01])|192\.168|169\.254)\.[0-9]{1,3}\.[0-9]{1,3}(?-u:\b)",
+        r"(?-u:\b)(?:[fF][cCdD][0-9A-Fa-f]{2}|[fF][eE]80):(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{1,4}",
+        r"(?-u:\b)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,6}(?:svc\.cluster\.local|internal|intranet|corp|lan|localdomain|home\.arpa)(?-u:\b)",
     ];
-    kinds.into_iter().filter_map(|(label, pattern)| Some((label, Regex::new(pattern).ok()?))).collect()
+    hosts.into_iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
 });
 
 /// Finds hosts of private networks, and the operator's home folder.
 pub(super) fn network(text: &str, found: &mut Vec<Found>) {
-    for (label, pattern) in NETWORK.iter() {
-        found.extend(pattern.find_iter(text).map(|m| Found {
-            from: m.start(),
-            to: m.end(),
-            label,
-            rank: rank::PRIVATE,
-        }));
+    let private = |from, to, label| Found { from, to, label, rank: rank::PRIVATE };
+    for pattern in NETWORK.iter() {
+        found.extend(pattern.find_iter(text).map(|m| private(m.start(), m.end(), "host")));
     }
     if let Some(home) = HOME.as_deref() {
         let places = text.match_indices(home);
-        found.extend(places.map(|(from, _)| Found { from, to: from + home.len(), label: "home", rank: rank::PRIVATE }));
+        found.extend(places.map(|(from, _)| private(from, from + home.len(), "home")));
     }
 }
 

@@ -22,23 +22,19 @@ pub enum Mentions {
     #[default]
     Everything,
     /// Placeholders of its script, and of data that the session keeps for it.
-    Only(HashSet<Written>),
+    Only(HashSet<Token>),
 }
-
-/// A placeholder that the agent wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Written(Token);
 
 impl Mentions {
     /// Placeholders of a script.
     pub fn of(code: &str) -> Self {
-        Self::Only(token::places(code).map(|place| Written(place.token)).collect())
+        Self::Only(token::places(code).map(|place| place.token).collect())
     }
 
     /// Adds those of data kept by the session, such as a stored result.
     pub fn add(&mut self, kept: &str) {
         if let Self::Only(all) = self {
-            all.extend(token::places(kept).map(|place| Written(place.token)));
+            all.extend(token::places(kept).map(|place| place.token));
         }
     }
 
@@ -50,7 +46,7 @@ impl Mentions {
     fn has(&self, token: Token) -> bool {
         match self {
             Self::Everything => true,
-            Self::Only(all) => all.contains(&Written(token)),
+            Self::Only(all) => all.contains(&token),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::finder::Finder;
-use super::scan::spent;
+use super::scan::{Found, merge, rank, spent};
 
 /// Shorter values are not searched: they would occur by chance.
 const SHORTEST: usize = 6;
@@ -39,18 +39,12 @@ impl Part {
         Self { bytes: size(&values), finder, values }
     }
 
-    /// Finds values, as from, to and label; overlapping places are merged.
-    pub(super) fn places(&self, text: &str) -> Vec<(usize, usize, &'static str)> {
+    /// Finds values; overlapping places are merged.
+    pub(super) fn places(&self, text: &str) -> Vec<Found> {
         let mut places = Vec::new();
         let steps = self.finder.each(text, |from, to, value| {
-            let mut place = (from, to, self.values[value].label);
-            while let Some(&(earlier, end, label)) = places.last()
-                && end > place.0
-            {
-                place = (place.0.min(earlier), to, label);
-                places.pop();
-            }
-            places.push(place);
+            let label = self.values[value].label;
+            merge(&mut places, Found { from, to, label, rank: rank::PERSONAL });
         });
         spent(usize::try_from(steps).unwrap_or(usize::MAX));
         places

@@ -43,7 +43,7 @@ impl View {
         while let Some(&byte) = bytes.get(at) {
             let escape = match byte {
                 b'\\' => backslash(text, at),
-                b'%' => code(text, at + 1, 2, 16).map(|(byte, length)| (Some(byte), 1 + length)),
+                b'%' => code(text, at + 1).map(|byte| (Some(byte), 3)),
                 b'&' => entity(text, at),
                 ..b' ' | 0x7f | 0xc2.. => invisible(text, at),
                 _ => None,
@@ -102,7 +102,7 @@ fn backslash(text: &str, at: usize) -> Option<Escape> {
                 false => (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 2 + length)),
             }
         }
-        b'x' => code(text, at + 2, 2, 16).map(|(plain, length)| (Some(plain), 2 + length)),
+        b'x' => code(text, at + 2).map(|plain| (Some(plain), 4)),
         _ => None,
     }
 }
@@ -153,11 +153,11 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
     Some(((!is_invisible(plain)).then_some(plain), length + 2))
 }
 
-/// Decodes digits of an ASCII character.
-fn code(text: &str, at: usize, digits: usize, radix: u32) -> Option<(char, usize)> {
-    let number = u8::from_str_radix(text.get(at..at + digits)?, radix).ok()?;
+/// Decodes the two digits of an ASCII character.
+fn code(text: &str, at: usize) -> Option<char> {
+    let number = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
     let plain = char::from(number);
-    (number.is_ascii() && (!number.is_ascii_control() || plain == '\n')).then_some((plain, digits))
+    (number.is_ascii() && (!number.is_ascii_control() || plain == '\n')).then_some(plain)
 }
 
 fn invisible(text: &str, at: usize) -> Option<Escape> {

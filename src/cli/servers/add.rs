@@ -10,7 +10,7 @@ use super::tried::{State, Tried};
 use crate::cli::init::reading;
 use crate::cli::{Failure, Format, Global, Ui, shapes};
 use catalog::manifest::{FirstUse, ServerEntry};
-use config::entries::{Names, Surroundings, Typed, Words, key};
+use config::entries::{self, Entry, Names, Surroundings, Words, key};
 use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
@@ -123,7 +123,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let comments: Vec<String> = args.origin.comment.clone().into_iter().chain(typed.comments()).collect();
     let group_key = args.how.group.as_deref().map(key).unwrap_or_default();
     let group = args.how.group.as_deref().map(|name| InGroup { name, key: &group_key });
-    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs, group };
+    let new = NewServer { name: &args.name, key: &key(&args.name), comments: &comments, pairs: &pairs, group };
     // First, so that nothing is started for a file that cannot be edited.
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
@@ -152,7 +152,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         reviewed(&target, &entry, ui).await;
     }
     if json {
-        let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset().is_empty()), true, backup.as_deref());
+        let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset.is_empty()), true, backup.as_deref());
         shapes::print(object(edit, &typed, &names, state), ui);
         return Ok(0);
     }
@@ -182,19 +182,19 @@ async fn reviewed(target: &Target, entry: &ServerEntry, ui: Ui) {
 }
 
 /// The shape of `add` in `docs/json.md`.
-fn object(mut edit: Value, typed: &Typed, names: &Names, state: Option<State>) -> Value {
+fn object(mut edit: Value, typed: &Entry, names: &Names, state: Option<State>) -> Value {
     edit["identifier"] = names.identifier.as_str().into();
     edit["state"] = json!(state.as_ref().map(|state| state.word));
     edit["tools"] = json!(state.as_ref().map(|state| state.tools));
     edit["detail"] = json!(state.map(|state| state.detail));
     edit["references"] = json!(typed.references());
-    edit["unset"] = json!(typed.unset());
-    edit["in_clear"] = json!(typed.in_clear());
-    edit["notes"] = typed.notes().iter().chain(&names.notes).map(String::as_str).collect();
+    edit["unset"] = json!(typed.unset);
+    edit["in_clear"] = json!(typed.secrets);
+    edit["notes"] = typed.notes.iter().chain(&names.notes).map(String::as_str).collect();
     edit
 }
 
-fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {
+fn typed(args: &AddArgs, target: &Target) -> Result<Entry, Failure> {
     let words = Words {
         name: &args.name,
         command: &args.command,
@@ -212,12 +212,12 @@ fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {
         target: target.path(),
         in_clear: args.how.in_clear,
     };
-    Typed::new(&words, &around).map_err(Failure::usage)
+    entries::typed(&words, &around).map_err(Failure::usage)
 }
 
 /// The entry as a configuration of its own. Without a check, `None`, and its variables may be unset.
-fn alone(typed: &Typed, target: &Target, sandbox: Option<&str>, unchecked: bool) -> Result<Option<Config>, Failure> {
-    let known = |name: &str| typed.variables().get(name).cloned().or_else(|| process_env(name));
+fn alone(typed: &Entry, target: &Target, sandbox: Option<&str>, unchecked: bool) -> Result<Option<Config>, Failure> {
+    let known = |name: &str| typed.variables.get(name).cloned().or_else(|| process_env(name));
     let lenient = |name: &str| known(name).or_else(|| unchecked.then(|| "unset".to_owned()));
     match Config::parse(&(typed.alone() + sandbox.unwrap_or_default()), target.path(), &lenient) {
         Ok(_) if unchecked => Ok(None),
@@ -229,13 +229,13 @@ fn alone(typed: &Typed, target: &Target, sandbox: Option<&str>, unchecked: bool)
     }
 }
 
-fn report(args: &AddArgs, typed: &Typed, target: &Target, ui: Ui) {
-    typed.notes().iter().for_each(|note| ui.note(&format!("note: {note}")));
-    for key in typed.in_clear() {
+fn report(args: &AddArgs, typed: &Entry, target: &Target, ui: Ui) {
+    typed.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
+    for key in &typed.secrets {
         ui.note(&format!("warning: {key} is a credential in plain text; keep the file out of version control"));
     }
     let (name, file) = (&args.name, target.shown());
-    match typed.unset() {
+    match &typed.unset[..] {
         [] => ui.note(&format!("added {name} to {file}; {}", target::RELOAD)),
         unset => {
             let list = unset.join(", ");
@@ -246,7 +246,7 @@ fn report(args: &AddArgs, typed: &Typed, target: &Target, ui: Ui) {
         }
     }
     let mut set = typed.references();
-    set.retain(|name| !typed.unset().contains(name));
+    set.retain(|name| !typed.unset.contains(name));
     if !set.is_empty() {
         ui.note(&format!("it refers to {}: the environment that starts forgefs must have it", set.join(", ")));
     }

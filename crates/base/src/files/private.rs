@@ -42,20 +42,18 @@ pub fn check_file(metadata: &Metadata) -> io::Result<()> {
     check_owner(metadata, &[user(), 0])
 }
 
-/// Opens a regular file to read, without following a link or blocking.
-///
-/// # Errors
-/// It cannot be opened, is a link, or is not a regular file.
-pub(super) fn open_itself(path: &Path) -> io::Result<(File, Metadata)> {
-    open(path, OpenOptions::new().read(true))
-}
-
 /// Opens a regular file, without following a link or blocking.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+    open_with(path, options, nix::libc::O_NOFOLLOW)
+}
+
+/// Opens a regular file with these flags and with those that neither block on a FIFO nor take over a terminal.
+pub(super) fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, Metadata)> {
+    // Checked before it is opened: opening a device may have effects.
     if let Ok(metadata) = fs::metadata(path) {
         super::check_regular(&metadata)?;
     }
-    let file = options.custom_flags(flags() | nix::libc::O_NOFOLLOW).open(path)?;
+    let file = options.custom_flags(flags | nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
     super::check_regular(&metadata)?;
     Ok((file, metadata))
@@ -113,11 +111,6 @@ fn denied(what: String) -> io::Error {
 /// Effective user id.
 fn user() -> u32 {
     nix::unistd::geteuid().as_raw()
-}
-
-/// Neither blocks on a FIFO nor takes over a terminal.
-pub(super) fn flags() -> i32 {
-    nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
 }
 
 /// Kind of a file, in words.

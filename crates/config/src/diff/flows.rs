@@ -36,11 +36,7 @@ fn strict(policy: &Policy) -> BTreeMap<&str, &str> {
 }
 
 /// Strictest action of all flows from one server to another.
-fn action(policy: &Policy, from: &str, to: &str) -> u8 {
+fn action(policy: &Policy, from: &str, to: &str) -> Option<FlowAction> {
     let flows = policy.flows.iter().filter(|flow| flow.from.covers(from) && flow.to.covers(to));
-    let strictness = |action| match action {
-        FlowAction::Deny => 2,
-        FlowAction::Approve => 1,
-    };
-    flows.map(|flow| strictness(flow.action)).max().unwrap_or(0)
+    flows.map(|flow| flow.action).max()
 }

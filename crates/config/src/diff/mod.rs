@@ -17,7 +17,6 @@ use super::{
 };
 use crate::bounds::Bounds as _;
 use base::text::{head, push_visible};
-use redact::Results;
 
 /// Most keys in a message.
 const NAMED: usize = 8;
@@ -60,12 +59,7 @@ impl Widened {
         widened.approvals(approvals, &next.approvals);
         hooks::compare(hooks, &next.hooks, &mut widened);
         widened.add("state.url", "another store", next.state != *state);
-        let strength = |results: &Results| match results {
-            Results::Off => 0,
-            Results::Secrets => 1,
-            Results::SecretsAndPii => 2,
-        };
-        widened.add("redaction.results", "weaker", strength(&next.redaction) < strength(redaction));
+        widened.add("redaction.results", "weaker", next.redaction < *redaction);
         widened.add("redaction.findings", "turned off", !next.answer_findings && *answer_findings);
         widened.add("redaction.placeholders", "turned on", next.placeholders && !placeholders);
         widened.budgets("budgets", budgets, &next.budgets);
@@ -162,8 +156,7 @@ impl Widened {
             observe,
             probe,
         } = now;
-        let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
-        self.add("manifest.refresh", "rarer", is_rarer);
+        self.add("manifest.refresh", "rarer", is_raised(*refresh, next.refresh));
         let is_more = next.startup_concurrency > *startup_concurrency;
         self.add("manifest.startup_concurrency", "raised", is_more);
         self.add("manifest.pin", "changed", next.pin != *pin);
@@ -215,23 +208,26 @@ impl Widened {
             let ScriptRule { as_tool, approval, returns, calls } = of(tools);
             let to = of(&next.tools);
             let key = format!("scripts.tools.{name}");
-            let is_raised = calls.is_some_and(|calls| to.calls.is_none_or(|to| to > calls));
             self.add(format!("{key}.as_tool"), "turned on", to.as_tool && !as_tool);
             self.add(format!("{key}.approval"), "weaker", to.approval > approval);
             self.add(format!("{key}.returns"), "without labels", to.returns > returns);
-            self.add(format!("{key}.calls"), "raised", is_raised);
+            self.add(format!("{key}.calls"), "raised", is_raised(calls, to.calls));
         }
     }
 
     fn budgets(&mut self, key: &str, now: &Budgets, next: &Budgets) {
         let Budgets { rate, run, session, day, folder } = now;
-        let is_raised = |now: &Option<_>, next: Option<_>| now.is_some_and(|now| next.is_none_or(|next| next > now));
-        self.add(format!("{key}.run"), "raised", is_raised(run, next.run));
-        self.add(format!("{key}.session"), "raised", is_raised(session, next.session));
-        self.add(format!("{key}.rate"), "raised", server::is_raised(*rate, next.rate));
-        self.add(format!("{key}.day"), "raised", is_raised(day, next.day));
+        self.add(format!("{key}.run"), "raised", is_raised(*run, next.run));
+        self.add(format!("{key}.session"), "raised", is_raised(*session, next.session));
+        self.add(format!("{key}.rate"), "raised", server::is_faster(*rate, next.rate));
+        self.add(format!("{key}.day"), "raised", is_raised(*day, next.day));
         self.add(format!("{key}.day"), "kept elsewhere", day.is_some() && next.folder != *folder);
     }
+}
+
+/// True if a bound is higher in `next`, or gone.
+pub(super) fn is_raised<T: PartialOrd>(now: Option<T>, next: Option<T>) -> bool {
+    now.is_some_and(|now| next.is_none_or(|next| next > now))
 }
 
 /// Identifiers by name.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Widened;
 use super::server::{has_more, is_wider};
-use crate::{Client, Config, DEFAULT_PROFILE, Expose, Flow, FlowAction, Profile};
+use crate::{Client, Config, DEFAULT_PROFILE, Expose, Flow, Profile};
 use base::principal::LOCAL;
 
 /// Compares the profiles of a configuration in force with those of its successor. Every key of a profile narrows, so
@@ -49,10 +49,9 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
         (Some(_), None) => true,
         (Some(now), Some(next)) => !next.is_subset(now),
     };
-    let strength = |flow: &Flow| u8::from(flow.action == FlowAction::Deny);
     let is_kept = |flow: &Flow| {
         let is_its = |next: &&Flow| (&next.from, &next.to) == (&flow.from, &flow.to);
-        next.flows.iter().filter(is_its).any(|next| strength(next) >= strength(flow))
+        next.flows.iter().filter(is_its).any(|next| next.action >= flow.action)
     };
     for (name, why, is_widened) in [
         ("servers", "widened", is_more),

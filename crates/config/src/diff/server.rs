@@ -34,7 +34,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("breaker.pause", "lowered", next.breaker.pause < *pause),
         ("share", "with more clients", next.share > *share),
         ("auth", "changed", next.auth != *auth),
-        ("rate", "raised", is_raised(*rate, next.rate)),
+        ("rate", "raised", is_faster(*rate, next.rate)),
         ("cost", "lowered", next.cost < *cost),
         ("approval", "weaker", next.approval < *approval),
         ("allow_unmatched", "turned on", next.allow_unmatched && !allow_unmatched),
@@ -110,16 +110,13 @@ pub(super) fn is_wider(now: Option<&Patterns>, next: Option<&Patterns>) -> bool 
     now.is_some_and(|now| next.is_none_or(|next| has_more(next, now)))
 }
 
-pub(super) fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {
-    match (now, next) {
-        (None, _) => false,
-        (Some(_), None) => true,
-        (Some(now), Some(next)) => {
-            let Rate { calls, per, burst } = now;
-            let (before, after) = (u128::from(calls) * next.per.as_nanos(), u128::from(next.calls) * per.as_nanos());
-            next.burst > burst || after > before
-        }
-    }
+/// True if `next` lets through more calls than `now`.
+pub(super) fn is_faster(now: Option<Rate>, next: Option<Rate>) -> bool {
+    let Some(Rate { calls, per, burst }) = now else { return false };
+    next.is_none_or(|next| {
+        let (before, after) = (u128::from(calls) * next.per.as_nanos(), u128::from(next.calls) * per.as_nanos());
+        next.burst > burst || after > before
+    })
 }
 
 /// Compares rules of single tools. A rule under a full name beats those under patterns, and any rule beats the server's
@@ -146,7 +143,7 @@ fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Wide
             only_from.as_ref().is_some_and(|now| next.only_from.as_ref().is_none_or(|next| !next.is_subset(now)));
         let key = format!("{key}.tools.{}", name.join(","));
         widened.add(format!("{key}.only_from"), "with more callers", has_more);
-        widened.add(format!("{key}.rate"), "raised", is_raised(*rate, next.rate));
+        widened.add(format!("{key}.rate"), "raised", is_faster(*rate, next.rate));
         widened.add(format!("{key}.cost"), "perhaps lowered", is_cheaper);
         widened.add(format!("{key}.approval"), "perhaps weaker", is_weaker);
     }

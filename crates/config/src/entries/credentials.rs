@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::hidden::{Span, in_text, is_plausible, is_random, merged};
+use super::hidden::{Span, has_secret, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
 use crate::Env;
@@ -90,11 +90,8 @@ pub(super) fn repeated(value: &str, known: &Known) -> Vec<Part> {
 
 /// Finds credentials in a variable of the server's environment.
 pub(super) fn in_variable(name: &str, value: &str) -> Vec<Part> {
-    let secret = (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty();
-    if !secret {
-        return Vec::new();
-    }
-    whole(name, value).into_iter().map(|part| Part { is_variable: true, ..part }).collect()
+    let parts = if has_secret(name, value) { whole(name, value) } else { Vec::new() };
+    parts.into_iter().map(|part| Part { is_variable: true, ..part }).collect()
 }
 
 /// Finds the credential in a header, without its scheme.
@@ -107,8 +104,7 @@ fn header(name: &str, value: &str) -> Vec<Span> {
     if name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("proxy-authorization") {
         return vec![(start, value.len(), "TOKEN".to_owned())];
     }
-    let secret = (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty();
-    if secret { vec![(0, value.len(), name.to_owned())] } else { Vec::new() }
+    if has_secret(name, value) { vec![(0, value.len(), name.to_owned())] } else { Vec::new() }
 }
 
 /// Options whose value is a header, a variable, or a user with a password.

@@ -92,8 +92,8 @@ impl Entry {
         format!("[servers.{}]\n{}\n", key(&self.name), self.pairs().join("\n"))
     }
 
-    /// The entry's keys with their values.
-    pub(super) fn pairs(&self) -> Vec<String> {
+    /// The entry's keys with their values, to write.
+    pub fn pairs(&self) -> Vec<String> {
         let mut pairs = Vec::new();
         let mut line = |key: &str, value: String| pairs.push(format!("{key} = {value}"));
         if self.is_off() {

@@ -81,6 +81,11 @@ pub(super) fn is_plausible(name: &str, value: &str) -> bool {
     !value.is_empty() && (is_password || !is_number) && !WORDS.contains(&value.to_ascii_lowercase().as_str())
 }
 
+/// True if a value is a secret by its name or by its form, or has one in it.
+pub(super) fn has_secret(name: &str, value: &str) -> bool {
+    (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty()
+}
+
 /// True if a text is one word without meaning to people: the form of keys without a vendor's prefix.
 pub(super) fn is_random(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'=' | b'+' | b'.' | b'~');

@@ -24,4 +24,4 @@ pub use names::Names;
 pub use references::Input;
 pub use spelling::Known;
 pub use translate::entry as translated;
-pub use typed::{Surroundings, Typed, Words, masked};
+pub use typed::{Surroundings, Words, masked, typed};

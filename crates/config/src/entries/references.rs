@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::hidden::{in_text, is_plausible, is_random};
-use redact::sounds_secret;
+use super::hidden::has_secret;
+use crate::expand::is_name;
 
 /// Scope of a value's references.
 pub(super) struct Scope<'a> {
@@ -20,8 +20,7 @@ pub(super) struct Scope<'a> {
 impl Scope<'_> {
     /// True if a default of the variable `name` must not be written.
     fn is_hidden(&self, name: &str, default: &str) -> bool {
-        let secret = || (sounds_secret(name) && is_plausible(name, default)) || is_random(default);
-        self.hides && (secret() || !in_text(default).is_empty())
+        self.hides && has_secret(name, default)
     }
 }
 
@@ -109,12 +108,9 @@ fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
 }
 
 fn variable(name: &str, default: Option<&str>, inner: &str, out: &mut Text) {
-    let mut bytes = name.bytes();
-    let valid = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
     match default {
         // `$${` would be an escape here.
-        _ if !valid || out.text.ends_with('$') => literal(inner, out),
+        _ if !is_name(name) || out.text.ends_with('$') => literal(inner, out),
         Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
         None => need(name, out),
     }

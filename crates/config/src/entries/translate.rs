@@ -5,6 +5,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, is_separator};
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::credentials::{self, Credentials};
@@ -272,31 +273,24 @@ impl Translator<'_> {
         }
     }
 
+    /// Takes a field of one type; null is none.
+    fn field<T: DeserializeOwned>(&mut self, name: &str, other: &str) -> Result<Option<T>, String> {
+        let value = self.fields.remove(name).unwrap_or_default();
+        serde_json::from_value(value).map_err(|_| format!("`{name}` is {other}"))
+    }
+
     fn text(&mut self, name: &str) -> Result<Option<String>, String> {
-        match self.fields.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(format!("`{name}` is not a string")),
-        }
+        self.field(name, "not a string")
     }
 
     fn flag(&mut self, name: &str) -> Result<Option<bool>, String> {
-        match self.fields.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => Err(format!("`{name}` is neither true nor false")),
-        }
+        self.field(name, "neither true nor false")
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<String>, String> {
-        match self.fields.remove(name) {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Array(items)) => {
-                let items: Option<Vec<String>> = items.iter().map(scalar).collect();
-                items.ok_or_else(|| format!("`{name}` holds something else than strings"))
-            }
-            Some(_) => Err(format!("`{name}` is not an array")),
-        }
+        let items: Vec<Value> = self.field(name, "not an array")?.unwrap_or_default();
+        let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+        items.ok_or_else(|| format!("`{name}` holds something else than strings"))
     }
 
     /// Names of variables; Codex also has a form with their source.
@@ -308,11 +302,7 @@ impl Translator<'_> {
     }
 
     fn table(&mut self, name: &str) -> Result<Vec<(String, String)>, String> {
-        let table = match self.fields.remove(name) {
-            None | Some(Value::Null) => return Ok(Vec::new()),
-            Some(Value::Object(table)) => table,
-            Some(_) => return Err(format!("`{name}` is not an object")),
-        };
+        let table: Map<String, Value> = self.field(name, "not an object")?.unwrap_or_default();
         let mut values = Vec::new();
         for (key, value) in table {
             match scalar(&value) {

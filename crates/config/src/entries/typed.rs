@@ -1,16 +1,17 @@
 //! An entry from the words of a person. Credentials among them become references to variables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use super::credentials::{self, Credentials};
-use super::entry::{Entry, OWN_SESSION, key};
+use super::entry::{Entry, OWN_SESSION};
 use super::host::{Found, Host, Place};
 use super::spelling::Known;
 use super::translate;
 use crate::Env;
+use crate::expand::is_name;
 use redact::sounds_secret;
 
 /// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
@@ -50,64 +51,38 @@ pub struct Surroundings<'a> {
     pub in_clear: bool,
 }
 
-/// An entry to write, with what is to be said of it.
-pub struct Typed {
-    entry: Entry,
+/// Translates the words.
+///
+/// # Errors
+/// A mistake in them. Values, which may be credentials, are not repeated.
+pub fn typed(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Entry, String> {
+    let place = Place { host: Host::Unknown, path: PathBuf::new(), project: Some(around.cwd.into()), is_shared: false };
+    let fields = fields(words, around)?;
+    let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false, file: 0 };
+    let base = around.target.parent().unwrap_or(around.cwd);
+    let nothing = Known::default();
+    let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, kept: None, known: &nothing };
+    // A credential in one value must not be visible in another.
+    let first = translate::entry(&found, credentials, base)?;
+    let known = Known::new(first.hidden.iter());
+    credentials.known = &known;
+    let mut entry = translate::entry(&found, credentials, base)?;
+    entry.notes.retain(|note| !note.is_empty());
+    Ok(entry)
 }
 
-impl Typed {
-    /// Translates the words.
-    ///
-    /// # Errors
-    /// A mistake in them. Values, which may be credentials, are not repeated.
-    pub fn new(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Self, String> {
-        let place =
-            Place { host: Host::Unknown, path: PathBuf::new(), project: Some(around.cwd.into()), is_shared: false };
-        let fields = fields(words, around)?;
-        let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false, file: 0 };
-        let base = around.target.parent().unwrap_or(around.cwd);
-        let nothing = Known::default();
-        let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, kept: None, known: &nothing };
-        // A credential in one value must not be visible in another.
-        let first = translate::entry(&found, credentials, base)?;
-        let known = Known::new(first.hidden.iter());
-        credentials.known = &known;
-        let mut entry = translate::entry(&found, credentials, base)?;
-        entry.notes.retain(|note| !note.is_empty());
-        Ok(Self { entry })
-    }
-
-    /// The name as a TOML key.
-    pub fn key(&self) -> String {
-        key(&self.entry.name)
-    }
-
-    /// The entry's keys with their values, to write.
-    pub fn pairs(&self) -> Vec<String> {
-        self.entry.pairs()
-    }
-
+impl Entry {
     /// The entry as a configuration of its own, enabled.
     pub fn alone(&self) -> String {
-        Entry { unset: Vec::new(), ..self.entry.clone() }.table()
-    }
-
-    /// Variables that the entry refers to in place of given credentials, with their values.
-    pub fn variables(&self) -> &BTreeMap<String, String> {
-        &self.entry.variables
-    }
-
-    /// Variables that it refers to and that are not set. It is written as disabled then.
-    pub fn unset(&self) -> &[String] {
-        &self.entry.unset
+        Self { unset: Vec::new(), ..self.clone() }.table()
     }
 
     /// Notes variables that the entry refers to and that are not set; true if there are any.
     pub fn lacks(&mut self, names: &[String], env: Env<'_>) -> bool {
         let missing: Vec<&String> = names.iter().filter(|name| env(name).is_none()).collect();
         for name in &missing {
-            if !self.entry.unset.contains(name) {
-                self.entry.unset.push((*name).clone());
+            if !self.unset.contains(name) {
+                self.unset.push((*name).clone());
             }
         }
         !missing.is_empty()
@@ -117,29 +92,19 @@ impl Typed {
     pub fn references(&self) -> Vec<String> {
         let text = self.pairs().join("\n");
         let names = text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
-        let is_secret = |name: &&str| sounds_secret(name) || self.variables().contains_key(*name);
+        let is_secret = |name: &&str| sounds_secret(name) || self.variables.contains_key(*name);
         let names: BTreeSet<&str> = names.filter(is_secret).collect();
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Keys whose values are credentials in clear.
-    pub fn in_clear(&self) -> &[String] {
-        &self.entry.secrets
-    }
-
-    /// Comments to write above it.
+    /// Comments to write above it where it was typed.
     pub fn comments(&self) -> Vec<String> {
-        let own_session = self.entry.keeps_session().then(|| OWN_SESSION.to_owned());
-        let unset = match self.unset() {
+        let own_session = self.keeps_session().then(|| OWN_SESSION.to_owned());
+        let unset = match &self.unset[..] {
             [] => None,
-            unset => Some(format!("Export {}, then `forgefs enable {}`.", unset.join(", "), self.entry.name)),
+            unset => Some(format!("Export {}, then `forgefs enable {}`.", unset.join(", "), self.name)),
         };
         own_session.into_iter().chain(unset).collect()
-    }
-
-    /// Remarks.
-    pub fn notes(&self) -> &[String] {
-        &self.entry.notes
     }
 }
 
@@ -200,8 +165,7 @@ fn variables(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, 
             Some((name, value)) => (name, referring(value, around)),
             None => (text.as_str(), format!("${{{text}}}")),
         };
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !is_name || name.starts_with(|c: char| c.is_ascii_digit()) {
+        if !is_name(name) {
             return Err("--env: give NAME=VALUE, or NAME for a variable of this environment".to_owned());
         }
         if variables.insert(name.to_owned(), value.into()).is_some() {

@@ -1,6 +1,8 @@
 //! The desktop's keyring, in builds with the feature `keyring`: Secret Service on Linux, Keychain on macOS, Credential
 //! Manager on Windows.
 
+use std::collections::BTreeSet;
+
 use super::Refused;
 
 /// The value of an entry.
@@ -23,13 +25,7 @@ const INDEX: &str = "index";
 /// There is no keyring, or it refuses.
 pub fn set(name: &str, value: &str) -> Result<(), String> {
     entries::set(&format!("{SECRET}{name}"), value.as_bytes()).map_err(told)?;
-    change_index(|names| match names.iter().any(|known| known == name) {
-        true => false,
-        false => {
-            names.push(name.to_owned());
-            true
-        }
-    })
+    change_index(|names| names.insert(name.to_owned()))
 }
 
 /// Removes an entry; false if there was none.
@@ -38,11 +34,7 @@ pub fn set(name: &str, value: &str) -> Result<(), String> {
 /// As [`set`].
 pub fn remove(name: &str) -> Result<bool, String> {
     let was_there = entries::remove(&format!("{SECRET}{name}")).map_err(told)?;
-    change_index(|names| {
-        let before = names.len();
-        names.retain(|known| known != name);
-        names.len() != before
-    })?;
+    change_index(|names| names.remove(name))?;
     Ok(was_there)
 }
 
@@ -50,11 +42,9 @@ pub fn remove(name: &str) -> Result<bool, String> {
 ///
 /// # Errors
 /// As [`set`].
-pub fn list() -> Result<Vec<String>, String> {
+pub fn list() -> Result<BTreeSet<String>, String> {
     let index = entries::get(INDEX).map_err(told)?.unwrap_or_default();
-    let mut names: Vec<String> = serde_json::from_slice(&index).unwrap_or_default();
-    names.sort();
-    Ok(names)
+    Ok(serde_json::from_slice(&index).unwrap_or_default())
 }
 
 /// Keeps a login; false if there is no keyring, or it cannot hold one.
@@ -78,7 +68,7 @@ pub fn remove_login(name: &str) -> Result<bool, String> {
     entries::remove(&format!("{LOGIN}{name}")).map_err(told)
 }
 
-fn change_index(change: impl FnOnce(&mut Vec<String>) -> bool) -> Result<(), String> {
+fn change_index(change: impl FnOnce(&mut BTreeSet<String>) -> bool) -> Result<(), String> {
     let mut names = list()?;
     if !change(&mut names) {
         return Ok(());

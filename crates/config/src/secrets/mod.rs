@@ -5,7 +5,6 @@ mod command;
 pub mod keyring;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ const SHORTEST: usize = 3;
 const LINE: usize = 16;
 
 /// Values of several credentials by name. They are redacted as long as it lives, and for long afterwards.
+#[derive(Debug)]
 pub struct Resolved {
     values: BTreeMap<String, Secret>,
     _lease: Option<Lease>,
@@ -36,12 +36,6 @@ impl Resolved {
     /// The values by name.
     pub fn values(&self) -> &BTreeMap<String, Secret> {
         &self.values
-    }
-}
-
-impl fmt::Debug for Resolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(&self.values).finish()
     }
 }
 

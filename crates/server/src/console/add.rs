@@ -17,7 +17,7 @@ use crate::reload;
 use base::error::{Error, ErrorCode, Result};
 use base::task;
 use base::text::brief;
-use config::entries::{Names, Surroundings, Typed, Words, plain};
+use config::entries::{self, Entry, Names, Surroundings, Words, plain};
 use config::{Config, ConfigError, Edit, Env, NewServer, is_variable_name, process_env, secret_variables};
 use state::Revoked;
 
@@ -79,7 +79,7 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
     let path = reload::file(&config)?;
     let in_files = config.file_variables();
     let typed = wanted.typed(&path, &|name| process_env(name).or_else(|| in_files.get(name).cloned()))?;
-    let (name, key) = (&wanted.name, typed.key());
+    let (name, key) = (&wanted.name, entries::key(&wanted.name));
     let (pairs, comments) = (typed.pairs(), typed.comments());
     let new = NewServer { name, key: &key, comments: &comments, pairs: &pairs, group: None };
     let mut shown = Value::Null;
@@ -97,7 +97,7 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
             "writes": inserted(before, &after),
             "starts": starts(server),
             "enabled": server.enabled,
-            "notes": typed.notes().iter().chain(&names.notes).collect::<Vec<_>>(),
+            "notes": typed.notes.iter().chain(&names.notes).collect::<Vec<_>>(),
             "digest": digest,
         });
         match is_seen || is_new {
@@ -144,7 +144,7 @@ impl Wanted {
     }
 
     /// The entry, of which no word is a credential. Relative paths are those of the configuration's folder.
-    fn typed(&self, path: &Path, env: Env<'_>) -> Result<Typed> {
+    fn typed(&self, path: &Path, env: Env<'_>) -> Result<Entry> {
         let (target, is_url) = (self.target.trim(), self.is_url());
         let program = (!is_url).then(|| target.to_owned());
         let command: Vec<String> = program.into_iter().chain(self.args.iter().cloned()).collect();
@@ -160,9 +160,9 @@ impl Wanted {
         };
         let cwd = path.parent().unwrap_or(path);
         let around = Surroundings { env, secrets: &secret_variables(), cwd, target: path, in_clear: false };
-        let typed = Typed::new(&words, &around).map_err(|message| wrong(&message, "correct it, and look again"))?;
-        let names: Vec<String> = typed.variables().keys().map(|name| format!("${{{name}}}")).collect();
-        if names.is_empty() && typed.in_clear().is_empty() {
+        let typed = entries::typed(&words, &around).map_err(|message| wrong(&message, "correct it, and look again"))?;
+        let names: Vec<String> = typed.variables.keys().map(|name| format!("${{{name}}}")).collect();
+        if names.is_empty() && typed.secrets.is_empty() {
             return Ok(typed);
         }
         let hint = "export it where the gateway is started, and write ${NAME} in its place";

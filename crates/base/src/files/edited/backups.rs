@@ -1,6 +1,6 @@
 //! Old contents of an edited file, kept beside it as `FILE.<time>-<digest of the next content>.forgefs-backup`.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl Edited {
     /// As [`read_regular`]; and for a link.
     pub fn read_backup(&self, backup: &Path) -> io::Result<Vec<u8>> {
         check_regular(&fs::symlink_metadata(backup)?)?;
-        let (mut file, metadata) = private::open_itself(backup)?;
+        let (mut file, metadata) = private::open(backup, OpenOptions::new().read(true))?;
         read_bounded(&mut file, &metadata, self.max)
     }
 
