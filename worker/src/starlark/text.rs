@@ -7,7 +7,7 @@ use starlark::values::list::ListRef;
 use starlark::values::set::SetRef;
 use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
-use starlark::values::{Value, ValueLike as _};
+use starlark::values::{UnpackValue as _, Value, ValueLike as _};
 
 /// Deepest nesting that is written out.
 const MAX_DEPTH: usize = 120;
@@ -96,7 +96,7 @@ impl<'v> Writer<'v> {
         } else if let Some(items) = TupleRef::from_value(value) {
             let close = if items.len() == 1 { ",)" } else { ")" };
             self.inside(value, ("(", close), items.iter(), Self::value)?;
-        } else if let Some(items) = SetRef::from_value(value) {
+        } else if let Some(items) = SetRef::unpack_value_opt(value) {
             self.inside(value, ("set([", "])"), items.iter(), Self::value)?;
         } else if let Some(dict) = DictRef::from_value(value) {
             self.inside(value, ("{", "}"), dict.iter(), |writer, (key, value)| {
