@@ -89,7 +89,7 @@ impl SessionHandler {
     pub(super) fn shown(&self) -> Shown {
         let (allowed, most) = self.gateway.exposed(self.session.principal());
         // A narrower profile came into force: what it allows.
-        let expose = narrowed(allowed, self.asked).unwrap_or_else(|allowed| allowed);
+        let expose = narrowed(allowed, self.asked).unwrap_or(allowed);
         let own = if allowed == Expose::Hybrid { Own::Chosen } else { Own::All };
         match expose {
             Expose::Code => Shown { four: true, own: Own::None },
