@@ -53,22 +53,6 @@ struct Params<'a> {
     request: Option<&'a RawValue>,
 }
 
-impl<'a> Envelope<'a> {
-    /// Reads a line; `None` for one that is no message.
-    fn of(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(trim(line)).ok()
-    }
-
-    fn params(&self) -> Option<Params<'a>> {
-        serde_json::from_str(self.params?.get()).ok()
-    }
-
-    /// The request that it cancels.
-    fn cancelled(&self) -> Option<String> {
-        self.params()?.request.map(key)
-    }
-}
-
 /// Fate of a message of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -115,26 +99,28 @@ pub(super) struct Traffic {
 impl Traffic {
     /// False for a line that the daemon must not see: an answer to a question of an earlier one.
     pub(super) fn is_for_daemon(&self, line: &[u8]) -> bool {
-        match Envelope::of(line) {
-            Some(Envelope { id: Some(id), method: None, .. }) => self.asked.contains(&key(id)),
+        match serde_json::from_slice(trim(line)) {
+            Ok(Envelope { id: Some(id), method: None, .. }) => self.asked.contains(&key(id)),
             _ => true,
         }
     }
 
     /// Notes a line that was sent as a whole.
     pub(super) fn sent(&mut self, line: &[u8]) {
-        let Some(message) = Envelope::of(line) else { return };
+        let Ok(Envelope { id, method, params, .. }) = serde_json::from_slice(trim(line)) else { return };
         let fits = line.len() <= limits::KEPT_MESSAGE.max;
-        let uri = || message.params()?.uri;
-        match (message.id.map(key), message.method.as_deref()) {
+        let params = || params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
+        match (id.map(key), method.as_deref()) {
             (Some(id), Some(method)) => {
                 match method {
                     "logging/setLevel" if fits => self.level = Some(line.to_vec()),
                     "resources/subscribe" if fits && self.subscribed.len() < limits::SUBSCRIBED.max => {
-                        uri().map(|uri| self.subscribed.insert(uri, line.to_vec()));
+                        let uri = params().and_then(|params| params.uri);
+                        uri.map(|uri| self.subscribed.insert(uri, line.to_vec()));
                     }
                     "resources/unsubscribe" => {
-                        uri().map(|uri| self.subscribed.remove(&uri));
+                        let uri = params().and_then(|params| params.uri);
+                        uri.map(|uri| self.subscribed.remove(&uri));
                     }
                     _ => {}
                 }
@@ -147,7 +133,8 @@ impl Traffic {
             (None, Some(INITIALIZED)) if fits => self.initialized = Some(line.to_vec()),
             // There will be no answer.
             (None, Some(CANCELLED)) => {
-                message.cancelled().map(|request| self.in_flight.remove(&request));
+                let request = params().and_then(|params| Some(key(params.request?)));
+                request.map(|request| self.in_flight.remove(&request));
             }
             _ => {}
         }
@@ -155,22 +142,22 @@ impl Traffic {
 
     /// Notes a line of the daemon.
     pub(super) fn received(&mut self, line: &[u8]) -> Fate {
-        let Some(message) = Envelope::of(line) else { return Fate::Pass };
-        match (message.id.map(key), message.method.as_deref()) {
+        let Ok(Envelope { id, method, params, error }) = serde_json::from_slice(trim(line)) else { return Fate::Pass };
+        match (id.map(key), method.as_deref()) {
             (Some(id), None) if self.repeated.remove(&id) => return Fate::Swallow,
             (Some(id), None) => {
                 let answered = self.in_flight.remove(&id);
                 self.tried.remove(&id);
-                if let Some(InFlight { repeatable, is_initialize: true, .. }) =
-                    answered.filter(|_| message.error.is_none())
-                {
+                if let Some(InFlight { repeatable, is_initialize: true, .. }) = answered.filter(|_| error.is_none()) {
                     self.initialize = repeatable;
                 }
             }
             (Some(id), Some(_)) => drop(self.asked.insert(id)),
             (None, Some(mcp::GOODBYE)) => return Fate::Goodbye,
             (None, Some(CANCELLED)) => {
-                message.cancelled().map(|request| self.asked.remove(&request));
+                let params = params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
+                let request = params.and_then(|params| Some(key(params.request?)));
+                request.map(|request| self.asked.remove(&request));
             }
             _ => {}
         }
@@ -252,7 +239,7 @@ fn gone() -> Error {
 
 /// Error of a request that no daemon can take.
 pub(super) fn unreachable(line: &[u8], why: &str) -> Option<Vec<u8>> {
-    let Envelope { id: Some(id), method: Some(_), .. } = Envelope::of(line)? else { return None };
+    let Ok(Envelope { id: Some(id), method: Some(_), .. }) = serde_json::from_slice(trim(line)) else { return None };
     let error = Error::new(ErrorCode::TransportDead, format!("no gateway runs, and nothing was sent: {why}"));
     Some(failed(&key(id), &error.hint("`forgefs daemon start` says what is wrong; then send the request again")))
 }

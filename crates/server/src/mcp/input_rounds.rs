@@ -155,7 +155,7 @@ impl<T: Send + 'static> InputRounds<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let running = match &round.state {
+        let (running, asked) = match &round.state {
             Some(state) => {
                 let Suspended { running, mut asked, .. } = self.resumed(state, &round.subject)?;
                 running.caller.heard(state).map_err(|error| rpc_error(&error))?;
@@ -166,28 +166,29 @@ impl<T: Send + 'static> InputRounds<T> {
                         let _ = asked.answer.send(response);
                     }
                 }
-                asked.retain(|_, asked| !asked.answer.is_closed());
-                if !asked.is_empty() {
-                    return Ok(self.suspend(running, asked).await);
-                }
-                running
+                (running, asked)
             }
             None => {
                 let RoundRequest { principal, context, level, waiting, unread, answers, kept, .. } = round;
                 let (caller, questions) = ClientCaller::new(principal, context, level, (waiting, unread), answers);
                 let task = tokio::spawn(start(Arc::<ClientCaller>::clone(&caller)));
-                Running { task, questions, caller, subject: round.subject, kept, count: 0 }
+                (Running { task, questions, caller, subject: round.subject, kept, count: 0 }, BTreeMap::new())
             }
         };
         tokio::select! {
-            reply = self.next(running) => reply,
+            reply = self.next(running, asked) => reply,
             // Dropping the other branch ends the work; the answer is no longer wanted.
             () = round.context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
         }
     }
 
-    async fn next(&self, mut running: Running<T>) -> Result<Reply<T>, ErrorData> {
+    /// Asks what is `asked` and not answered, else waits for the next questions or the end of the work.
+    async fn next(&self, mut running: Running<T>, mut asked: BTreeMap<String, Asked>) -> Result<Reply<T>, ErrorData> {
         loop {
+            asked.retain(|_, asked| !asked.answer.is_closed());
+            if !asked.is_empty() {
+                return Ok(self.suspend(running, asked).await);
+            }
             let first = tokio::select! {
                 biased;
                 done = &mut running.task => {
@@ -198,7 +199,6 @@ impl<T: Send + 'static> InputRounds<T> {
                 Some(first) = running.questions.recv() => first,
             };
             tokio::time::sleep(GATHER).await;
-            let mut asked = BTreeMap::new();
             let mut next = Some(first);
             while let Some(question) = next {
                 running.count += 1;
@@ -206,10 +206,6 @@ impl<T: Send + 'static> InputRounds<T> {
                 let named = question.name.clone().filter(|name| !asked.contains_key(name));
                 asked.insert(named.unwrap_or_else(|| format!("question-{}", running.count)), question);
                 next = running.questions.try_recv().ok();
-            }
-            asked.retain(|_, asked| !asked.answer.is_closed());
-            if !asked.is_empty() {
-                return Ok(self.suspend(running, asked).await);
             }
         }
     }

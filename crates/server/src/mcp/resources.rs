@@ -45,7 +45,7 @@ impl SessionHandler {
     pub(super) async fn resources(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourcesResult> {
         let catalog = self.ready_catalog().await;
         let nodes = catalog.every_resource().chain(catalog.every_skill_file()).chain(stub_files(&catalog));
-        let (nodes, next) = paged(nodes, page, catalog.digest())?;
+        let (nodes, next) = paged(nodes, page, catalog.digest(), |_| 0)?;
         let surface = self.surface();
         let resources = nodes.into_iter().map(|node| resource(&catalog, node, surface)).collect();
         Ok(ListResourcesResult { next_cursor: next, ..ListResourcesResult::with_all_items(resources) })
@@ -57,7 +57,7 @@ impl SessionHandler {
             .with_description("Any path that `ls` lists, and any resource of a server as /server/resources/URI");
         let listed = catalog.servers().iter().flat_map(|entry| entry.offers.templates.iter().map(move |o| (entry, o)));
         let all = std::iter::once(None).chain(listed.map(Some));
-        let (page, next) = paged(all, page, catalog.digest())?;
+        let (page, next) = paged(all, page, catalog.digest(), |_| 0)?;
         let surface = self.surface();
         let template = |listed: Option<(&Arc<ServerEntry>, &Offer)>| {
             let Some((entry, offer)) = listed else { return own.clone() };
@@ -74,7 +74,7 @@ impl SessionHandler {
     pub(super) async fn prompts(&self, page: Option<PaginatedRequestParams>) -> Result<ListPromptsResult> {
         let catalog = self.ready_catalog().await;
         let all = catalog.servers().iter().flat_map(|entry| entry.offers.prompts.iter().map(move |o| (entry, o)));
-        let (page, next) = paged(all, page, catalog.digest())?;
+        let (page, next) = paged(all, page, catalog.digest(), |_| 0)?;
         let surface = self.surface();
         let prompt = |(entry, offer): (&Arc<ServerEntry>, &Offer)| {
             let name = match redact::text(surface, &offer.id) {
@@ -346,17 +346,9 @@ fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
         .map_err(|_| Error::new(ErrorCode::UpstreamError, format!("{server} answered what MCP does not know")))
 }
 
-/// One page, and the cursor of the next. A cursor is valid for the catalog that it was made from.
+/// One page, and the cursor of the next, which is valid for the catalog that it was made from. A page ends before its items
+/// have more than [`PAGE_BYTES`] bytes, by `size`, but has one.
 pub(super) fn paged<T>(
-    all: impl Iterator<Item = T>,
-    asked: Option<PaginatedRequestParams>,
-    digest: &str,
-) -> Result<(Vec<T>, Option<String>)> {
-    paged_within(all, asked, digest, |_| 0)
-}
-
-/// As [`paged`]; a page ends before its items have more than [`PAGE_BYTES`] bytes, by `size`, but has one.
-pub(super) fn paged_within<T>(
     all: impl Iterator<Item = T>,
     asked: Option<PaginatedRequestParams>,
     digest: &str,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
 use serde_json::{Map, Value, json as made_of};
 
-use super::resources::paged_within;
+use super::resources::paged;
 use super::{SessionHandler, render_instructions};
 use base::error::{Error, ErrorCode, Result};
 use base::kept::{self, BoundedMap};
@@ -89,7 +89,7 @@ impl SessionHandler {
     pub(super) fn shown(&self) -> Shown {
         let (allowed, most) = self.gateway.exposed(self.session.principal());
         // A narrower profile came into force: what it allows.
-        let expose = narrowed(allowed, self.asked).unwrap_or_else(|allowed| allowed);
+        let expose = narrowed(allowed, self.asked).unwrap_or(allowed);
         let own = if allowed == Expose::Hybrid { Own::Chosen } else { Own::All };
         match expose {
             Expose::Code => Shown { four: true, own: Own::None },
@@ -149,7 +149,7 @@ impl SessionHandler {
         let is_shown = self.shows(shown);
         let is_its = |named: &Named<'_>| (has_apps || !named.tool.is_for_pages()) && is_shown(named);
         let size = |named: &Named<'_>| named.tool.definition.text_bytes();
-        let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
+        let (page, next) = paged(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let bytes = page.iter().map(size).sum::<usize>();
         let surface = Surface::Answer(config.redaction);
         let tools = task::work_on(bytes, || page.iter().map(|named| definition(named, surface, has_apps)).collect());

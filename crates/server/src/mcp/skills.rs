@@ -28,7 +28,7 @@ use upstream::Caller;
 impl SessionHandler {
     pub(super) async fn skills(&self, page: Option<PaginatedRequestParams>) -> Result<ListSkillsResult> {
         let catalog = self.ready_catalog().await;
-        let (skills, next) = paged(catalog.skills().skills.iter(), page, catalog.digest())?;
+        let (skills, next) = paged(catalog.skills().skills.iter(), page, catalog.digest(), |_| 0)?;
         let surface = self.surface();
         let entries =
             task::work_on(limits::SKILLS_SIZE.max, || skills.into_iter().map(|skill| entry(skill, surface)).collect());
