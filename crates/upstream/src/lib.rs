@@ -301,8 +301,8 @@ pub fn build(
         Some(connector) => Box::new(connector),
         None => {
             health.stderr = Some(stderr.clone());
-            let events = event_sender.clone();
-            Box::new(mcp::Connector::new(name, server, account.clone(), stderr, revision, events))
+            let (name, server, events) = (name.to_owned(), server.clone(), event_sender.clone());
+            Box::new(mcp::Connector { name, server, account: account.clone(), stderr, revision, events })
         }
     };
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };

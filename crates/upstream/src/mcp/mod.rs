@@ -29,7 +29,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -53,7 +52,7 @@ use crate::program::Program;
 use base::address::Reach;
 use base::error::{Error, ErrorCode, Result};
 use config::secrets::{self, Resolved};
-use config::{Confinement, HttpKind, Tasks, Transport};
+use config::{HttpKind, Transport};
 use state::LoginVersion;
 
 pub use handshake::Revision;
@@ -77,37 +76,16 @@ pub async fn examine(name: &str, server: &config::Server) -> Option<Result<Exami
 
 /// Connects to one server.
 pub(super) struct Connector {
-    name: String,
-    transport: Transport,
-    sandbox: Option<Confinement>,
-    account: Option<Arc<Account>>,
-    relays: config::Relays,
-    patience: Duration,
-    /// Calls that are tasks, and the timeout of those without progress.
-    tasks: (Tasks, Duration),
-    stderr: Stderr,
-    revision: Revision,
-    events: EventSender,
-}
-
-impl Connector {
-    /// `account` is the server's login. Keeps a process's stderr, and what is no message of a stream, in `stderr`, and sends a
-    /// connection's events to `events`. Handshakes offer `revision` first.
-    pub(super) fn new(
-        name: &str,
-        server: &config::Server,
-        account: Option<Arc<Account>>,
-        stderr: Stderr,
-        revision: Revision,
-        events: EventSender,
-    ) -> Self {
-        let name = name.to_owned();
-        let (transport, sandbox, relays) = (server.transport.clone(), server.sandbox.clone(), server.relays);
-        // They count for the time to connect, and must leave some of it.
-        let patience = listing::PATIENCE.min(server.connect_timeout / 2);
-        let tasks = (server.tasks, server.timeout);
-        Self { name, transport, sandbox, account, relays, patience, tasks, stderr, revision, events }
-    }
+    pub(super) name: String,
+    pub(super) server: config::Server,
+    /// The server's login.
+    pub(super) account: Option<Arc<Account>>,
+    /// Keeps a process's stderr, and what is no message of a stream.
+    pub(super) stderr: Stderr,
+    /// Handshakes offer it first.
+    pub(super) revision: Revision,
+    /// Takes the events of connections.
+    pub(super) events: EventSender,
 }
 
 #[async_trait]
@@ -124,7 +102,7 @@ impl Connect for Connector {
     }
 
     async fn with_last_words(&self, error: Error) -> Error {
-        match self.transport {
+        match self.server.transport {
             Transport::Stdio { .. } => self.stderr.with_last_words(error).await,
             Transport::Http { .. } | Transport::OpenApi { .. } => error,
         }
@@ -160,7 +138,7 @@ impl Connector {
 
     /// Reads the credentials that the configuration names.
     async fn place(&self) -> Result<Place<'_>> {
-        match &self.transport {
+        match &self.server.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 Ok(Place::Process(command, args, cwd.as_deref(), Arc::new(secrets::resolve(env).await?)))
             }
@@ -177,7 +155,7 @@ impl Connector {
     async fn attempt(&self, lifecycle: ClientLifecycleMode, place: &Place<'_>) -> Result<Client, Failed> {
         match place {
             Place::Process(program, args, cwd, env) => {
-                let (name, sandbox) = (&*self.name, self.sandbox.as_ref());
+                let (name, sandbox) = (&*self.name, self.server.sandbox.as_ref());
                 let program = Program { name, program, args, env: env.values(), cwd: *cwd, sandbox };
                 let transport = stdio::start(program, &self.stderr, &self.revision).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
@@ -210,7 +188,7 @@ impl Connector {
     }
 
     fn handler(&self) -> Handler {
-        Handler::new(self.events.of_connection(), self.relays)
+        Handler::new(self.events.of_connection(), self.server.relays)
     }
 
     /// `in_session` becomes true once a Streamable HTTP server opens a session; until then each request stands alone.
@@ -221,9 +199,11 @@ impl Connector {
         in_session: Option<Arc<AtomicBool>>,
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
-        let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
+        let (name, stderr) = (self.name.clone(), self.stderr.clone());
+        // The lists count for the time to connect, and must leave some of it.
+        let patience = listing::PATIENCE.min(self.server.connect_timeout / 2);
         let (revision, others) = (self.revision.get(), Mutex::default());
-        let tasks = TaskTools::new(self.tasks.0, self.tasks.1);
+        let tasks = TaskTools::new(self.server.tasks, self.server.timeout);
         Client {
             name,
             service,
