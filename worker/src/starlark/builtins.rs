@@ -67,15 +67,15 @@ fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] value: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<String> {
-        text::repr(value, Session::of(eval)?.heap_bytes() / 2)
+        text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 
     fn print<'v>(
         #[starlark(args)] values: UnpackTuple<Value<'v>>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
-        let session = Session::of(eval)?;
-        let texts = values.items.iter().map(|value| text::text(*value, session.heap_bytes() / 2));
+        let (session, heap) = (Session::of(eval)?, eval.heap());
+        let texts = values.items.iter().map(|value| text::text(*value, heap, session.heap_bytes() / 2));
         session.print(&texts.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
         Ok(NoneType)
     }
@@ -85,7 +85,7 @@ fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(default = "")] spec: &str,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<String> {
-        format_value(value, spec, Session::of(eval)?.heap_bytes() / 2)
+        format_value(value, spec, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 
     /// `value.format(…)`: of a text the format of Python, of all else the attribute.
@@ -171,7 +171,7 @@ fn as_text<'v>(value: Value<'v>, eval: &Evaluator<'v, '_, '_>) -> anyhow::Result
     if value.unpack_str().is_some() {
         return Ok(value);
     }
-    Ok(eval.heap().alloc(text::repr(value, Session::of(eval)?.heap_bytes() / 2)?))
+    Ok(eval.heap().alloc(text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)?))
 }
 
 #[starlark_module]

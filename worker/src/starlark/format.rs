@@ -58,7 +58,7 @@ fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
 }
 
 /// A value by a format, as a text of at most `max_bytes`.
-pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow::Result<String> {
+pub(super) fn format<'v>(value: Value<'v>, format: &str, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<String> {
     let Some(spec) = Spec::parse(format) else { anyhow::bail!("unknown format `{format}`") };
     if spec.precision.is_some_and(|precision| precision > MAX_PRECISION) {
         anyhow::bail!("a precision over the limit of {MAX_PRECISION}");
@@ -70,7 +70,7 @@ pub(super) fn format(value: Value<'_>, format: &str, max_bytes: usize) -> anyhow
         Some(text) if matches!(spec.kind, "s" | "") => {
             ("", text.chars().take(spec.precision.unwrap_or(usize::MAX)).collect(), '<')
         }
-        _ if format.is_empty() => ("", text::text(value, max_bytes)?, '<'),
+        _ if format.is_empty() => ("", text::text(value, heap, max_bytes)?, '<'),
         _ => number(value, &spec)?,
     };
     let missing = spec.width.saturating_sub(sign.len() + text.chars().count());
@@ -114,11 +114,11 @@ pub(super) fn fields<'v>(
         let value = index.map_or_else(|_| named.get_str(name), |index| args.get(index).copied());
         let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
         let value = match conversion {
-            Some("r") => heap.alloc(text::repr(value, max_bytes)?),
-            Some(_) => heap.alloc(text::text(value, max_bytes)?),
+            Some("r") => heap.alloc(text::repr(value, heap, max_bytes)?),
+            Some(_) => heap.alloc(text::text(value, heap, max_bytes)?),
             None => value,
         };
-        rest = push(&mut text, &format(value, spec, max_bytes)?, behind, max_bytes)?;
+        rest = push(&mut text, &format(value, spec, heap, max_bytes)?, behind, max_bytes)?;
     }
     Ok(text + rest)
 }
@@ -158,8 +158,8 @@ pub(super) fn percent<'v>(
             "d" | "i" | "u" if item.get_type() == "float" => {
                 (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
             }
-            "s" => (heap.alloc(text::text(item, max_bytes)?), "s"),
-            "r" => (heap.alloc(text::repr(item, max_bytes)?), "s"),
+            "s" => (heap.alloc(text::text(item, heap, max_bytes)?), "s"),
+            "r" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
             "i" | "u" => (item, "d"),
             _ => (item, kind),
         };
@@ -169,7 +169,7 @@ pub(super) fn percent<'v>(
                 if digits > MAX_PRECISION {
                     return Err(anyhow::anyhow!("a precision over the limit of {MAX_PRECISION}").into());
                 }
-                (signed(&format(item, kind, max_bytes)?, signs, digits, heap), width.to_owned(), "s")
+                (signed(&format(item, kind, heap, max_bytes)?, signs, digits, heap), width.to_owned(), "s")
             }
             Some((_, "")) => (item, format!("{size}0"), kind),
             _ => (item, size.to_owned(), kind),
@@ -177,7 +177,7 @@ pub(super) fn percent<'v>(
         let has = |flag: char| kind != "s" && flags.contains(flag);
         let align = if flags.contains('-') { "<" } else { [">", "0="][usize::from(has('0'))] };
         let sign = ["+", " "].into_iter().find(|sign| sign.chars().all(has)).unwrap_or_default();
-        let part = format(item, &format!("{align}{sign}{size}{kind}"), max_bytes)?;
+        let part = format(item, &format!("{align}{sign}{size}{kind}"), heap, max_bytes)?;
         rest = push(&mut text, &part, behind, max_bytes)?;
     }
     if given.next().is_some() && named.is_none() {

@@ -4,10 +4,9 @@
 use starlark::values::dict::DictRef;
 use starlark::values::float::StarlarkFloat;
 use starlark::values::list::ListRef;
-use starlark::values::set::SetRef;
 use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
-use starlark::values::{UnpackValue as _, Value, ValueLike as _};
+use starlark::values::{Heap, Value, ValueLike as _};
 
 /// Deepest nesting that is written out.
 const MAX_DEPTH: usize = 120;
@@ -15,16 +14,16 @@ const MAX_DEPTH: usize = 120;
 const PLAIN: std::ops::Range<i32> = -4..16;
 
 /// `str(value)` of at most `max_bytes`.
-pub(super) fn text(value: Value<'_>, max_bytes: usize) -> anyhow::Result<String> {
+pub(super) fn text<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<String> {
     match value.unpack_str() {
         Some(text) => Ok(text.to_owned()),
-        None => repr(value, max_bytes),
+        None => repr(value, heap, max_bytes),
     }
 }
 
 /// `repr(value)` of at most `max_bytes`.
-pub(super) fn repr(value: Value<'_>, max_bytes: usize) -> anyhow::Result<String> {
-    let mut writer = Writer { text: String::new(), max_bytes, around: Vec::new() };
+pub(super) fn repr<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<String> {
+    let mut writer = Writer { text: String::new(), heap, max_bytes, around: Vec::new() };
     writer.value(value)?;
     Ok(writer.text)
 }
@@ -78,6 +77,7 @@ fn signed_exponent(text: &str) -> String {
 
 struct Writer<'v> {
     text: String,
+    heap: Heap<'v>,
     max_bytes: usize,
     /// Values that the present one is in.
     around: Vec<Value<'v>>,
@@ -96,8 +96,9 @@ impl<'v> Writer<'v> {
         } else if let Some(items) = TupleRef::from_value(value) {
             let close = if items.len() == 1 { ",)" } else { ")" };
             self.inside(value, ("(", close), items.iter(), Self::value)?;
-        } else if let Some(items) = SetRef::unpack_value_opt(value) {
-            self.inside(value, ("set([", "])"), items.iter(), Self::value)?;
+        } else if value.get_type() == "set" {
+            let items = value.iterate(self.heap).map_err(starlark::Error::into_anyhow)?;
+            self.inside(value, ("set([", "])"), items, Self::value)?;
         } else if let Some(dict) = DictRef::from_value(value) {
             self.inside(value, ("{", "}"), dict.iter(), |writer, (key, value)| {
                 writer.value(key)?;

@@ -8,13 +8,12 @@ use rmcp::model::{
     CustomResult, ErrorCode as RpcCode, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::failure::{excerpt, told, too_much, unreadable};
 use super::lines::id_at_head;
 use super::pending::Pending;
-use super::tasks;
 use base::json::{self, Unfit};
 use base::limits;
 use base::lines::trim;
