@@ -78,7 +78,6 @@ impl Default for Http {
 }
 
 pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Profile>) -> Result<Http, ConfigError> {
-    const MOST: u32 = 100_000;
     let usual = Http::default();
     let listen = |text| {
         let key = key.key("listen");
@@ -92,7 +91,7 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
         (Some(_), None) => return Err(key.key("tls_cert").at_key("has no `tls_key`")),
         (None, Some(_)) => return Err(key.key("tls_key").at_key("has no `tls_cert`")),
     };
-    let max_client_sessions = key.key("max_client_sessions");
+    let count = |name: &str, raw| key.key(name).count(raw, 1..=100_000);
     let issuer = |raw| oauth::resource_server(&key.key("oauth"), raw, profiles);
     let public_url = raw.public_url.map(|url| public_url(&key.key("public_url"), &url)).transpose()?;
     let oauth = raw.oauth.map(issuer).transpose()?.map(Arc::new);
@@ -104,14 +103,10 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
         tls,
         trusted_proxies: each(&key.key("trusted_proxies"), raw.trusted_proxies, PROXY_FORM, proxy)?,
         metrics: raw.metrics.unwrap_or(usual.metrics),
-        max_sessions: key.key("max_sessions").count(raw.max_sessions, 1..=MOST)?.unwrap_or(usual.max_sessions),
-        max_client_sessions: max_client_sessions
-            .count(raw.max_client_sessions, 1..=MOST)?
+        max_sessions: count("max_sessions", raw.max_sessions)?.unwrap_or(usual.max_sessions),
+        max_client_sessions: count("max_client_sessions", raw.max_client_sessions)?
             .unwrap_or(usual.max_client_sessions),
-        max_connections: key
-            .key("max_connections")
-            .count(raw.max_connections, 1..=MOST)?
-            .unwrap_or(usual.max_connections),
+        max_connections: count("max_connections", raw.max_connections)?.unwrap_or(usual.max_connections),
         idle: key.key("idle").duration(raw.idle, 10 * SECOND..=7 * DAY)?.unwrap_or(usual.idle),
         drain: key.key("drain").duration(raw.drain, SECOND..=10 * MINUTE)?.unwrap_or(usual.drain),
         oauth,
