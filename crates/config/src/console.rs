@@ -1,7 +1,7 @@
 //! `[console.<name>]`: people who may open `/console` of `forgefs serve --http`.
 
+use super::clients::{check_name, digest_of};
 use super::error::ConfigError;
-use super::http::{check_name, digest_of};
 use super::key::Key;
 use super::raw::RawConsole;
 

@@ -1,4 +1,4 @@
-//! Serving over HTTP: `[http]`, and the clients that may: `[clients.<name>]`.
+//! Serving over HTTP: `[http]`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,23 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 use url::Url;
 
+use super::Profile;
 use super::error::ConfigError;
 use super::key::Key;
-use super::oauth::{self, Claims, ResourceServer};
-use super::raw::{RawClient, RawHttp};
+use super::oauth::{self, ResourceServer};
+use super::raw::RawHttp;
 use super::units::{DAY, MINUTE, SECOND};
-use super::{Budgets, Expose, Profile, profiles, spending};
 use base::address::is_private;
-use base::principal::LOCAL;
-use base::random;
-use redact::secret;
-
-/// Shortest token: 128 bits in hexadecimal digits have twice as many.
-const SHORTEST: usize = 16;
 
 /// The `[http]` table: the endpoint of `forgefs serve --http`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,206 +77,7 @@ impl Default for Http {
     }
 }
 
-/// One `[clients.<name>]` entry.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Client {
-    /// SHA-256 of its token. The token itself is not kept. `None` for a client that its claims identify, and for this
-    /// machine's user.
-    pub(super) token: Option<[u8; 32]>,
-    /// Claims of its access tokens; none for a client with a token of its own.
-    pub(super) claims: Claims,
-    /// Its profile; `None` for that of all, if there is one.
-    pub profile: Option<String>,
-    /// Rate limit and budgets of its own.
-    pub budgets: Budgets,
-    /// Form in which its tools are shown, in place of its profile's.
-    pub expose: Option<Expose>,
-}
-
-impl Client {
-    /// True if `token` is the client's. Takes as long for each other one.
-    pub fn has(&self, token: &str) -> bool {
-        self.token.is_some_and(|own| own.ct_eq(&digest(token)).into())
-    }
-
-    /// True if both have the same credentials.
-    pub fn is_known_as(&self, other: &Self) -> bool {
-        self.token == other.token && self.claims == other.claims
-    }
-
-    /// Hex of its token's SHA-256; `None` for a client without a token of its own.
-    pub fn token_sha256(&self) -> Option<String> {
-        self.token.map(|digest| random::hex(&digest))
-    }
-
-    /// Text that identifies its credentials.
-    pub fn identity(&self) -> String {
-        let token = self.token_sha256().unwrap_or_default();
-        format!("{token} {:?}", self.claims)
-    }
-
-    /// True if it has credentials: a request on HTTP can be its.
-    pub fn has_credentials(&self) -> bool {
-        self.token.is_some() || !self.claims.is_empty()
-    }
-
-    /// Claims of its access tokens; none for a client with a token of its own.
-    pub fn claims(&self) -> &Claims {
-        &self.claims
-    }
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
-}
-
-/// The digest of a token as `token_sha256` has it.
-pub fn token_digest(token: &str) -> String {
-    random::hex(&digest(token))
-}
-
-pub(super) fn clients(
-    key: &Key<'_>,
-    raw: BTreeMap<String, RawClient>,
-    profiles: &BTreeMap<String, Profile>,
-) -> Result<BTreeMap<String, Client>, ConfigError> {
-    let mut clients = BTreeMap::<String, Client>::new();
-    for (name, raw) in raw {
-        let client = client(&key.key(&name), raw, &clients, profiles)?;
-        clients.insert(name, client);
-    }
-    Ok(clients)
-}
-
-/// Reads a client; `others` are those that were read before.
-fn client(
-    key: &Key<'_>,
-    raw: RawClient,
-    others: &BTreeMap<String, Client>,
-    profiles: &BTreeMap<String, Profile>,
-) -> Result<Client, ConfigError> {
-    let name = key.name();
-    let fault = |message: String, hint: &str| Err(key.at_key(message).with_hint(hint));
-    check_name(key, "client")?;
-    if name != LOCAL && name.eq_ignore_ascii_case(LOCAL) {
-        return fault(format!("`{LOCAL}` is the client of this machine's user"), "use another name");
-    }
-    if is_of_token(name) {
-        return fault(format!("names with `{OF_TOKEN}` are those of access tokens"), "use another name");
-    }
-    let claims = match raw.oauth {
-        Some(claims) => oauth::claims(&key.key("oauth"), claims)?,
-        None => Claims::new(),
-    };
-    let token = token(key, raw.token, raw.token_sha256, &claims)?;
-    if name == LOCAL && (token.is_some() || !claims.is_empty()) {
-        return fault(format!("`{LOCAL}` is the client of this machine's user, without a token"), "use another name");
-    }
-    if let Some((other, _)) = others.iter().find(|(_, client)| token.is_some() && client.token == token) {
-        return fault(format!("has the token of `{other}`"), "give each client a token of its own");
-    }
-    if let Some((other, _)) = others.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
-        return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
-    }
-    let named = |text| profiles::named(&key.key("profile"), text, profiles);
-    Ok(Client {
-        token,
-        claims,
-        profile: raw.profile.map(named).transpose()?,
-        budgets: spending::budgets(&key.key("budgets"), raw.budgets)?,
-        expose: key.key("expose").word(raw.expose)?,
-    })
-}
-
-/// Digest of a client's token; `None` for a client that its claims identify, and for this machine's user.
-fn token(
-    key: &Key<'_>,
-    token: Option<String>,
-    sha256: Option<String>,
-    claims: &Claims,
-) -> Result<Option<[u8; 32]>, ConfigError> {
-    const FORM: &str = "`forgefs clients add` makes a token and writes its digest";
-    let fault = |message: &str, hint: &str| Err(key.at_key(message).with_hint(hint));
-    match (token, sha256) {
-        (None, None) if !claims.is_empty() || key.name() == LOCAL => Ok(None),
-        (None, None) => fault("has no token", FORM),
-        _ if !claims.is_empty() => fault("has `oauth` and a token", "keep one of them"),
-        (Some(_), Some(_)) => fault("has `token` and `token_sha256`", "keep one of them"),
-        (None, Some(text)) => digest_of(&key.key("token_sha256"), text, FORM).map(Some),
-        (Some(token), None) => {
-            let key = key.key("token");
-            let token = key.filled(token)?;
-            secret::list(&token);
-            if token.len() < SHORTEST || token.bytes().any(|byte| !byte.is_ascii_graphic()) {
-                let message = format!("must have {SHORTEST} characters or more, of ASCII and without spaces");
-                return Err(key.at_value(message).with_hint(FORM));
-            }
-            Ok(Some(digest(&token)))
-        }
-    }
-}
-
-/// Reads the digest of a token.
-pub(super) fn digest_of(key: &Key<'_>, text: String, form: &str) -> Result<[u8; 32], ConfigError> {
-    let fault = || key.at_value("not a SHA-256 digest of 64 hexadecimal digits").with_hint(form);
-    parse_digest(&key.filled(text)?).ok_or_else(fault)
-}
-
-/// Checks the name of a client, a person or a profile.
-pub(super) fn check_name(key: &Key<'_>, of: &str) -> Result<(), ConfigError> {
-    let form = "use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first";
-    let fault = || key.at_key(format!("not usable as the name of a {of}")).with_hint(form);
-    is_client_name(key.name()).then_some(()).ok_or_else(fault)
-}
-
-/// True if clients can have this name: it stands in records, metrics and messages.
-pub fn is_client_name(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
-    first && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
-/// Beginning of the names of clients that an access token makes: no configured client has one.
-const OF_TOKEN: &str = "oauth-";
-
-/// True for a name that only the client of an access token can have.
-pub fn is_of_token(name: &str) -> bool {
-    name.get(..OF_TOKEN.len()).is_some_and(|first| first.eq_ignore_ascii_case(OF_TOKEN))
-}
-
-/// Longest subject that stands in a client's name as it is.
-const SUBJECT: usize = 40;
-/// Bytes of a digest in a client's name.
-const DIGEST: usize = 16;
-/// Bytes of the issuer's digest in it.
-const ISSUER: usize = 4;
-
-/// Name of the client with this subject. Subjects of other issuers have other names, and so have configured clients. It can
-/// be the name of a file everywhere: a subject with other characters, capitals included, stands as its digest.
-pub fn client_of_token(issuer: &str, subject: &str) -> String {
-    let digest =
-        |text: &str, bytes: usize| random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default());
-    let is_plain =
-        subject.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte));
-    let issuer = digest(issuer, ISSUER);
-    match is_plain && subject.len() <= SUBJECT && !subject.ends_with('.') {
-        true => format!("{OF_TOKEN}{issuer}.{subject}"),
-        false => format!("{OF_TOKEN}{issuer}-{}", digest(subject, DIGEST)),
-    }
-}
-
-fn parse_digest(text: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, at) in digest.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(digest)
-}
-
 pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Profile>) -> Result<Http, ConfigError> {
-    const MOST: u32 = 100_000;
     let usual = Http::default();
     let listen = |text| {
         let key = key.key("listen");
@@ -298,7 +91,7 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
         (Some(_), None) => return Err(key.key("tls_cert").at_key("has no `tls_key`")),
         (None, Some(_)) => return Err(key.key("tls_key").at_key("has no `tls_cert`")),
     };
-    let max_client_sessions = key.key("max_client_sessions");
+    let count = |name: &str, raw| key.key(name).count(raw, 1..=100_000);
     let issuer = |raw| oauth::resource_server(&key.key("oauth"), raw, profiles);
     let public_url = raw.public_url.map(|url| public_url(&key.key("public_url"), &url)).transpose()?;
     let oauth = raw.oauth.map(issuer).transpose()?.map(Arc::new);
@@ -310,14 +103,10 @@ pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Prof
         tls,
         trusted_proxies: each(&key.key("trusted_proxies"), raw.trusted_proxies, PROXY_FORM, proxy)?,
         metrics: raw.metrics.unwrap_or(usual.metrics),
-        max_sessions: key.key("max_sessions").count(raw.max_sessions, 1..=MOST)?.unwrap_or(usual.max_sessions),
-        max_client_sessions: max_client_sessions
-            .count(raw.max_client_sessions, 1..=MOST)?
+        max_sessions: count("max_sessions", raw.max_sessions)?.unwrap_or(usual.max_sessions),
+        max_client_sessions: count("max_client_sessions", raw.max_client_sessions)?
             .unwrap_or(usual.max_client_sessions),
-        max_connections: key
-            .key("max_connections")
-            .count(raw.max_connections, 1..=MOST)?
-            .unwrap_or(usual.max_connections),
+        max_connections: count("max_connections", raw.max_connections)?.unwrap_or(usual.max_connections),
         idle: key.key("idle").duration(raw.idle, 10 * SECOND..=7 * DAY)?.unwrap_or(usual.idle),
         drain: key.key("drain").duration(raw.drain, SECOND..=10 * MINUTE)?.unwrap_or(usual.drain),
         oauth,
@@ -389,25 +178,6 @@ fn proxy(text: &str) -> Option<IpNet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_token_is_known_by_its_digest_alone() {
-        let text = token_digest("correct-horse-battery");
-        let client = Client {
-            token: Some(parse_digest(&text).expect("a digest")),
-            claims: Claims::new(),
-            profile: None,
-            budgets: Budgets::default(),
-            expose: None,
-        };
-        for (token, is_its) in [("correct-horse-battery", true), ("correct-horse-batter", false), ("", false)] {
-            assert_eq!(client.has(token), is_its, "{token}");
-        }
-        assert!(!client.has(&text), "the digest is no token");
-        for text in ["", "zz", &text[1..], &format!("{text}0"), &"é".repeat(32), &"+f".repeat(32)] {
-            assert_eq!(parse_digest(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn origins_and_hosts_are_read_as_browsers_send_them() {

@@ -8,13 +8,12 @@
 //! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` and `reference` describe all keys.
 //! `secrets` reads the values that the configuration only names.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
-use base::principal::LOCAL;
 use redact::Results;
 use redact::secret;
 
@@ -22,6 +21,7 @@ mod approvals;
 mod audit;
 mod auth;
 mod bounds;
+mod clients;
 mod confinement;
 mod console;
 mod credential;
@@ -71,6 +71,7 @@ pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
 pub use auth::{Auth, Login, OAuth};
 pub use base::memory::Memory;
+pub use clients::{Client, client_of_token, is_client_name, is_of_token, token_digest};
 pub use confinement::Confinement;
 pub use console::ConsoleToken;
 pub use credential::{Credential, Place, Source};
@@ -86,8 +87,7 @@ pub use expand::is_name as is_variable_name;
 pub use exposure::exposures;
 pub use file::check_text;
 pub use hooks::{Hook, HookEvent};
-pub use http::{Client, Http, Tls};
-pub use http::{LISTEN_FORM, client_of_token, is_client_name, is_of_token, parse_listen, token_digest};
+pub use http::{Http, LISTEN_FORM, Tls, parse_listen};
 pub use identity::Identity;
 pub use journal::Journal;
 use key::Key;
@@ -265,77 +265,6 @@ impl Config {
         Self::default()
     }
 
-    /// This configuration without the clients and people that `next` lacks or gives another token, and without the access
-    /// tokens that it no longer takes; `None` if there are none. It may come into force before the rest of `next` is confirmed.
-    pub fn revoked(&self, next: &Self) -> Option<Self> {
-        let stays = |(name, client): &(&String, &Client)| {
-            next.clients.get(*name).map_or_else(|| *name == LOCAL, |next| next.is_known_as(client))
-        };
-        let clients: BTreeMap<_, _> =
-            self.clients.iter().filter(stays).map(|(name, client)| (name.clone(), client.clone())).collect();
-        let oauth = oauth::remaining(self.http.oauth.as_ref(), next.http.oauth.as_ref());
-        let mut console = self.console.clone();
-        console.retain(|name, person| next.console.get(name).is_some_and(|next| next.token == person.token));
-        let people = (console.len(), clients.len());
-        let is_less = people != (self.console.len(), self.clients.len()) || oauth != self.http.oauth;
-        is_less.then(|| Self { clients, console, http: Http { oauth, ..self.http.clone() }, ..self.clone() })
-    }
-
-    /// This configuration without the clients whose token was taken back; `None` if there are none. `revoked` has the hex of
-    /// the tokens' SHA-256.
-    pub fn without_tokens(&self, revoked: &HashSet<String>) -> Option<Self> {
-        let stays = |client: &Client| client.token_sha256().is_none_or(|token| !revoked.contains(&token));
-        let is_less = !revoked.is_empty() && !self.clients.values().all(stays);
-        is_less.then(|| {
-            let mut less = self.clone();
-            less.clients.retain(|_, client| stays(client));
-            less
-        })
-    }
-
-    /// Names of the clients with credentials.
-    pub fn remote_clients(&self) -> impl Iterator<Item = &String> {
-        self.clients.iter().filter(|(_, client)| client.has_credentials()).map(|(name, _)| name)
-    }
-
-    /// Profile of a client: the one that it names, else that of its credentials, else that of all. `None` if it has none.
-    pub fn profile_of<'a>(&'a self, client: &str, by_credentials: Option<&'a str>) -> Option<&'a str> {
-        let named = self.clients.get(client).and_then(|client| client.profile.as_deref());
-        let default = || self.profiles.contains_key(DEFAULT_PROFILE).then_some(DEFAULT_PROFILE);
-        named.or(by_credentials).or_else(default)
-    }
-
-    /// Form in which a client's tools may be shown.
-    pub fn exposed(&self, client: &str, by_credentials: Option<&str>) -> Expose {
-        let own = self.clients.get(client).and_then(|client| client.expose);
-        let profile = || self.profiles.get(self.profile_of(client, by_credentials)?);
-        own.or_else(|| profile().map(|profile| profile.expose)).unwrap_or_default()
-    }
-
-    /// True if several clients may use the endpoint: any number may, with access tokens that a row lets in.
-    pub fn has_several_clients(&self) -> bool {
-        let has_rows = self.http.oauth.as_ref().is_some_and(|oauth| !oauth.map.is_empty());
-        has_rows || self.remote_clients().count() > 1
-    }
-
-    /// True if `name` is the same client in both: known by the same credentials, which the same issuer confirms.
-    pub fn is_same_client(&self, next: &Self, name: &str) -> bool {
-        let known = |config: &Self| config.clients.get(name).filter(|client| client.has_credentials()).cloned();
-        let (client, successor) = (known(self), known(next));
-        let is_by_claims = is_of_token(name) || client.as_ref().is_some_and(|client| !client.claims().is_empty());
-        let is_known = match (client, successor) {
-            (Some(client), Some(successor)) => client.is_known_as(&successor),
-            (client, successor) => client.is_none() && successor.is_none(),
-        };
-        is_known && (!is_by_claims || self.http.oauth == next.http.oauth)
-    }
-
-    /// Digest of a client's credentials: with others it is another client. `None` for one without an entry of its own.
-    pub fn credentials_of(&self, client: &str) -> Option<std::sync::Arc<str>> {
-        let client = self.clients.get(client).filter(|client| client.has_credentials())?;
-        Some(token_digest(&client.identity()).into())
-    }
-
     /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
         let manifest = [&self.manifest.cache, &self.manifest.pin];
@@ -395,7 +324,7 @@ impl Config {
         let hooks = key("hooks").entries(raw.hooks, |key, raw| hooks::hook(key, raw, &names))?;
         let known = policy::Known { servers: &names, groups: &policy.groups };
         let profiles = key("profiles").entries(raw.profiles, |key, raw| profiles::profile(key, raw, known))?;
-        let clients = http::clients(&key("clients"), raw.clients, &profiles)?;
+        let clients = clients::clients(&key("clients"), raw.clients, &profiles)?;
         let http = http::http(&key("http"), raw.http, &profiles)?;
         let config = Self {
             sandbox: sandbox::sandbox(&key("sandbox"), raw.sandbox)?,

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use super::clients::check_name;
 use super::error::ConfigError;
-use super::http::check_name;
 use super::key::Key;
 use super::patterns::{Matcher, Patterns};
 use super::policy::{self, Known};

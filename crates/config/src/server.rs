@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::auth::{Login, OAuth, auth};
 use super::bounds::{Bounds as _, bounds};
+use super::clients::is_client_name;
 use super::confinement::confinement;
 use super::error::ConfigError;
-use super::http::is_client_name;
 use super::key::Key;
 use super::patterns::Patterns;
 use super::raw::{RawServer, RawTool};
