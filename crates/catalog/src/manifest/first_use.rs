@@ -83,11 +83,11 @@ impl FirstUse {
         match self.known(&entry).await {
             Ok(record) => {
                 let accepts_text = self.accepts_text;
-                let name = entry.name.clone();
+                let (name, ident) = (entry.name.clone(), entry.ident.clone());
                 let made = tokio::task::spawn_blocking(move || record.quarantined(entry, accepts_text)).await;
                 made.unwrap_or_else(|error| {
                     tracing::error!(server = name, %error, "its list could not be compared");
-                    ServerEntry::empty(&name, &name, None, super::ServerState::Failed { reason: error.to_string() })
+                    ServerEntry::empty(&name, &ident, None, super::ServerState::Failed { reason: error.to_string() })
                 })
             }
             Err(error) => {
