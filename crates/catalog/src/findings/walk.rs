@@ -13,7 +13,7 @@ use base::meter::Meter;
 const MAX_LEVELS: usize = 128;
 /// Longest key that is no text.
 const MAX_KEYWORD: usize = 32;
-/// Most findings of one definition.
+/// Most findings of one definition, of each severity.
 const MAX_OF_ONE: usize = 20;
 /// Keywords whose content are values.
 const FIXED: &[&str] = &["default", "const"];
@@ -27,7 +27,8 @@ pub(super) struct Walk {
     /// Bytes left of all definitions.
     left: usize,
     item: Item,
-    of_one: usize,
+    /// Findings of this definition, by severity.
+    of_one: [usize; 3],
     /// Rules in whose field the definition is.
     fields: Vec<&'static Rule>,
     /// True within what a tool returns, which asks for nothing.
@@ -53,7 +54,7 @@ impl Walk {
             more: 0,
             left: bytes,
             item: Item::Answer,
-            of_one: 0,
+            of_one: [0; 3],
             fields: Vec::new(),
             is_output: false,
         }
@@ -98,7 +99,7 @@ impl Walk {
 
     fn begin(&mut self, item: &Item) {
         self.item = item.clone();
-        self.of_one = 0;
+        self.of_one = [0; 3];
         self.fields.clear();
     }
 
@@ -187,10 +188,14 @@ impl Walk {
     }
 
     fn push(&mut self, rule: &'static Rule, severity: Severity, at: &At<'_>, text: &str, byte: usize) {
-        self.of_one += 1;
-        // Notes never take the room of what is worse.
-        let room = if severity == Severity::Note { MAX_FINDINGS / 2 } else { 4 * MAX_FINDINGS };
-        if self.of_one > MAX_OF_ONE || self.found.len() >= room {
+        // What is less grave never takes the room of what is worse.
+        let (at_hand, room) = match severity {
+            Severity::Note => (&mut self.of_one[0], MAX_FINDINGS / 2),
+            Severity::Warning => (&mut self.of_one[1], 4 * MAX_FINDINGS),
+            Severity::Error => (&mut self.of_one[2], 8 * MAX_FINDINGS),
+        };
+        *at_hand += 1;
+        if *at_hand > MAX_OF_ONE || self.found.len() >= room {
             self.more += 1;
         } else {
             let place = Place { item: self.item.clone(), pointer: pointer(at) };

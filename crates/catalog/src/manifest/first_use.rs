@@ -83,11 +83,11 @@ impl FirstUse {
         match self.known(&entry).await {
             Ok(record) => {
                 let accepts_text = self.accepts_text;
-                let name = entry.name.clone();
+                let (name, ident) = (entry.name.clone(), entry.ident.clone());
                 let made = tokio::task::spawn_blocking(move || record.quarantined(entry, accepts_text)).await;
                 made.unwrap_or_else(|error| {
                     tracing::error!(server = name, %error, "its list could not be compared");
-                    ServerEntry::empty(&name, &name, None, super::ServerState::Failed { reason: error.to_string() })
+                    ServerEntry::empty(&name, &ident, None, super::ServerState::Failed { reason: error.to_string() })
                 })
             }
             Err(error) => {
@@ -182,14 +182,11 @@ impl Record {
         if kept.format != FORMAT {
             return Err(unknown(format!("format {}", kept.format).into()));
         }
-        fn all(list: BTreeMap<String, Reviewed>, item: fn(String) -> Item) -> impl Iterator<Item = (Item, Reviewed)> {
-            list.into_iter().map(move |(name, known)| (item(name), known))
-        }
-        let (tools, prompts) = (all(kept.tools, Item::Tool), all(kept.prompts, Item::Prompt));
-        let (resources, templates) = (all(kept.resources, Item::Resource), all(kept.templates, Item::Template));
+        let (tools, prompts) = (items(kept.tools, Item::Tool), items(kept.prompts, Item::Prompt));
+        let (resources, templates) = (items(kept.resources, Item::Resource), items(kept.templates, Item::Template));
         let instructions = kept.instructions.map(|known| (Item::Instructions, known));
-        let items = tools.chain(prompts).chain(resources).chain(templates).chain(instructions);
-        Ok(Self(items.map(|(item, known)| (item, known.checked())).collect()))
+        let all = tools.chain(prompts).chain(resources).chain(templates).chain(instructions);
+        Ok(Self(all.collect()))
     }
 
     fn kept(&self) -> Kept {
@@ -234,10 +231,12 @@ impl Record {
     }
 
     /// The entry with what differs quarantined.
-    fn quarantined(mut self, entry: ServerEntry, accepts_text: bool) -> ServerEntry {
-        let tool = |tool: &ToolStub| Some((tool.ident.clone(), self.0.remove(&Item::Tool(tool.name.clone()))?));
+    fn quarantined(self, entry: ServerEntry, accepts_text: bool) -> ServerEntry {
+        let mut known: BTreeMap<Item, Reviewed> =
+            self.0.into_iter().map(|(item, known)| (item, known.checked())).collect();
+        let tool = |tool: &ToolStub| Some((tool.ident.clone(), known.remove(&Item::Tool(tool.name.clone()))?));
         let tools: Vec<(String, Reviewed)> = entry.stubs.tools.iter().filter_map(tool).collect();
-        let pin = Pin::of_server(&entry.stubs, tools, self.0, accepts_text);
+        let pin = Pin::of_server(&entry.stubs, tools, known, accepts_text);
         entry.pinned(Some(&pin))
     }
 
@@ -261,4 +260,9 @@ impl Record {
         accepted.gone.sort_by_key(is_last);
         accepted
     }
+}
+
+/// Items of a list that is kept.
+fn items(list: BTreeMap<String, Reviewed>, item: fn(String) -> Item) -> impl Iterator<Item = (Item, Reviewed)> {
+    list.into_iter().map(move |(name, known)| (item(name), known))
 }
