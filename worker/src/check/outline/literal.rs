@@ -43,11 +43,13 @@ impl<'a, 's> Literals<'a, 's> {
         };
         let (mut fields, mut is_open): (Vec<(String, Known)>, bool) = (Vec::new(), false);
         for property in &object.properties {
-            let ObjectPropertyKind::ObjectProperty(property) = property else {
-                is_open = true;
-                continue;
+            let named = match property {
+                ObjectPropertyKind::ObjectProperty(it) => it.key.static_name().map(|name| (it, name)),
+                ObjectPropertyKind::SpreadProperty(_) => None,
             };
-            let Some(name) = property.key.static_name().filter(|name| name != "__proto__") else {
+            // A spread or a computed key may replace what came before it.
+            let Some((property, name)) = named.filter(|(_, name)| name != "__proto__") else {
+                fields.clear();
                 is_open = true;
                 continue;
             };
@@ -56,25 +58,12 @@ impl<'a, 's> Literals<'a, 's> {
                 _ => Seen::Nothing,
             };
             fields.retain(|(known, _)| *known != name);
-            // A key behind a spread replaces the one that it brought.
             match value {
                 Seen::Value(value) => fields.push((name.into_owned(), self.known(&value))),
                 Seen::Type(of) => fields.push((name.into_owned(), Known::Type(of))),
                 Seen::Nothing => fields.push((name.into_owned(), Known::Nothing)),
                 Seen::Absent => {}
             }
-        }
-        // A spread may also replace what came before it.
-        if is_open {
-            let last = object.properties.iter().rposition(|property| property.is_spread()).unwrap_or(0);
-            let before: Vec<_> = object.properties[..last]
-                .iter()
-                .filter_map(|property| match property {
-                    ObjectPropertyKind::ObjectProperty(property) => property.key.static_name(),
-                    ObjectPropertyKind::SpreadProperty(_) => None,
-                })
-                .collect();
-            fields.retain(|(name, _)| !before.iter().any(|earlier| earlier == name));
         }
         Args::Named(fields, is_open)
     }
