@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::Language;
 
@@ -38,8 +39,11 @@ impl<N> Layer<N> {
 }
 
 /// Layers of the process sandbox, as `sandbox.require` names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LayerName {
     /// The kernel kills the worker when the gateway ends.
     ParentDeath,
@@ -59,34 +63,7 @@ pub enum LayerName {
 
 impl LayerName {
     /// Every layer.
-    pub const ALL: [Self; 7] = [
-        Self::ParentDeath,
-        Self::NoNewPrivs,
-        Self::Dumpable,
-        Self::Landlock,
-        Self::Rlimits,
-        Self::Processes,
-        Self::Seccomp,
-    ];
-
-    /// Name in the configuration, `doctor` and the audit record.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ParentDeath => "parent_death",
-            Self::NoNewPrivs => "no_new_privs",
-            Self::Dumpable => "dumpable",
-            Self::Landlock => "landlock",
-            Self::Rlimits => "rlimits",
-            Self::Processes => "processes",
-            Self::Seccomp => "seccomp",
-        }
-    }
-}
-
-impl fmt::Display for LayerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 }
 
 /// Engines, each behind one language.

@@ -77,8 +77,8 @@ pub fn confine_by(part: &str) -> bool {
             cfg!(target_os = "linux")
         }
         name => {
-            let layer = wire::LayerName::ALL.into_iter().find(|layer| layer.as_str() == name);
-            layer.is_some_and(|layer| confine::worker::apply(layer).active)
+            let layer = wire::LayerName::ALL.iter().find(|layer| layer.to_string() == name);
+            layer.is_some_and(|layer| confine::worker::apply(*layer).active)
         }
     }
 }

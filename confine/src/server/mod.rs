@@ -13,12 +13,12 @@ mod supervisor;
 mod syscalls;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 #[cfg(target_os = "linux")]
 pub use supervisor::END;
@@ -55,8 +55,11 @@ pub struct Rules {
 pub type Layer = wire::Layer<LayerName>;
 
 /// Layers of a server's sandbox, as `require` names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LayerName {
     /// Executing a file gains no privileges.
     NoNewPrivs,
@@ -78,39 +81,10 @@ pub enum LayerName {
 
 impl LayerName {
     /// Every layer.
-    pub const ALL: [Self; 8] = [
-        Self::NoNewPrivs,
-        Self::Landlock,
-        Self::Scope,
-        Self::Seccomp,
-        Self::Rlimits,
-        Self::Children,
-        Self::Memory,
-        Self::Processes,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
     /// Those that a process applies to itself. The rest exist if the configuration sets their limit.
     pub const OWN: [Self; 6] =
         [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Children];
-
-    /// Name in the configuration and in `doctor`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoNewPrivs => "no_new_privs",
-            Self::Landlock => "landlock",
-            Self::Scope => "scope",
-            Self::Seccomp => "seccomp",
-            Self::Rlimits => "rlimits",
-            Self::Children => "children",
-            Self::Memory => "memory",
-            Self::Processes => "processes",
-        }
-    }
-}
-
-impl fmt::Display for LayerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// The first thing that the process says.

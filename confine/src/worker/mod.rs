@@ -24,7 +24,7 @@ pub use syscalls::{filter_by_allow_list, filter_by_deny_list};
 /// Layers that must be applied before the process has other threads.
 #[cfg(not(target_os = "linux"))]
 pub fn before_threads() -> Vec<Layer> {
-    LayerName::ALL.map(apply).into()
+    LayerName::ALL.iter().copied().map(apply).collect()
 }
 
 /// Applies one layer.

@@ -120,7 +120,7 @@ pub(super) type Layers = &'static [LayerName];
 
 impl Words for Layers {
     fn words() -> Vec<(&'static str, Self)> {
-        layers(&LayerName::ALL, |layer| layer.as_str())
+        layers(LayerName::ALL)
     }
 }
 

@@ -29,8 +29,11 @@ macro_rules! words {
 pub(super) use words;
 
 /// Words of sandbox layers: each by its name, and `all` for every one.
-pub(super) fn layers<L>(all: &'static [L], name: impl Fn(&L) -> &'static str) -> Vec<(&'static str, &'static [L])> {
-    let each = all.iter().map(|layer| (name(layer), slice::from_ref(layer)));
+pub(super) fn layers<L>(all: &'static [L]) -> Vec<(&'static str, &'static [L])>
+where
+    &'static L: Into<&'static str>,
+{
+    let each = all.iter().map(|layer| (layer.into(), slice::from_ref(layer)));
     each.chain([("all", all)]).collect()
 }
 

@@ -9,6 +9,7 @@ mod banned;
 mod depth;
 mod enums;
 mod function;
+mod literal;
 mod numbers;
 mod outline;
 mod parts;

@@ -78,9 +78,18 @@ pub(super) fn negative(unary: &UnaryExpression<'_>) -> Option<Value> {
         Expression::BigIntLiteral(it) => big(it)?,
         _ => return None,
     };
-    if size == 0 { Some(size) } else { whole(&format!("-{size}")) }
+    negated(size)
 }
 
-fn whole(digits: &str) -> Option<Value> {
+/// The number with the other sign; zero has none.
+pub(super) fn negated(number: Value) -> Option<Value> {
+    match number {
+        Value::Number(_) if number == 0 => Some(number),
+        Value::Number(number) => whole(&format!("-{number}").replace("--", "")),
+        _ => None,
+    }
+}
+
+pub(super) fn whole(digits: &str) -> Option<Value> {
     serde_json::from_str(digits).ok().map(Value::Number)
 }

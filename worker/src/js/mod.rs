@@ -20,7 +20,8 @@ pub(crate) mod v8;
 use serde::Serialize;
 use wire::{Json, Outcome, Run, ScriptError, Server};
 
-use crate::engine::{self, SharedHost, result_json, stalled_error};
+use crate::engine::{self, SharedHost, heap_error, result_json, stalled_error};
+use crate::watchdog::Interrupt;
 
 use port::{Port, Settled};
 
@@ -44,6 +45,35 @@ trait Realm {
 
     /// Report of an unhandled rejection.
     fn unhandled(&mut self) -> Option<String>;
+}
+
+/// The prelude's functions for the host, as an engine holds functions.
+struct Bridge<F> {
+    run: F,
+    deliver: F,
+    fire: F,
+    expose: F,
+    describe: F,
+}
+
+impl<F> Bridge<F> {
+    fn of<E>(function: impl Fn(&str) -> Result<F, E>) -> Result<Self, E> {
+        Ok(Self {
+            run: function("run")?,
+            deliver: function("deliver")?,
+            fire: function("fire")?,
+            expose: function("expose")?,
+            describe: function("describe")?,
+        })
+    }
+}
+
+/// Reason why an engine stopped a script, if it did.
+fn stopped(is_heap_used_up: bool, interrupt: &Interrupt, run: &Run, port: &Port) -> Option<ScriptError> {
+    match is_heap_used_up {
+        true => Some(heap_error(run)),
+        false => interrupt.is_raised().then(|| cpu_error(run, port)),
+    }
 }
 
 /// A run as the prelude's `expose` takes it: JSON.

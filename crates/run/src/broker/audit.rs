@@ -69,7 +69,7 @@ impl Audit {
         }
         let layers = |held: bool| {
             let layers = self.ran_in.iter().flat_map(|ran| ran.layers.iter());
-            layers.filter(|layer| layer.active == held).map(|layer| layer.name.as_str().to_owned()).collect()
+            layers.filter(|layer| layer.active == held).map(|layer| layer.name.to_string()).collect()
         };
         self.tell(outcome, &calls);
         self.broker.context.records.board.ended(&calls);

@@ -3,30 +3,18 @@
 use std::cell::Cell;
 
 use oxc_ast::AstKind;
-use oxc_ast::ast::{
-    Argument, ArrayExpressionElement, BinaryOperator, BindingPattern, Expression, IdentifierReference,
-    ObjectPropertyKind, PropertyKind,
-};
+use oxc_ast::ast::{Argument, BindingPattern, Expression, IdentifierReference, ObjectPropertyKind, PropertyKind};
 use oxc_semantic::{IsGlobalReference as _, Semantic};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use wire::{Args, JsonType, Known};
 
-use super::super::numbers;
+use super::super::literal::{Seen, of_javascript};
 use super::MAX_LEVELS;
 
 /// Reads literals, within a budget of bytes: a long one may be named often.
 pub(super) struct Literals<'a, 's> {
     semantic: &'s Semantic<'a>,
     room: Cell<usize>,
-}
-
-/// A value, as far as it is known.
-enum Seen {
-    Value(Value),
-    Type(JsonType),
-    /// `undefined`, which JSON leaves out.
-    Absent,
-    Nothing,
 }
 
 impl<'a, 's> Literals<'a, 's> {
@@ -47,7 +35,7 @@ impl<'a, 's> Literals<'a, 's> {
 
     fn named(&self, argument: &Expression<'a>) -> Args {
         let Expression::ObjectExpression(object) = argument.get_inner_expression() else {
-            return match self.seen(argument, 0) {
+            return match self.seen(argument, MAX_LEVELS) {
                 Seen::Absent => Args::Named(Vec::new(), false),
                 Seen::Value(_) | Seen::Type(JsonType::String | JsonType::Array) => Args::Positional(1),
                 Seen::Type(JsonType::Object) | Seen::Nothing => Args::Unknown,
@@ -55,38 +43,27 @@ impl<'a, 's> Literals<'a, 's> {
         };
         let (mut fields, mut is_open): (Vec<(String, Known)>, bool) = (Vec::new(), false);
         for property in &object.properties {
-            let ObjectPropertyKind::ObjectProperty(property) = property else {
-                is_open = true;
-                continue;
+            let named = match property {
+                ObjectPropertyKind::ObjectProperty(it) => it.key.static_name().map(|name| (it, name)),
+                ObjectPropertyKind::SpreadProperty(_) => None,
             };
-            let Some(name) = property.key.static_name().filter(|name| name != "__proto__") else {
+            // A spread or a computed key may replace what came before it.
+            let Some((property, name)) = named.filter(|(_, name)| name != "__proto__") else {
+                fields.clear();
                 is_open = true;
                 continue;
             };
             let value = match property.kind {
-                PropertyKind::Init if !property.method => self.seen(&property.value, 0),
+                PropertyKind::Init if !property.method => self.seen(&property.value, MAX_LEVELS),
                 _ => Seen::Nothing,
             };
             fields.retain(|(known, _)| *known != name);
-            // A key behind a spread replaces the one that it brought.
             match value {
                 Seen::Value(value) => fields.push((name.into_owned(), self.known(&value))),
                 Seen::Type(of) => fields.push((name.into_owned(), Known::Type(of))),
                 Seen::Nothing => fields.push((name.into_owned(), Known::Nothing)),
                 Seen::Absent => {}
             }
-        }
-        // A spread may also replace what came before it.
-        if is_open {
-            let last = object.properties.iter().rposition(|property| property.is_spread()).unwrap_or(0);
-            let before: Vec<_> = object.properties[..last]
-                .iter()
-                .filter_map(|property| match property {
-                    ObjectPropertyKind::ObjectProperty(property) => property.key.static_name(),
-                    ObjectPropertyKind::SpreadProperty(_) => None,
-                })
-                .collect();
-            fields.retain(|(name, _)| !before.iter().any(|earlier| earlier == name));
         }
         Args::Named(fields, is_open)
     }
@@ -104,79 +81,24 @@ impl<'a, 's> Literals<'a, 's> {
 
     /// A text that is written as one.
     pub(super) fn text(&self, expression: &Expression<'a>) -> Option<String> {
-        match self.seen(expression, 0) {
-            Seen::Value(Value::String(text)) => Some(text),
+        match self.seen(expression, MAX_LEVELS).value()? {
+            Value::String(text) => Some(text),
             _ => None,
         }
     }
 
-    fn seen(&self, expression: &Expression<'a>, level: usize) -> Seen {
-        match expression.get_inner_expression() {
-            Expression::StringLiteral(text) => Seen::Value(text.value.as_str().into()),
-            Expression::BooleanLiteral(literal) => Seen::Value(literal.value.into()),
-            Expression::NullLiteral(_) => Seen::Value(Value::Null),
-            Expression::TemplateLiteral(template) => match template.single_quasi() {
-                Some(text) => Seen::Value(text.as_str().into()),
-                None => Seen::Type(JsonType::String),
-            },
-            Expression::BinaryExpression(binary) if binary.operator == BinaryOperator::Addition => {
-                let is_text = |side: &Expression<'a>| {
-                    matches!(side.get_inner_expression(), Expression::StringLiteral(_) | Expression::TemplateLiteral(_))
-                };
-                if is_text(&binary.left) || is_text(&binary.right) {
-                    Seen::Type(JsonType::String)
-                } else {
-                    Seen::Nothing
-                }
-            }
-            Expression::ArrayExpression(array) => {
-                let items: Option<Vec<Value>> = array
-                    .elements
-                    .iter()
-                    .map(|item| match item {
-                        ArrayExpressionElement::SpreadElement(_) => None,
-                        ArrayExpressionElement::Elision(_) => Some(Value::Null),
-                        item => self.value(item.as_expression()?, level),
-                    })
-                    .collect();
-                items.map_or(Seen::Type(JsonType::Array), |items| Seen::Value(Value::Array(items)))
-            }
-            Expression::ObjectExpression(object) => {
-                let fields: Option<Map<String, Value>> = object
-                    .properties
-                    .iter()
-                    .map(|property| match property {
-                        ObjectPropertyKind::ObjectProperty(property)
-                            if property.kind == PropertyKind::Init && !property.method =>
-                        {
-                            let name = property.key.static_name().filter(|name| name != "__proto__")?;
-                            Some((name.into_owned(), self.value(&property.value, level)?))
-                        }
-                        _ => None,
-                    })
-                    .collect();
-                fields.map_or(Seen::Type(JsonType::Object), |fields| Seen::Value(Value::Object(fields)))
-            }
-            Expression::Identifier(name) => self.constant(name, level),
-            other => numbers::value(other).map_or(Seen::Nothing, Seen::Value),
-        }
-    }
-
-    fn value(&self, expression: &Expression<'a>, level: usize) -> Option<Value> {
-        match self.seen(expression, level) {
-            Seen::Value(value) => Some(value),
-            _ => None,
-        }
+    fn seen(&self, expression: &Expression<'a>, levels: usize) -> Seen {
+        of_javascript(expression, levels, &|name, levels| self.constant(name, levels))
     }
 
     /// The text, number or boolean that a name was given once. Objects and arrays may change behind their name.
-    fn constant(&self, name: &IdentifierReference<'a>, level: usize) -> Seen {
+    fn constant(&self, name: &IdentifierReference<'a>, levels: usize) -> Seen {
         let scoping = self.semantic.scoping();
         if name.is_global_reference(scoping) {
             return if name.name == "undefined" { Seen::Absent } else { Seen::Nothing };
         }
         let symbol = scoping.get_reference(name.reference_id()).symbol_id();
-        let Some(symbol) = symbol.filter(|symbol| level < MAX_LEVELS && !scoping.symbol_is_mutated(*symbol)) else {
+        let Some(symbol) = symbol.filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else {
             return Seen::Nothing;
         };
         let AstKind::VariableDeclarator(declared) = self.semantic.symbol_declaration(symbol).kind() else {
@@ -188,7 +110,7 @@ impl<'a, 's> Literals<'a, 's> {
         match init.get_inner_expression() {
             Expression::ObjectExpression(_) => Seen::Type(JsonType::Object),
             Expression::ArrayExpression(_) => Seen::Type(JsonType::Array),
-            init => self.seen(init, level + 1),
+            init => self.seen(init, levels),
         }
     }
 }

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause, Stmt,
 };
 use wire::{Form, Parts};
 
+use super::super::literal::{constant, of_starlark};
 use super::{Draft, blanked, list};
 use crate::starlark::{FORMAT, Places, Script, calls_main, is_global, parse};
 
+/// Levels of a literal: a number, and its sign.
+const LEVELS: usize = 2;
 /// Functions that get the name of a tool, prompt or resource as text.
 const NAMING: [&str; 4] = ["call_tool", "getattr", "prompt", "read_resource"];
 
@@ -309,22 +312,8 @@ fn items(expression: &AstExpr) -> Option<Value> {
 
 /// Value of a text, a number or a boolean.
 fn literal(expression: &AstExpr) -> Option<Value> {
-    match &expression.node {
-        Expr::Literal(AstLiteral::String(text)) => Some(Value::String(text.node.clone())),
-        Expr::Literal(AstLiteral::Int(number)) => number.node.to_string().parse::<i64>().ok().map(Value::from),
-        Expr::Literal(AstLiteral::Float(number)) => Number::from_f64(number.node).map(Value::Number),
-        Expr::Minus(number) => match literal(number)? {
-            Value::Number(number) => match number.as_i64() {
-                Some(number) => number.checked_neg().map(Value::from),
-                None => Number::from_f64(-number.as_f64()?).map(Value::Number),
-            },
-            _ => None,
-        },
-        Expr::Identifier(name) => match name.node.ident.as_str() {
-            "True" => Some(Value::Bool(true)),
-            "False" => Some(Value::Bool(false)),
-            _ => None,
-        },
-        _ => None,
-    }
+    of_starlark(expression, LEVELS, &|name, _| constant(name)).filter(|value| match value {
+        Value::Number(number) => number.is_i64() || number.is_f64(),
+        value => value.is_string() || value.is_boolean(),
+    })
 }

@@ -1,44 +1,23 @@
 //! Literal defaults of parameters.
 
-use oxc_ast::ast::{ArrayExpressionElement, Expression, ObjectPropertyKind, PropertyKind};
-use serde_json::{Map, Value};
+use oxc_ast::ast::Expression;
+use serde_json::Value;
+use starlark::syntax::ast::AstExpr;
 
-use super::super::numbers;
+use super::super::literal::{Seen, constant, of_javascript, of_starlark};
 use super::object::simple;
 
 /// Deepest nesting of a default.
 const MAX_LEVELS: usize = 8;
 
 /// The value of an expression that is written out.
-pub(super) fn literal(expression: &Expression<'_>) -> Option<Value> {
-    literal_within(expression, MAX_LEVELS)
+pub(super) fn in_javascript(expression: &Expression<'_>) -> Option<Value> {
+    of_javascript(expression, MAX_LEVELS, &|_, _| Seen::Nothing).value()
 }
 
-fn literal_within(expression: &Expression<'_>, levels: usize) -> Option<Value> {
-    let levels = levels.checked_sub(1)?;
-    match expression.get_inner_expression() {
-        Expression::StringLiteral(text) => Some(Value::from(text.value.as_str())),
-        Expression::TemplateLiteral(text) => text.single_quasi().map(|text| Value::from(text.as_str())),
-        Expression::BooleanLiteral(flag) => Some(Value::Bool(flag.value)),
-        Expression::NullLiteral(_) => Some(Value::Null),
-        Expression::ArrayExpression(array) => {
-            let item = |item: &ArrayExpressionElement<'_>| literal_within(item.as_expression()?, levels);
-            array.elements.iter().map(item).collect::<Option<_>>().map(Value::Array)
-        }
-        Expression::ObjectExpression(object) => {
-            let property = |property: &ObjectPropertyKind<'_>| match property {
-                ObjectPropertyKind::ObjectProperty(it)
-                    if it.kind == PropertyKind::Init && !it.method && !it.computed =>
-                {
-                    let name = it.key.static_name().filter(|name| name != "__proto__")?;
-                    Some((name.into_owned(), literal_within(&it.value, levels)?))
-                }
-                _ => None,
-            };
-            object.properties.iter().map(property).collect::<Option<Map<_, _>>>().map(Value::Object)
-        }
-        other => numbers::value(other),
-    }
+/// The same in Starlark.
+pub(super) fn in_starlark(expression: &AstExpr) -> Option<Value> {
+    of_starlark(expression, MAX_LEVELS, &|name, _| constant(name))
 }
 
 /// The type that a default shows, where none is written.

@@ -242,7 +242,7 @@ fn take_defaults(pattern: &ObjectPattern<'_>, shape: &mut Shape) -> Fit<()> {
         if let BindingPattern::AssignmentPattern(with_default) = &part.value {
             property.is_required = false;
             if let (Some(value), Some(schema)) =
-                (default::literal(&with_default.right), property.schema.as_object_mut())
+                (default::in_javascript(&with_default.right), property.schema.as_object_mut())
             {
                 schema.insert("default".to_owned(), value);
             }
@@ -261,7 +261,7 @@ fn of_defaults(pattern: &ObjectPattern<'_>) -> Fit<Shape> {
         let at = part.span.start;
         let name = part.key.static_name().filter(|_| !part.computed).unwrap_or_default().into_owned();
         let value = match &part.value {
-            BindingPattern::AssignmentPattern(it) => default::literal(&it.right),
+            BindingPattern::AssignmentPattern(it) => default::in_javascript(&it.right),
             _ => None,
         };
         let Some((value, mut schema)) =

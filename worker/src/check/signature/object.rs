@@ -105,12 +105,10 @@ pub(super) fn one_of(members: Vec<Value>) -> Value {
     if !literals.is_empty() {
         all.insert(0, json!({ "enum": literals }));
     }
-    match (types.len(), all.is_empty()) {
-        (0, _) => {}
-        (1, _) => types.into_iter().for_each(|name| all.push(json!({ "type": name }))),
-        (_, true) => return json!({ "type": types }),
-        (..) => types.into_iter().for_each(|name| all.push(json!({ "type": name }))),
+    if types.len() > 1 && all.is_empty() {
+        return json!({ "type": types });
     }
+    all.extend(types.into_iter().map(|name| json!({ "type": name })));
     if all.len() == 1 { all.remove(0) } else { json!({ "anyOf": all }) }
 }
 

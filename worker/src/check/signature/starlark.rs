@@ -1,6 +1,6 @@
 //! Signatures of Starlark: the annotations and the docstring of `main`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use starlark::codemap::{Pos, Span};
 use starlark::syntax::ast::{AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, DefP, Expr, Parameter, Stmt};
 use wire::{ScriptError, Signature};
@@ -14,8 +14,6 @@ type Def = DefP<AstNoPayload>;
 
 /// Example of a script of the folder.
 const FORM: &str = "write `def main(country: str, dry_run: bool = False) -> dict:`";
-/// Deepest nesting of a default.
-const MAX_LEVELS: usize = 8;
 
 /// The signature of a script.
 pub(in crate::check) fn of_starlark(script: &Script) -> Result<Signature, ScriptError> {
@@ -95,7 +93,7 @@ struct Types {
 
 impl Types {
     fn parameter(&mut self, name: &str, at: u32, kind: Option<&AstExpr>, default: Option<&AstExpr>) -> Fit<Value> {
-        let default = default.map(|it| (literal(it, MAX_LEVELS), is_integer(it)));
+        let default = default.map(|it| (default::in_starlark(it), is_integer(it)));
         let schema = match (kind, &default) {
             (Some(kind), _) => Some(self.schema(kind, 1)?),
             (None, Some((Some(value), is_integer))) => default::type_of(value, *is_integer),
@@ -198,43 +196,4 @@ fn is_integer(expression: &AstExpr) -> bool {
         Expr::Minus(inner) => is_integer(inner),
         _ => false,
     }
-}
-
-/// The value of an expression that is written out.
-fn literal(expression: &AstExpr, levels: usize) -> Option<Value> {
-    let levels = levels.checked_sub(1)?;
-    match &expression.node {
-        Expr::Literal(AstLiteral::String(text)) => Some(Value::from(text.node.as_str())),
-        Expr::Literal(AstLiteral::Int(number)) => integer(&number.node.to_string()),
-        Expr::Literal(AstLiteral::Float(number)) => serde_json::Number::from_f64(number.node).map(Value::Number),
-        Expr::Minus(inner) => match &inner.node {
-            Expr::Literal(AstLiteral::Int(number)) => integer(&format!("-{}", number.node)),
-            Expr::Literal(AstLiteral::Float(number)) => serde_json::Number::from_f64(-number.node).map(Value::Number),
-            _ => None,
-        },
-        Expr::Identifier(name) => match name.node.ident.as_str() {
-            "True" => Some(Value::Bool(true)),
-            "False" => Some(Value::Bool(false)),
-            "None" => Some(Value::Null),
-            _ => None,
-        },
-        Expr::List(items) | Expr::Tuple(items) => {
-            items.iter().map(|item| literal(item, levels)).collect::<Option<_>>().map(Value::Array)
-        }
-        Expr::Dict(entries) => {
-            let entry = |(key, value): &(AstExpr, AstExpr)| match &key.node {
-                Expr::Literal(AstLiteral::String(key)) => Some((key.node.clone(), literal(value, levels)?)),
-                _ => None,
-            };
-            entries.iter().map(entry).collect::<Option<Map<_, _>>>().map(Value::Object)
-        }
-        _ => None,
-    }
-}
-
-fn integer(digits: &str) -> Option<Value> {
-    if digits.len() > 30 {
-        return None;
-    }
-    serde_json::from_str(digits).ok()
 }

@@ -12,10 +12,10 @@ use rquickjs::{
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, natives, report};
+use super::super::{Realm, SCRIPT_NAME, exposed, natives, report, stopped};
 use super::compiler::{Bytecode, Compiler, new_runtime};
 use super::memory::Heap;
-use crate::engine::{SharedHost, heap_error};
+use crate::engine::SharedHost;
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -38,14 +38,7 @@ pub(super) struct Scope {
 /// Promises rejected without a handler, with their reasons.
 type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>>;
 
-/// The prelude's functions for the host.
-struct Bridge {
-    run: Persistent<Function<'static>>,
-    deliver: Persistent<Function<'static>>,
-    fire: Persistent<Function<'static>>,
-    expose: Persistent<Function<'static>>,
-    describe: Persistent<Function<'static>>,
-}
+type Bridge = super::super::Bridge<Persistent<Function<'static>>>;
 
 impl Drop for Scope {
     fn drop(&mut self) {
@@ -157,13 +150,7 @@ impl Scope {
 
     /// Reason why execution was stopped, if it was.
     fn stopped(&self, run: &Run) -> Option<ScriptError> {
-        if self.heap.is_used_up() {
-            Some(heap_error(run))
-        } else if self.interrupt.is_raised() {
-            Some(cpu_error(run, &self.port))
-        } else {
-            None
-        }
+        stopped(self.heap.is_used_up(), &self.interrupt, run, &self.port)
     }
 
     fn describe<'js>(&self, ctx: &Ctx<'js>, error: Value<'js>) -> Option<String> {
@@ -173,14 +160,7 @@ impl Scope {
 
 impl Bridge {
     fn new<'js>(ctx: &Ctx<'js>, api: &Object<'js>) -> rquickjs::Result<Self> {
-        let function = |name: &str| Ok::<_, Error>(Persistent::save(ctx, api.get::<_, Function<'js>>(name)?));
-        Ok(Self {
-            run: function("run")?,
-            deliver: function("deliver")?,
-            fire: function("fire")?,
-            expose: function("expose")?,
-            describe: function("describe")?,
-        })
+        Self::of(|name| Ok(Persistent::save(ctx, api.get::<_, Function<'js>>(name)?)))
     }
 }
 

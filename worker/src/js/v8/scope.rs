@@ -8,10 +8,9 @@ use deno_core::v8::script_compiler::CompileOptions;
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, report};
+use super::super::{Realm, SCRIPT_NAME, exposed, report, stopped};
 use super::memory::{Buffers, HeapGuard};
 use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
-use crate::engine::heap_error;
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -28,14 +27,7 @@ pub(super) struct Scope {
     heap: Box<HeapGuard>,
 }
 
-/// The prelude's functions for the host.
-struct Bridge {
-    run: v8::Global<v8::Function>,
-    deliver: v8::Global<v8::Function>,
-    fire: v8::Global<v8::Function>,
-    expose: v8::Global<v8::Function>,
-    describe: v8::Global<v8::Function>,
-}
+type Bridge = super::super::Bridge<v8::Global<v8::Function>>;
 
 /// Promises rejected without a handler, with their reasons.
 #[derive(Default)]
@@ -100,13 +92,7 @@ impl Scope {
 
     /// Reason why execution was stopped, if it was.
     fn stopped(&self, run: &Run) -> Option<ScriptError> {
-        if self.heap.is_hit() {
-            Some(heap_error(run))
-        } else if self.interrupt.is_raised() {
-            Some(cpu_error(run, &self.port))
-        } else {
-            None
-        }
+        stopped(self.heap.is_hit(), &self.interrupt, run, &self.port)
     }
 }
 
@@ -120,13 +106,7 @@ impl Bridge {
             anyhow::Ok(v8::Global::new(scope, function))
         };
         call(scope, &function("lock")?, &[]).ok_or_else(|| anyhow::anyhow!("the realm cannot be locked"))?;
-        Ok(Self {
-            run: function("run")?,
-            deliver: function("deliver")?,
-            fire: function("fire")?,
-            expose: function("expose")?,
-            describe: function("describe")?,
-        })
+        Self::of(function)
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub(super) fn with_prelude() -> anyhow::Result<Self> {
-        let mut creator = v8::Isolate::snapshot_creator(Some(host_functions()), None);
+        let mut creator = v8::Isolate::snapshot_creator(Some(references()), None);
         let bridge = {
             v8::scope!(let scope, &mut creator);
             let context = v8::Context::new(scope, v8::ContextOptions::default());
@@ -37,7 +37,7 @@ impl Snapshot {
 
     /// Parameters of an isolate that starts from the snapshot.
     pub(super) fn params(&self) -> v8::CreateParams {
-        v8::Isolate::create_params().snapshot_blob(self.blob.clone()).external_references(host_functions())
+        v8::Isolate::create_params().snapshot_blob(self.blob.clone()).external_references(references())
     }
 
     /// The bridge of the new realm.
@@ -59,19 +59,10 @@ fn install<'s>(scope: &mut v8::PinScope<'s, '_>) -> anyhow::Result<v8::Local<'s,
 
 fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8::Object>> {
     let host = v8::Object::new(scope);
-    let functions = [
-        ("send", v8::Function::new(scope, send)?),
-        ("output", v8::Function::new(scope, output)?),
-        ("progress", v8::Function::new(scope, progress)?),
-        ("timer", v8::Function::new(scope, timer)?),
-        ("settle", v8::Function::new(scope, settle)?),
-        ("native", v8::Function::new(scope, native)?),
-        // These two are the script's own `Date.now` and `Math.random`.
-        ("now", method(scope, now)?),
-        ("random", method(scope, random)?),
-    ];
-    for (name, function) in functions {
-        let name = v8::String::new(scope, name)?;
+    for (name, callback) in host_functions() {
+        // Two are the script's own `Date.now` and `Math.random`, which are no constructors.
+        let function = v8::Function::builder_raw(callback).constructor_behavior(v8::ConstructorBehavior::Throw);
+        let (function, name) = (function.build(scope)?, v8::String::new(scope, name)?);
         function.set_name(name);
         host.set(scope, name.into(), function.into())?;
     }
@@ -85,14 +76,6 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
     let prepare: v8::Local<'_, v8::Function> = bridge.get(scope, prepare.into())?.try_into().ok()?;
     prepare.call(scope, undefined, &[])?;
     Some(bridge)
-}
-
-/// A function that is no constructor.
-fn method<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    callback: impl MapFnTo<v8::FunctionCallback>,
-) -> Option<v8::Local<'s, v8::Function>> {
-    v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope)
 }
 
 /// Compiles an ES module.
@@ -157,18 +140,23 @@ fn throw_no_imports(scope: &mut v8::PinScope<'_, '_>) {
     }
 }
 
-/// Addresses in the snapshot, in an order that never changes within a process.
-fn host_functions() -> Cow<'static, [v8::ExternalReference]> {
-    Cow::Owned(vec![
-        v8::ExternalReference { function: send.map_fn_to() },
-        v8::ExternalReference { function: output.map_fn_to() },
-        v8::ExternalReference { function: progress.map_fn_to() },
-        v8::ExternalReference { function: timer.map_fn_to() },
-        v8::ExternalReference { function: settle.map_fn_to() },
-        v8::ExternalReference { function: native.map_fn_to() },
-        v8::ExternalReference { function: now.map_fn_to() },
-        v8::ExternalReference { function: random.map_fn_to() },
-    ])
+/// The host's functions for the prelude, in an order that never changes within a process.
+fn host_functions() -> [(&'static str, v8::FunctionCallback); 8] {
+    [
+        ("send", send.map_fn_to()),
+        ("output", output.map_fn_to()),
+        ("progress", progress.map_fn_to()),
+        ("timer", timer.map_fn_to()),
+        ("settle", settle.map_fn_to()),
+        ("native", native.map_fn_to()),
+        ("now", now.map_fn_to()),
+        ("random", random.map_fn_to()),
+    ]
+}
+
+/// Their addresses in the snapshot.
+fn references() -> Cow<'static, [v8::ExternalReference]> {
+    Cow::Owned(host_functions().map(|(_, function)| v8::ExternalReference { function }).into())
 }
 
 fn port(scope: &v8::PinScope<'_, '_>) -> Option<Rc<Port>> {

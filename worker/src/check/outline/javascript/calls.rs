@@ -1,11 +1,12 @@
 //! Calls of tools, and functions that are read where they are called.
 
 use oxc_ast::AstKind;
-use oxc_ast::ast::{Argument, ArrayExpressionElement, ArrowFunctionExpression, CallExpression, Expression, Function};
+use oxc_ast::ast::{Argument, ArrayExpressionElement, CallExpression, Expression};
 use oxc_ast_visit::Visit as _;
 use oxc_semantic::SymbolId;
 use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target, Used};
 
+use super::super::super::function::FunctionOf;
 use super::super::{Flow, Origin};
 use super::{EACH, Reader};
 
@@ -89,16 +90,13 @@ impl<'a> Reader<'a, '_> {
     /// Reads a function where it is called: `main()`, or a function expression.
     pub(super) fn enter_called(&mut self, call: &CallExpression<'a>) -> bool {
         let flow = if self.waited.contains(&call.span) { self.flow } else { self.flow.branch() };
-        match call.callee.get_inner_expression() {
-            Expression::FunctionExpression(function) => self.enter(flow, |it| it.walk_function(function)),
-            Expression::ArrowFunctionExpression(function) => self.enter(flow, |it| it.walk_arrow(function)),
-            Expression::Identifier(name) => match self.symbol(name) {
-                Some(symbol) if self.later.contains(&symbol) => self.enter_named(symbol, flow),
-                _ => return false,
-            },
-            _ => return false,
+        if let Some(function) = FunctionOf::of(&call.callee) {
+            self.enter(flow, function);
+            return true;
         }
-        true
+        let Expression::Identifier(name) = call.callee.get_inner_expression() else { return false };
+        let named = self.symbol(name).filter(|symbol| self.later.contains(symbol));
+        named.inspect(|symbol| self.enter_named(*symbol, flow)).is_some()
     }
 
     pub(super) fn enter_named(&mut self, symbol: SymbolId, flow: Flow) {
@@ -107,36 +105,28 @@ impl<'a> Reader<'a, '_> {
         }
         let often = self.semantic.scoping().get_resolved_reference_ids(symbol).len() > 1;
         let flow = Flow { repeats: flow.repeats || often, ..flow };
-        match self.semantic.symbol_declaration(symbol).kind() {
-            AstKind::Function(function) => self.enter(flow, |it| it.walk_function(function)),
-            AstKind::VariableDeclarator(declared) => match declared.init.as_ref().map(Expression::get_inner_expression)
-            {
-                Some(Expression::FunctionExpression(function)) => self.enter(flow, |it| it.walk_function(function)),
-                Some(Expression::ArrowFunctionExpression(function)) => self.enter(flow, |it| it.walk_arrow(function)),
-                _ => {}
-            },
-            _ => {}
+        let function = match self.semantic.symbol_declaration(symbol).kind() {
+            AstKind::Function(function) => Some(FunctionOf::Function(function)),
+            AstKind::VariableDeclarator(declared) => declared.init.as_ref().and_then(FunctionOf::of),
+            _ => None,
+        };
+        if let Some(function) = function {
+            self.enter(flow, function);
         }
     }
 
     /// Reads the body of a function. A `return` ends only it.
-    pub(super) fn enter(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
+    pub(super) fn enter(&mut self, flow: Flow, function: FunctionOf<'_, 'a>) {
         let flow = Flow { is_certain: flow.is_certain && !self.has_left, ..flow };
         let (outer_left, outer_guard) = (std::mem::take(&mut self.has_left), std::mem::take(&mut self.is_guarded));
-        self.under(flow, read);
+        self.under(flow, |reader| {
+            reader.visit_formal_parameters(function.params());
+            match function {
+                FunctionOf::Function(it) => it.body.iter().for_each(|body| reader.visit_function_body(body)),
+                FunctionOf::Arrow(it) => reader.visit_arrow_function_body(&it.body),
+            }
+        });
         (self.has_left, self.is_guarded) = (outer_left, outer_guard);
-    }
-
-    pub(super) fn walk_function(&mut self, function: &Function<'a>) {
-        self.visit_formal_parameters(&function.params);
-        if let Some(body) = &function.body {
-            self.visit_function_body(body);
-        }
-    }
-
-    pub(super) fn walk_arrow(&mut self, function: &ArrowFunctionExpression<'a>) {
-        self.visit_formal_parameters(&function.params);
-        self.visit_arrow_function_body(&function.body);
     }
 
     pub(super) fn finish_functions(&mut self) {
@@ -162,7 +152,7 @@ impl<'a> Reader<'a, '_> {
                     for task in &tasks.elements {
                         match task {
                             ArrayExpressionElement::ArrowFunctionExpression(task) => {
-                                self.enter(self.flow.branch(), |it| it.walk_arrow(task));
+                                self.enter(self.flow.branch(), FunctionOf::Arrow(task));
                             }
                             other => self.visit_array_expression_element(other),
                         }
@@ -177,12 +167,5 @@ impl<'a> Reader<'a, '_> {
                 other => self.visit_argument(other),
             }
         }
-    }
-
-    pub(super) fn is_function(expression: Option<&Expression<'a>>) -> bool {
-        matches!(
-            expression.map(Expression::get_inner_expression),
-            Some(Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_))
-        )
     }
 }

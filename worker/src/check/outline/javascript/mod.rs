@@ -19,6 +19,7 @@ use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
 use oxc_span::{GetSpan as _, Span};
 use wire::Outline;
 
+use super::super::function::FunctionOf;
 use super::literal::Literals;
 use super::{Draft, Flow, ITEM, Lines, Origin};
 
@@ -99,7 +100,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
         // The callee itself is no read of an answer.
         match it.callee.get_inner_expression() {
-            callee if Self::is_function(Some(callee)) => {}
+            callee if FunctionOf::of(callee).is_some() => {}
             _ => self.visit_expression(&it.callee),
         }
         let flow = if it.optional { self.flow.branch() } else { self.flow };
@@ -142,7 +143,8 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
-        if let (BindingPattern::BindingIdentifier(name), true) = (&it.id, Self::is_function(it.init.as_ref()))
+        if let BindingPattern::BindingIdentifier(name) = &it.id
+            && it.init.as_ref().and_then(FunctionOf::of).is_some()
             && !self.semantic.scoping().symbol_is_mutated(name.symbol_id())
         {
             self.later.push(name.symbol_id());
@@ -160,12 +162,12 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
         match &it.id {
             Some(name) if it.is_declaration() => self.later.push(name.symbol_id()),
-            _ => self.enter(self.flow.repeated(), |reader| reader.walk_function(it)),
+            _ => self.enter(self.flow.repeated(), FunctionOf::Function(it)),
         }
     }
 
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
-        self.enter(self.flow.repeated(), |reader| reader.walk_arrow(it));
+        self.enter(self.flow.repeated(), FunctionOf::Arrow(it));
     }
 
     fn visit_formal_parameters(&mut self, it: &FormalParameters<'a>) {
@@ -294,9 +296,5 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_throw_statement(&mut self, it: &ThrowStatement<'a>) {
         walk::walk_throw_statement(self, it);
         self.has_left = true;
-    }
-
-    fn visit_assignment_target(&mut self, it: &AssignmentTarget<'a>) {
-        walk::walk_assignment_target(self, it);
     }
 }

@@ -1,9 +1,10 @@
 //! Calls of tools, and what the text shows of their arguments.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use starlark::syntax::ast::{Argument, AstExpr, AstLiteral, BinOp, Expr};
 use wire::{Args, JsonType, Known, Site, Target, Used};
 
+use super::super::super::literal::{constant, of_starlark};
 use super::super::{Flow, MAX_LEVELS, Origin};
 use super::{Reader, key};
 use crate::starlark::{FORMAT, is_global};
@@ -140,36 +141,9 @@ impl<'c> Reader<'c> {
     }
 
     pub(super) fn value(&self, expression: &AstExpr, levels: usize) -> Option<Value> {
-        let levels = levels.checked_sub(1)?;
-        match &expression.node {
-            Expr::Literal(AstLiteral::String(text)) => Some(Value::String(text.node.clone())),
-            Expr::Literal(AstLiteral::Int(number)) => number.node.to_string().parse::<i64>().ok().map(Value::from),
-            Expr::Literal(AstLiteral::Float(number)) => serde_json::Number::from_f64(number.node).map(Value::Number),
-            Expr::Minus(number) => match self.value(number, levels)? {
-                Value::Number(number) => match number.as_i64() {
-                    Some(number) => number.checked_neg().map(Value::from),
-                    None => serde_json::Number::from_f64(-number.as_f64()?).map(Value::Number),
-                },
-                _ => None,
-            },
-            Expr::Identifier(name) => match (self.scope(&name.node.ident), name.node.ident.as_str()) {
-                (None, "True") => Some(Value::Bool(true)),
-                (None, "False") => Some(Value::Bool(false)),
-                (None, "None") => Some(Value::Null),
-                (Some(scope), name) => self.value(scope.literals.get(name)?, levels),
-                (None, _) => None,
-            },
-            Expr::List(items) | Expr::Tuple(items) => {
-                items.iter().map(|item| self.value(item, levels)).collect::<Option<_>>().map(Value::Array)
-            }
-            Expr::Dict(entries) => {
-                let entries = entries.iter().map(|(key, value)| match self.value(key, levels)? {
-                    Value::String(key) => Some((key, self.value(value, levels)?)),
-                    _ => None,
-                });
-                entries.collect::<Option<Map<_, _>>>().map(Value::Object)
-            }
-            _ => None,
-        }
+        of_starlark(expression, levels, &|name, levels| match self.scope(name) {
+            Some(scope) => self.value(scope.literals.get(name)?, levels),
+            None => constant(name),
+        })
     }
 }

@@ -239,23 +239,6 @@ impl<'c> Reader<'c> {
                 self.draft.outline.is_partial |= self.is_hiding(expression);
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
-            // `visit_expr` takes a shorter borrow than the tree has.
-            Expr::Tuple(all) | Expr::List(all) => all.iter().for_each(|item| self.expression(item)),
-            Expr::Dict(entries) => entries.iter().for_each(|(key, value)| {
-                self.expression(key);
-                self.expression(value);
-            }),
-            Expr::Not(one) | Expr::Minus(one) | Expr::Plus(one) | Expr::BitNot(one) => self.expression(one),
-            Expr::Op(left, _, right) => {
-                self.expression(left);
-                self.expression(right);
-            }
-            Expr::Index2(three) => [&three.0, &three.1, &three.2].into_iter().for_each(|part| self.expression(part)),
-            Expr::Slice(object, start, stop, step) => {
-                self.expression(object);
-                [start, stop, step].into_iter().flatten().for_each(|part| self.expression(part));
-            }
-            Expr::FString(text) => text.node.expressions.iter().for_each(|part| self.expression(part)),
             Expr::Identifier(name) => {
                 let name = name.node.ident.as_str();
                 self.draft.outline.is_partial |= self.is_hiding(expression);
@@ -270,7 +253,7 @@ impl<'c> Reader<'c> {
                     self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
                 }
             }
-            Expr::Literal(_) => {}
+            _ => expression.node.visit_expr(|part| self.expression(part)),
         }
     }
 
