@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::Cassette;
-use crate::scripts::is_script_name;
+use crate::scripts::{ident, is_script_name};
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::{json, limits};
@@ -311,11 +311,6 @@ impl Proposal {
         let (name, client, run) = (name.to_owned(), client.to_owned(), run.to_owned());
         Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette, more_tests }
     }
-}
-
-/// Name of a script's tool, in lower case as some filesystems compare: what tells two scripts apart.
-fn ident(name: &str) -> String {
-    name.replace('/', "_").to_lowercase()
 }
 
 /// Identifier and client in the name of a file.

@@ -78,5 +78,8 @@ fn create(path: &Path, text: &str) -> Result<()> {
         _ => failed(ErrorCode::Internal, path, error),
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    file.write_all(text.as_bytes()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(error)
+    })
 }
