@@ -24,7 +24,7 @@ pub const EXTENSIONS: [&str; 6] = ["js", "ts", "mjs", "mts", "star", "py"];
 /// be written: then none is.
 pub fn write(folder: &Path, name: &str, saved: &Saved, cassette: &str) -> Result<[PathBuf; 2]> {
     let parts: Vec<&str> = name.split('/').collect();
-    let script = place(folder, &parts, saved.extension)?;
+    let script = place(folder, &parts, saved.extension.as_str())?;
     let beside = script.with_file_name(format!("{}{CASSETTE}", parts.last().unwrap_or(&"")));
     create(&script, &saved.code)?;
     if let Err(error) = create(&beside, cassette) {
