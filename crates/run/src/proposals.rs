@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::Cassette;
-use crate::scripts::is_script_name;
+use crate::scripts::{Extension, ident, is_script_name};
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::{json, limits};
@@ -57,34 +57,6 @@ pub struct Proposal {
     /// Its further tests, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_tests: Vec<String>,
-}
-
-/// Extension of a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Extension {
-    /// JavaScript.
-    Js,
-    /// TypeScript.
-    Ts,
-    /// Starlark.
-    Star,
-}
-
-impl Extension {
-    /// The extension without a dot.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Js => "js",
-            Self::Ts => "ts",
-            Self::Star => "star",
-        }
-    }
-
-    /// The extension that is written so.
-    pub fn of(text: &str) -> Option<Self> {
-        [Self::Js, Self::Ts, Self::Star].into_iter().find(|extension| extension.as_str() == text)
-    }
 }
 
 /// A proposal as it was read.
@@ -311,11 +283,6 @@ impl Proposal {
         let (name, client, run) = (name.to_owned(), client.to_owned(), run.to_owned());
         Self { proposal: VERSION, name, client, agent, run, at_ms, extension, code, cassette, more_tests }
     }
-}
-
-/// Name of a script's tool, in lower case as some filesystems compare: what tells two scripts apart.
-fn ident(name: &str) -> String {
-    name.replace('/', "_").to_lowercase()
 }
 
 /// Identifier and client in the name of a file.

@@ -15,9 +15,9 @@ use crate::cli::{Failure, Format, Global, Ui, shapes, test};
 use base::text::counted;
 use base::time::rfc3339;
 use catalog::people;
-use run::proposals::{Extension, Kept, Proposals, SUGGESTED};
+use run::proposals::{Kept, Proposals, SUGGESTED};
 use run::replay::Difference;
-use run::scripts::{Folder, Source, in_file};
+use run::scripts::{Extension, Folder, Source, in_file};
 
 /// Longest search for a short difference of two texts.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use catalog::people;
 use redact::Mentions;
 use run::broker::ExecutionContext;
 use run::execution::{Called, Outlined, Suggested};
-use run::proposals::{Extension, Proposal, SUGGESTED};
+use run::proposals::{Proposal, SUGGESTED};
 use state::journal::{Journals, Listed, Recorded};
 
 /// Runs that are tests of a suggestion.
@@ -137,8 +137,8 @@ pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Resu
             "name": name, "client": group.client, "runs": ids, "params": saved.signature, "code": saved.code,
             "tests": tests.len(), "file": null, "digest": null,
         });
-        if let (true, Some(extension)) = (args.propose, Extension::of(saved.extension)) {
-            let script = (extension, saved.code, tests.as_slice());
+        if args.propose {
+            let script = (saved.extension, saved.code, tests.as_slice());
             let proposal = Proposal::new(&name, SUGGESTED, Some(group.client.clone()), newest, at_ms, script);
             match desk.proposals.keep(&proposal) {
                 Err(error) => notes.push(format!("{name} is not proposed: {}", error.message)),

@@ -8,7 +8,7 @@ use base::labels::Labels;
 use base::outcome::Outcome;
 use base::text::head;
 use redact::Surface;
-use state::audit::CallRecord;
+use state::audit::{CallRecord, Time};
 
 /// Most characters of an unknown name.
 const MAX_NAME: usize = 100;
@@ -38,7 +38,7 @@ pub(super) fn of_invalid(call: u64, server: &str, tool: &str, args: &str, labels
 fn written(call: u64, (server, tool): (String, String), args: &str, args_hash: String, labels: Labels) -> CallRecord {
     CallRecord {
         call,
-        began: SystemTime::now(),
+        began: Time(SystemTime::now()),
         server,
         tool,
         args: preview(args),

@@ -334,10 +334,7 @@ fn relocate(frame: &str, place: &impl Fn(u32, u32) -> (u32, u32)) -> String {
 
 fn source_line(source: &str, line: u32, column: u32) -> Option<String> {
     let text = source.lines().nth(line.checked_sub(1)? as usize)?;
-    if text.chars().count() <= MAX_LINE || column as usize > MAX_LINE {
-        return Some(text.chars().take(MAX_LINE).collect()).filter(|_| column as usize <= MAX_LINE);
-    }
-    Some(text.chars().take(MAX_LINE).collect())
+    (column as usize <= MAX_LINE).then(|| text.chars().take(MAX_LINE).collect())
 }
 
 /// Extracts the name of `x is not defined` (V8), `'x' is not defined` (QuickJS) or ``Variable `x` not found``

@@ -26,7 +26,7 @@ use wire::{Json, Language, Run, Stats};
 
 use crate::broker::{Audit, Broker, Evidence, ExecutionContext, Judgement, Mistake, Plan, Shown};
 use crate::calls;
-use crate::parts::{Part, clean};
+use crate::parts::clean;
 use crate::sandbox::{self, Entry, Report};
 use crate::session::Session;
 use base::error::{Error, ErrorCode};
@@ -134,19 +134,7 @@ impl Execution {
     pub async fn answer(&self, session: &Session, budget: usize) -> String {
         let size = self.value.as_ref().map_or(0, |value| value.get().len());
         let parts = task::work_on(size, || self.parts(budget));
-        let (mut answer, mut stored) = (String::new(), 0);
-        for part in parts {
-            match part {
-                Part::Text(text) => answer.push_str(&text),
-                Part::Large(large) => {
-                    stored += 1;
-                    let (pointer, labels) = (large.pointer(), self.labels.clone());
-                    let path = session.results.store(self.run, stored, large.text, large.is_json, labels).await;
-                    answer.push_str(&pointer(&path));
-                }
-            }
-        }
-        answer
+        session.results.text_of(parts, &self.run.to_string(), &self.labels).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Called, Request};
 use crate::broker::{Broker, Evidence, ExecutionContext};
-use crate::proposals::{Extension, Proposal, Proposals};
+use crate::proposals::{Proposal, Proposals};
 use crate::replay::Cassette;
 use crate::scripts::{Saved, Wanted};
 use base::error::{Error, ErrorCode, Result};
@@ -86,10 +86,7 @@ impl ExecutionContext {
     async fn kept(&self, name: &str, run: &str, saved: Saved, tests: &[Cassette]) -> Result<(String, String)> {
         let proposals = self.scripts.proposals.as_ref().ok_or_else(off)?;
         let client = &self.session.principal().client;
-        let Some(extension) = Extension::of(saved.extension) else {
-            return Err(Error::new(ErrorCode::Internal, "its language has no extension"));
-        };
-        let script = (extension, saved.code, tests);
+        let script = (saved.extension, saved.code, tests);
         let proposal = Proposal::new(name, client, self.session.client(), run, now_ms(), script);
         let file = on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file)));
         Ok((file.await?, saved.signature))

@@ -13,7 +13,7 @@ use serde::Serialize;
 use wire::Language;
 
 use crate::calls;
-use crate::parts::{Answers, Part};
+use crate::parts::Answers;
 use crate::session::Session;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -246,21 +246,10 @@ impl Runs {
     /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`. Of a
     /// run that goes on, lines of output that were `seen` are left out.
     pub async fn text(&self, run: &Run, session: &Session, has_state: bool, seen: Option<usize>) -> String {
-        let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
+        let state = if has_state { format!("{}\n", run.headline()) } else { String::new() };
         let size = run.output.len() + run.value.as_ref().map_or(0, |value| value.get().len());
-        let mut stored = 0;
-        for part in task::work_on(size, || run.parts(self.answers.result_tokens, seen)) {
-            match part {
-                Part::Text(part) => text.push_str(&part),
-                Part::Large(large) => {
-                    stored += 1;
-                    let (pointer, labels) = (large.pointer(), run.labels.clone());
-                    let path = session.results.store_in(&run.id, stored, large.text, large.is_json, labels).await;
-                    text.push_str(&pointer(&path));
-                }
-            }
-        }
-        text
+        let parts = task::work_on(size, || run.parts(self.answers.result_tokens, seen));
+        state + &session.results.text_of(parts, &run.id, &run.labels).await
     }
 
     /// Ends a run in the background, for one who holds data of `labels`; true if it was running.

@@ -95,7 +95,7 @@ impl Run {
         task::work_on(size, || {
             while let Some(line) = reader.next_line()? {
                 match line {
-                    Line::Begun(_) | Line::Task(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
+                    Line::Begun(_) | Line::Task { .. } | Line::Waits(_) | Line::Asks(_) | Line::Heard { .. } => {}
                     Line::Sent(sent) => {
                         open.insert(sent.op, run.ledger.len());
                         run.ledger.push(sent_call(sent));

@@ -233,7 +233,7 @@ impl Reader<'_> {
     }
 
     fn add(&mut self, source: Source, shown: &Path) -> Result<(), Mistake> {
-        let ident = source.name.replace('/', "_").to_lowercase();
+        let ident = ident(&source.name);
         let hint = "give each script a name of its own; case, and `/` or `_`, do not tell two apart";
         if let Some(other) = self.found.remove(&ident) {
             let other_shown = self.shown(&other.path);
@@ -281,6 +281,11 @@ fn wire_name(entry: &DirEntry, within: &[String]) -> Option<String> {
     let (stem, _) = name.rsplit_once('.').filter(|_| is_script(&name))?;
     let parts: Vec<&str> = within.iter().map(String::as_str).chain([stem]).collect();
     parts.iter().all(|part| stubgen::is_tool_ident(part)).then(|| parts.join("/"))
+}
+
+/// Name of a script's tool, in lower case as some filesystems compare: what tells two scripts apart.
+pub fn ident(name: &str) -> String {
+    name.replace('/', "_").to_lowercase()
 }
 
 /// True for the name of a script.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use stubgen::ServerDef;
 
-use super::{Callable, Callables, Folder, Hints, Listed, Lock, Locked, SERVER, Scripts, Source, definition, reason};
+use super::{
+    Callable, Callables, Folder, Hints, Listed, Lock, Locked, SERVER, Scripts, Source, definition, ident, reason,
+};
 use crate::sandbox::{Failure, Pool};
 use base::error::{Error, ErrorCode, Result};
 
@@ -103,11 +105,6 @@ impl Scripts {
             source: source.clone(),
         })
     }
-}
-
-/// Name of a script as files and code tell it apart.
-fn ident(name: &str) -> String {
-    name.replace('/', "_").to_lowercase()
 }
 
 /// Identifiers of scripts by wire name, as the stubs of their server have them.

@@ -15,9 +15,9 @@ pub use callable::{Callable, Callables};
 pub use compare::{Listed, differences, reason};
 pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
-pub use folder::{Folder, Refused, Source};
+pub use folder::{Folder, Refused, Source, ident};
 pub use lock::{FILE, Lock, Locked, LockedCall, Use, in_file};
-pub use saved::{Saved, Wanted, function, is_script_name};
+pub use saved::{Extension, Saved, Wanted, function, is_script_name};
 pub use write::{CASSETTE, EXTENSIONS, further_tests, write};
 
 /// Name of the server whose tools are scripts.

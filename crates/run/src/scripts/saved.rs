@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wire::{Form, Language, Literal, Parts};
 
@@ -34,13 +35,36 @@ pub struct Wanted {
     pub at: Option<BTreeMap<u32, usize>>,
 }
 
+/// Extension of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extension {
+    /// JavaScript.
+    Js,
+    /// TypeScript.
+    Ts,
+    /// Starlark.
+    Star,
+}
+
+impl Extension {
+    /// The extension without a dot.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Js => "js",
+            Self::Ts => "ts",
+            Self::Star => "star",
+        }
+    }
+}
+
 /// A function script in the making.
 #[derive(Debug)]
 pub struct Saved {
     /// Its text.
     pub code: String,
     /// Extension of its file.
-    pub extension: &'static str,
+    pub extension: Extension,
     /// Its parameters: name and default as written, empty without one.
     pub params: Vec<(String, String)>,
     /// Begins of the literals that the parameters come from, in the same order; empty for a function as it was.
@@ -98,9 +122,9 @@ pub fn function(code: &str, language: Language, parts: &Parts, wanted: &Wanted) 
         _ => draft.text(parts, wanted, body).ok_or(LYING)?,
     };
     let extension = match (language, parts.typed) {
-        (Language::Starlark, _) => "star",
-        (Language::Javascript, true) => "ts",
-        (Language::Javascript, false) => "js",
+        (Language::Starlark, _) => Extension::Star,
+        (Language::Javascript, true) => Extension::Ts,
+        (Language::Javascript, false) => Extension::Js,
     };
     let at = draft.params.iter().map(|param| param.at).collect();
     let params = draft.params.into_iter().map(|param| (param.name, param.default)).collect();

@@ -24,7 +24,7 @@ pub const EXTENSIONS: [&str; 6] = ["js", "ts", "mjs", "mts", "star", "py"];
 /// be written: then none is.
 pub fn write(folder: &Path, name: &str, saved: &Saved, cassette: &str) -> Result<[PathBuf; 2]> {
     let parts: Vec<&str> = name.split('/').collect();
-    let script = place(folder, &parts, saved.extension)?;
+    let script = place(folder, &parts, saved.extension.as_str())?;
     let beside = script.with_file_name(format!("{}{CASSETTE}", parts.last().unwrap_or(&"")));
     create(&script, &saved.code)?;
     if let Err(error) = create(&beside, cassette) {
@@ -78,5 +78,8 @@ fn create(path: &Path, text: &str) -> Result<()> {
         _ => failed(ErrorCode::Internal, path, error),
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    file.write_all(text.as_bytes()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(error)
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::parts::Part;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::limits;
@@ -30,26 +31,28 @@ impl Results {
         self.state.number(&self.collection).await
     }
 
-    /// Stores the `number`th text of execution `run`, and drops older ones of the session for it; returns its path.
+    /// The text of these parts of the answer to a run: the large ones are stored, with a pointer in their place.
+    pub async fn text_of(&self, parts: Vec<Part>, run: &str, labels: &Labels) -> String {
+        let (mut text, mut stored) = (String::new(), 0);
+        for part in parts {
+            match part {
+                Part::Text(part) => text.push_str(&part),
+                Part::Large(large) => {
+                    stored += 1;
+                    let pointer = large.pointer();
+                    text.push_str(&pointer(&self.store(run, stored, large.text, large.is_json, labels.clone()).await));
+                }
+            }
+        }
+        text
+    }
+
+    /// Stores the `number`th text of a run, and drops older ones of the session for it; returns its path. The same text of
+    /// the same run is stored once.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is too large for a session, or its client holds as much as it may.
-    pub async fn store(&self, run: u64, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
-        self.store_in(&run.to_string(), number, text, is_json, labels).await
-    }
-
-    /// As [`Results::store`], in the folder of a name. The same text of the same run is stored once.
-    ///
-    /// # Errors
-    /// As [`Results::store`].
-    pub async fn store_in(
-        &self,
-        folder: &str,
-        number: usize,
-        text: String,
-        is_json: bool,
-        labels: Labels,
-    ) -> Result<String> {
+    async fn store(&self, folder: &str, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
         let path = format!("/results/{folder}/{number}.{}", if is_json { "json" } else { "txt" });
         let new = New { name: path.clone(), value: text, labels, ttl: None, replaces: Vec::new(), room: Room::RESULTS };
         self.state.insert(&self.collection, new).await?;
@@ -141,9 +144,9 @@ mod tests {
         let (first, second) = (begin().await, begin().await);
         let all = |_: &Labels| true;
         let get = |path: &'static str| results.get(path, all, all);
-        let store = async |run, number| {
+        let store = async |run: u64, number| {
             let half = "x".repeat(limits::RESULTS.max / 2 - 100);
-            results.store(run, number, half, false, Labels::new()).await.expect("there is room")
+            results.store(&run.to_string(), number, half, false, Labels::new()).await.expect("there is room")
         };
         assert_eq!(store(first, 1).await, "/results/1/1.txt");
         assert_eq!(store(second, 1).await, "/results/2/1.txt");
@@ -161,7 +164,8 @@ mod tests {
         }
         // A result over the limit is refused, and drops no other.
         let larger = "x".repeat(limits::RESULTS.max + 1);
-        let refused = results.store(second, 2, larger, false, Labels::new()).await.expect_err("it is too large");
+        let refused =
+            results.store(&second.to_string(), 2, larger, false, Labels::new()).await.expect_err("it is too large");
         assert!(refused.message.contains("over the limit of 67108864 bytes a session"), "{refused}");
         assert_eq!(results.list(all).await.expect("state").len(), 2);
         assert_eq!(results.listing("/results/2/", all).await.expect("a folder").lines().count(), 1);

@@ -104,7 +104,7 @@ fn call_span(own: &SpanContext, call: &EndedCall<'_>) -> Option<SpanData> {
         attributes.push(KeyValue::new("forgefs.cost", record.cost.number()));
     }
     let context = SpanContext::new(own.trace_id(), id, own.trace_flags(), false, own.trace_state().clone());
-    let times = (record.began, record.began + call.took());
+    let times = (record.began.0, record.began.0 + call.took());
     Some(span(context, own.span_id(), name, times, record.outcome, attributes))
 }
 

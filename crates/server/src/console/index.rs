@@ -252,7 +252,7 @@ impl Index {
     fn call(&mut self, call: &CallRecord) -> Call {
         let labels: Vec<Arc<str>> = call.labels.iter().take(LABELS).map(|label| self.word(label)).collect();
         Call {
-            at_ms: unix_ms(call.began),
+            at_ms: unix_ms(call.began.0),
             server: self.word(&call.server),
             tool: self.word(&call.tool),
             outcome: call.outcome,

@@ -243,7 +243,7 @@ fn call(call: &CallRecord) -> Value {
         "server": call.server,
         "tool": call.tool,
         "args": call.args,
-        "began_ms": unix_ms(call.began),
+        "began_ms": unix_ms(call.began.0),
         "ms": call.ms.filter(|ms| *ms > 0.0),
         "outcome": call.outcome.to_string(),
         "verdict": call.verdict.to_string(),

@@ -250,7 +250,7 @@ fn operation_of(number: u64, operation: Option<&Operation>, call: Option<&CallRe
         (None, None, Some(_)) => Ended::Ok,
         (None, None, None) => Ended::Running,
     };
-    let at_ms = call.map(|call| unix_ms(call.began)).filter(|at| *at > 0).or_else(|| sent.map(|sent| sent.at_ms));
+    let at_ms = call.map(|call| unix_ms(call.began.0)).filter(|at| *at > 0).or_else(|| sent.map(|sent| sent.at_ms));
     let ms = call.and_then(|call| call.ms);
     let ms = ms.or_else(|| Some(given?.now_ms.saturating_sub(sent?.at_ms) as f64));
     let args = asked.as_ref().map(|asked| asked.fields.get("args").unwrap_or(&asked.fields).clone());

@@ -1,6 +1,6 @@
 //! Follows a log: each look takes the lines that came since the last one, over rotations.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Follower {
         let mut files = Vec::new();
         // Newest first, up to the one that was read last.
         for path in std::iter::once(self.path.clone()).chain((1..).map(|number| rotated(&self.path, number))) {
-            let file = match File::open(&path) {
+            let file = match open(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => match files.is_empty() && path == self.path {
                     // It is being rotated at this moment, or was never written.
                     true => continue,
@@ -46,9 +46,6 @@ impl Follower {
                 file => file?,
             };
             let metadata = file.metadata()?;
-            if !metadata.is_file() {
-                return Err(io::Error::other("it is no regular file"));
-            }
             // Another file takes its place at a rotation.
             let identity = metadata.ino();
             let known = self.at.filter(|(known, read)| *known == identity && *read <= metadata.len());
@@ -62,6 +59,14 @@ impl Follower {
             self.at = Some((identity, from + read));
         }
         Ok(())
+    }
+}
+
+/// Opens a file, but no pipe, which would have it wait.
+fn open(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is no regular file")),
     }
 }
 

@@ -1,14 +1,11 @@
 //! Reads a log: the records, runs that never ended, and all that a session had read before a record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, BufReader};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-use super::file;
+use super::follow::Follower;
 use super::record::{self, Read, Record};
-use base::limits;
-use base::lines::{self, Line};
 use base::outcome::Outcome;
 
 /// Readable records of a log file and its rotated files, oldest first. Runs that sent a call and never ended get a
@@ -94,21 +91,11 @@ pub fn had_read(path: &Path, record: &Record) -> (BTreeMap<String, Read>, u64) {
 /// Lines that may matter, as a look at their text says. One file, and one line, at a time: of the others nothing is kept.
 fn lines(path: &Path, may_matter: impl Fn(&str) -> bool) -> io::Result<Vec<record::Line>> {
     let mut found = Vec::new();
-    let mut rotated: Vec<PathBuf> =
-        (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
-    rotated.reverse();
-    for path in rotated.iter().map(PathBuf::as_path).chain([path]) {
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        lines::read(BufReader::new(File::open(path)?), limits::AUDIT_LINE.max, |line| {
-            if let Line::Whole(line) = line {
-                // A full disk leaves half a record, which may end inside a character.
-                let text = String::from_utf8_lossy(&line);
-                found.extend(may_matter(&text).then(|| record::Line::read(&text)).flatten());
-            }
-            Some(())
-        })?;
-    }
+    std::fs::metadata(path)?;
+    Follower::new(path.to_owned()).look(|line| {
+        // A full disk leaves half a record, which may end inside a character.
+        let text = String::from_utf8_lossy(line);
+        found.extend(may_matter(&text).then(|| record::Line::read(&text)).flatten());
+    })?;
     Ok(found)
 }

@@ -21,7 +21,7 @@ pub use follow::Follower;
 pub use history::{had_read, record, records};
 pub use hooks::HookRecord;
 pub use past::{Decided, PastCall, PastCalls, Seen};
-pub use record::{Begun, CallRecord, Description, Line, Read, Reads, Record, StashUse, line, sent};
+pub use record::{Begun, CallRecord, Description, Line, Read, Reads, Record, StashUse, Time, line, sent};
 pub use verdict::Verdict;
 
 /// The audit log of a gateway.

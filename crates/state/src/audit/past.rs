@@ -139,7 +139,7 @@ impl PastCalls {
     }
 
     fn count(&mut self, run: &Description, call: &CallRecord, labels: Option<Labels>) {
-        let at = unix_ms(call.began);
+        let at = unix_ms(call.began.0);
         if at < self.since {
             return;
         }

@@ -113,14 +113,14 @@ pub struct Description {
 }
 
 /// One call of a script.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallRecord {
     /// Call number of the script; 0 in records of older versions.
     pub call: u64,
     /// Start of the call, UTC (RFC 3339).
-    #[serde(rename = "time", serialize_with = "as_rfc3339", deserialize_with = "time")]
-    pub began: SystemTime,
+    #[serde(rename = "time")]
+    pub began: Time,
     /// True once it was sent.
     #[serde(skip)]
     pub sent: bool,
@@ -177,36 +177,6 @@ pub struct CallRecord {
     /// record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ms: Option<f64>,
-}
-
-impl Default for CallRecord {
-    fn default() -> Self {
-        Self {
-            call: 0,
-            began: UNIX_EPOCH,
-            sent: false,
-            is_write: false,
-            is_undone: false,
-            span: None,
-            method: None,
-            server: String::new(),
-            tool: String::new(),
-            instance: None,
-            from: None,
-            args: String::new(),
-            args_hash: String::new(),
-            args_bytes: 0,
-            answer_bytes: 0,
-            cost: Amount::ZERO,
-            labels: Labels::new(),
-            cleaned: Labels::new(),
-            hooks: Vec::new(),
-            verdict: Verdict::Undecided,
-            outcome: Outcome::Unknown,
-            error: None,
-            ms: None,
-        }
-    }
 }
 
 impl CallRecord {
@@ -282,7 +252,7 @@ pub fn sent(run: &str, call: &CallRecord, begun: Option<&Begun>) -> String {
         event: "sent",
         run,
         call: *number,
-        at: SystemTime::now(),
+        time: Time(SystemTime::now()),
         server,
         tool,
         from: from.as_deref(),
@@ -300,8 +270,7 @@ struct Sent<'a> {
     event: &'static str,
     run: &'a str,
     call: u64,
-    #[serde(rename = "time", serialize_with = "as_rfc3339")]
-    at: SystemTime,
+    time: Time,
     server: &'a str,
     tool: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -364,14 +333,27 @@ impl Line {
     }
 }
 
-fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&rfc3339_millis(unix_ms(*time)))
+/// A time of the log, in UTC (RFC 3339); the Unix epoch for what is none.
+#[derive(Debug, Clone, Copy)]
+pub struct Time(pub SystemTime);
+
+impl Default for Time {
+    fn default() -> Self {
+        Self(UNIX_EPOCH)
+    }
 }
 
-/// A time of the log; the Unix epoch for what is none.
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-    let text = Cow::<str>::deserialize(deserializer)?;
-    Ok(humantime::parse_rfc3339_weak(&text).unwrap_or(UNIX_EPOCH))
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&rfc3339_millis(unix_ms(self.0)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Ok(humantime::parse_rfc3339_weak(&text).map(Self).unwrap_or_default())
+    }
 }
 
 fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
@@ -390,7 +372,7 @@ mod tests {
     fn a_record_is_read_as_it_was_written_and_one_of_another_version_as_far_as_it_goes() {
         let call = CallRecord {
             call: 2,
-            began: UNIX_EPOCH + std::time::Duration::from_millis(1_800_000_000_123),
+            began: Time(UNIX_EPOCH + std::time::Duration::from_millis(1_800_000_000_123)),
             server: "mail".to_owned(),
             cost: Amount::from_micros(250_000),
             ms: Some(12.5),

@@ -22,13 +22,21 @@ pub enum Line<A = wire::Outcome> {
     /// A call goes out; written before it does.
     Sent(Sent),
     /// The server has made a task of a call.
-    Task(CallTask),
+    Task {
+        /// Number of the operation, from 1.
+        op: u64,
+        /// The server's id of the task.
+        id: String,
+    },
     /// A call waits for a person's approval; its answer to the script is an error.
     Waits(Waits),
     /// Questions go to the client; written before they do.
     Asks(Asks),
     /// Answers of the client came; written before anything hears of them.
-    Heard(Heard),
+    Heard {
+        /// Name of the round.
+        round: String,
+    },
     /// A request of the script is answered; written before the script gets it. Their order is that of the answers.
     Answered(Answered<A>),
     /// The run ended.
@@ -129,15 +137,6 @@ pub struct Sent {
     pub ask: Option<Json>,
 }
 
-/// A task that a server has made of a call.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CallTask {
-    /// Number of the operation, from 1.
-    pub op: u64,
-    /// The server's id of the task.
-    pub id: String,
-}
-
 /// A call that waits for a person's approval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Waits {
@@ -174,13 +173,6 @@ pub struct OpenQuestion {
     /// The call that a server has put off with it, before doing anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_off: Option<u64>,
-}
-
-/// The client has answered a round.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Heard {
-    /// Name of the round.
-    pub round: String,
 }
 
 /// An answered request.

@@ -27,9 +27,7 @@ use base::{limits, memory, task, text};
 use config::Config;
 
 pub use chain::Which;
-pub use line::{
-    Answered, Asks, CallTask, End, Head, Heard, Line, NESTED, OpenQuestion, RunBy, RunOp, Sent, VERSION, Waits,
-};
+pub use line::{Answered, Asks, End, Head, Line, NESTED, OpenQuestion, RunBy, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject, Taken};
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round, run_of};
@@ -367,7 +365,7 @@ impl Writer {
 
     /// Writes that the server has made a task of a call.
     pub fn has_task(&self, op: u64, id: &str) {
-        self.write(&Line::<wire::Outcome>::Task(CallTask { op, id: id.to_owned() }))
+        self.write(&Line::<wire::Outcome>::Task { op, id: id.to_owned() })
             .unwrap_or_else(|error| tracing::error!(%error, "a task is missing in the journal of its run"));
     }
 

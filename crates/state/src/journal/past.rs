@@ -7,12 +7,16 @@ use parking_lot::Mutex;
 use wire::{Json, Outcome};
 
 use super::Reader;
-use super::line::{Answered, Asks, CallTask, Head, Line, RunOp, Sent};
+use super::line::{Answered, Asks, Head, Line, RunOp, Sent};
 use base::error::Result;
 use base::memory;
 
 /// The same calls: server, wire name of the tool, digest of the arguments.
 type Key = (String, String, String);
+
+fn key(server: &str, tool: &str, args_hash: &str) -> Key {
+    (server.to_owned(), tool.to_owned(), args_hash.to_owned())
+}
 
 /// The past of a run that continues a chain.
 #[derive(Debug)]
@@ -169,30 +173,26 @@ impl Past {
 
     /// True if there is a call of this kind left.
     pub fn has(&self, server: &str, tool: &str, args_hash: &str) -> bool {
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
-        self.calls.lock().get(&key).is_some_and(|calls| !calls.is_empty())
+        self.calls.lock().get(&key(server, tool, args_hash)).is_some_and(|calls| !calls.is_empty())
     }
 
     /// The call of this kind that may be done and is made again, once.
     pub fn discarded(&self, server: &str, tool: &str, args_hash: &str) -> Option<RunOp> {
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
-        self.doubtful.lock().get_mut(&key).and_then(VecDeque::pop_front)
+        self.doubtful.lock().get_mut(&key(server, tool, args_hash)).and_then(VecDeque::pop_front)
     }
 
     /// Takes the next call of this kind. `tool` is its wire name; `subject` has the origin as it is in memory.
     pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
-        let subject =
-            &Subject { origin: super::keyed(&self.key, &subject.origin), definition: subject.definition.clone() };
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        let (subject, key) = (self.kept(subject), key(server, tool, args_hash));
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
         let Call { origin, at_ms, subject: known, ended, task } = call;
         let doubt = match ended {
-            Ended::Unknown => match task.filter(|_| known == *subject) {
+            Ended::Unknown => match task.filter(|_| known == subject) {
                 Some(id) => return Found::Task { origin, at_ms, id },
                 None => Doubt::Unanswered,
             },
             Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
-            Ended::Done(..) if known != *subject => Doubt::Changed,
+            Ended::Done(..) if known != subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
         };
@@ -204,8 +204,7 @@ impl Past {
 
     /// Notes a call whose task was asked in vain: it may be done.
     pub fn doubt(&self, server: &str, tool: &str, args_hash: &str, origin: RunOp) {
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
-        self.doubtful.lock().entry(key).or_default().push_back(origin);
+        self.doubtful.lock().entry(key(server, tool, args_hash)).or_default().push_back(origin);
     }
 
     /// A call that was taken, to be given back.
@@ -217,16 +216,8 @@ impl Past {
         subject: &Subject,
         (origin, answer, now_ms): (RunOp, Json, u64),
     ) -> Taken {
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
-        let (origin_now, definition) = (super::keyed(&self.key, &subject.origin), subject.definition.clone());
-        let call = Call {
-            origin,
-            at_ms: now_ms,
-            subject: Subject { origin: origin_now, definition },
-            ended: Ended::Done(now_ms, Some(answer)),
-            task: None,
-        };
-        Taken(key, call)
+        let (subject, ended) = (self.kept(subject), Ended::Done(now_ms, Some(answer)));
+        Taken(key(server, tool, args_hash), Call { origin, at_ms: now_ms, subject, ended, task: None })
     }
 
     /// A call that was taken and whose task `id` is to be asked again, to be given back.
@@ -236,10 +227,13 @@ impl Past {
         subject: &Subject,
         (origin, at_ms, id): (RunOp, u64, String),
     ) -> Taken {
-        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
-        let (origin_now, definition) = (super::keyed(&self.key, &subject.origin), subject.definition.clone());
-        let subject = Subject { origin: origin_now, definition };
-        Taken(key, Call { origin, at_ms, subject, ended: Ended::Unknown, task: Some(id) })
+        let (subject, ended) = (self.kept(subject), Ended::Unknown);
+        Taken(key(server, tool, args_hash), Call { origin, at_ms, subject, ended, task: Some(id) })
+    }
+
+    /// A subject as journals have it.
+    fn kept(&self, Subject { origin, definition }: &Subject) -> Subject {
+        Subject { origin: super::keyed(&self.key, origin), definition: definition.clone() }
     }
 
     /// Gives back calls, oldest first, as if they had not been taken.
@@ -309,7 +303,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 let call = Call { origin, at_ms, subject, ended: Ended::Unknown, task: None };
                 calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
             }
-            Line::Task(CallTask { op, id }) => {
+            Line::Task { op, id } => {
                 if let Some(Some(made)) = open.get(&op).and_then(|position| calls.get_mut(*position)) {
                     made.call.task = Some(id);
                 }
@@ -328,7 +322,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 put_off.extend(questions.iter().filter_map(|question| question.put_off));
             }
             // Suspended work may go on from here.
-            Line::Heard(_) => put_off.clear(),
+            Line::Heard { .. } => put_off.clear(),
             Line::Begun(head) => script = head.code,
             Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
         }

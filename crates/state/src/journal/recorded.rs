@@ -82,7 +82,7 @@ impl Recorded {
                     let number = sent.op;
                     recorded.of(number).insert(number, Operation { op, sent: Some(sent), given: None });
                 }
-                Line::Task(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
+                Line::Task { .. } | Line::Waits(_) | Line::Asks(_) | Line::Heard { .. } => {}
                 Line::Answered(answered) => recorded.answered(answered)?,
                 Line::Ended(end) => recorded.end = Some(*end),
             }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use wire::Outcome;
 
-use super::line::{Asks, Heard, Line, OpenQuestion};
+use super::line::{Asks, Line, OpenQuestion};
 use super::{Journals, Reader, Writer, keyed};
 use base::error::{Error, ErrorCode, Result};
 use base::{random, task};
@@ -77,8 +77,7 @@ impl Writer {
     /// `INTERNAL` when it cannot be written: nothing may hear the answers, since they could come again.
     pub fn heard(&self, state: &str) -> Result<()> {
         let Some(state) = RoundState::parse(state) else { return Ok(()) };
-        let heard = Heard { round: state.round.to_owned() };
-        self.write(&Line::<Outcome>::Heard(heard)).map_err(|error| {
+        self.write(&Line::<Outcome>::Heard { round: state.round.to_owned() }).map_err(|error| {
             let what = format!("the answer is not taken: it cannot be put into the journal of the run ({error})");
             Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then answer again")
         })
@@ -176,7 +175,7 @@ fn open_round(mut reader: Reader, round: &str) -> Result<Option<Vec<OpenQuestion
     while let Some(line) = reader.next_line()? {
         match line {
             Line::Asks(asks) if asks.round == round => open = Some(asks.questions),
-            Line::Heard(heard) if heard.round == round => open = None,
+            Line::Heard { round: heard } if heard == round => open = None,
             _ => {}
         }
     }

@@ -70,8 +70,7 @@ pub(super) fn are_data(fields: &BTreeMap<String, Field>) -> bool {
     let is_sparse = || fields.len() >= MIN_SPARSE && fields.values().all(|field| field.optional);
     match kind {
         Kind::Text => fields.len() > MAX_UNIFORM || is_sparse() || are_proper(fields, true),
-        Kind::Scalar => fields.len() > MAX_UNIFORM || is_sparse() || are_proper(fields, false),
-        Kind::List => fields.len() > MAX_UNIFORM || is_sparse() || are_proper(fields, false),
+        Kind::Scalar | Kind::List => fields.len() > MAX_UNIFORM || is_sparse() || are_proper(fields, false),
         Kind::Object => is_sparse() || are_alike(fields) || are_proper(fields, false),
     }
 }

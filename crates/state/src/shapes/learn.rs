@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::text::Text;
-use super::{Field, MAX_DEPTH, Object, Shape, keys, values};
+use super::{Field, MAX_DEPTH, Object, Shape, joined, keys, values};
 use base::json;
 
 /// Most values looked at, about a millisecond.
@@ -196,8 +196,5 @@ impl Learner<'_> {
 
 /// Adds a kind of text.
 fn add(shape: &mut Shape, kind: Text) {
-    shape.text = Some(match shape.text.take() {
-        Some(known) => known.join(kind),
-        None => kind,
-    });
+    shape.text = joined(shape.text.take(), Some(kind), Text::join);
 }

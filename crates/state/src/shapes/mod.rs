@@ -85,15 +85,12 @@ impl Shape {
         self.int |= other.int;
         self.long |= other.long;
         self.float |= other.float;
-        self.text = match (self.text.take(), other.text) {
-            (Some(ours), Some(theirs)) => Some(ours.join(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        };
-        self.list = joined(self.list.take(), other.list);
-        self.object = match (self.object.take(), other.object) {
-            (Some(ours), Some(theirs)) => Some(ours.join(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        };
+        self.text = joined(self.text.take(), other.text, Text::join);
+        self.list = joined(self.list.take(), other.list, |mut ours, theirs| {
+            ours.join(*theirs);
+            ours
+        });
+        self.object = joined(self.object.take(), other.object, Object::join);
         if self.any || other.any {
             *self = Self::anything();
         }
@@ -105,24 +102,26 @@ impl Shape {
 
     /// Makes maps of the objects whose keys are data, from the inside out.
     fn settle(&mut self) {
-        if let Some(inner) = self.text.as_mut().and_then(Text::inner_mut) {
-            inner.settle();
+        self.below().for_each(Self::settle);
+        if let Some(Object::Fields(fields)) = &mut self.object
+            && keys::are_data(fields)
+        {
+            let mut value = values(std::mem::take(fields));
+            value.settle();
+            self.object = Some(Object::Map(Box::new(value)));
         }
-        if let Some(items) = &mut self.list {
-            items.settle();
-        }
-        match &mut self.object {
-            Some(Object::Fields(fields)) => {
-                fields.values_mut().for_each(|field| field.shape.settle());
-                if keys::are_data(fields) {
-                    let mut value = values(std::mem::take(fields));
-                    value.settle();
-                    self.object = Some(Object::Map(Box::new(value)));
-                }
-            }
-            Some(Object::Map(value)) => value.settle(),
-            None => {}
-        }
+    }
+
+    /// The shapes on the next level.
+    fn below(&mut self) -> impl Iterator<Item = &mut Self> {
+        let (fields, value) = match &mut self.object {
+            Some(Object::Fields(fields)) => (Some(fields), None),
+            Some(Object::Map(value)) => (None, Some(&mut **value)),
+            None => (None, None),
+        };
+        let fields = fields.into_iter().flat_map(BTreeMap::values_mut).map(|field| &mut field.shape);
+        let inner = self.text.as_mut().and_then(Text::inner_mut);
+        inner.into_iter().chain(self.list.as_deref_mut()).chain(fields).chain(value)
     }
 
     /// Nodes and bytes of keys in the first `depth` levels.
@@ -164,17 +163,7 @@ impl Shape {
             }
             return;
         };
-        if let Some(inner) = self.text.as_mut().and_then(Text::inner_mut) {
-            inner.prune(below);
-        }
-        if let Some(items) = &mut self.list {
-            items.prune(below);
-        }
-        match &mut self.object {
-            Some(Object::Fields(fields)) => fields.values_mut().for_each(|field| field.shape.prune(below)),
-            Some(Object::Map(value)) => value.prune(below),
-            None => {}
-        }
+        self.below().for_each(|shape| shape.prune(below));
     }
 
     /// Settles it, and prunes it to the deepest level at which it is within the limits, and to `depth` at most; returns
@@ -228,12 +217,9 @@ fn values(fields: BTreeMap<String, Field>) -> Shape {
     all
 }
 
-fn joined(ours: Option<Box<Shape>>, theirs: Option<Box<Shape>>) -> Option<Box<Shape>> {
+fn joined<T>(ours: Option<T>, theirs: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (ours, theirs) {
-        (Some(mut ours), Some(theirs)) => {
-            ours.join(*theirs);
-            Some(ours)
-        }
+        (Some(ours), Some(theirs)) => Some(join(ours, theirs)),
         (ours, theirs) => ours.or(theirs),
     }
 }

@@ -201,25 +201,41 @@ impl<'c> Rewriter<'c> {
         let quote = if self.text(index).contains('"') { '\'' } else { '"' };
         let mut field = index + 1;
         while self.kind(field) == Kind::Field {
-            let spec = self.tokens[field].mate - 1;
-            if self.kind(spec) == Kind::Spec
-                && let Some((conversion, format)) = self.text(spec).split_once(':')
-                && !format.contains([quote, '\\'])
-            {
-                let function = match conversion {
-                    "" => "",
-                    "!s" => "str",
-                    _ => "repr",
-                };
-                let prefix = if format.contains('{') { "f" } else { "" };
-                self.edits.open(self.start(field + 1), format!("format({function}("));
-                self.edits.close(self.end(spec - 1), format!("), {prefix}{quote}{format}{quote})"));
-                self.swap(spec, "");
-            } else if self.kind(spec) != Kind::Spec {
-                self.edits.open(self.start(field + 1), format!("{TEXT}("));
-                self.edits.close(self.end(spec), ")");
-            }
+            self.field(field, quote);
             field = self.tokens[field].mate + 1;
+        }
+    }
+
+    /// One field: its conversion and format are calls, and so is the text of a value without them.
+    fn field(&mut self, field: usize, quote: char) {
+        let close = self.tokens[field].mate;
+        let has_spec = self.kind(close - 1) == Kind::Spec;
+        let (conversion, format) = match self.text(close - 1).split_once(':') {
+            Some((conversion, format)) if has_spec => (conversion, Some(format)),
+            _ if has_spec => (self.text(close - 1), None),
+            _ => ("", None),
+        };
+        let function = match (conversion, format) {
+            ("!r", _) => "repr",
+            ("", Some(_)) => "",
+            _ => TEXT,
+        };
+        let (first, last) = (field + 1, if has_spec { close - 2 } else { close - 1 });
+        let is_call = |name: &str| self.is(first, name) && self.is(first + 1, "(") && self.last(first + 1) == last;
+        match format {
+            Some(format) if !format.contains([quote, '\\']) => {
+                let prefix = if format.contains('{') { "f" } else { "" };
+                self.edits.open(self.start(first), format!("format({function}("));
+                self.edits.close(self.end(last), format!("), {prefix}{quote}{format}{quote})"));
+            }
+            None if has_spec || ![TEXT, "repr", "format"].into_iter().any(is_call) => {
+                self.edits.open(self.start(first), format!("{function}("));
+                self.edits.close(self.end(last), ")");
+            }
+            _ => return,
+        }
+        if has_spec {
+            self.swap(close - 1, "");
         }
     }
 
