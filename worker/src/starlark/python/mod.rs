@@ -216,9 +216,9 @@ impl<'c> Rewriter<'c> {
             _ => ("", None),
         };
         let function = match (conversion, format) {
-            ("!r", _) => "repr",
             ("", Some(_)) => "",
-            _ => TEXT,
+            ("" | "!s", _) => TEXT,
+            _ => "repr",
         };
         let (first, last) = (field + 1, if has_spec { close - 2 } else { close - 1 });
         let is_call = |name: &str| self.is(first, name) && self.is(first + 1, "(") && self.last(first + 1) == last;
