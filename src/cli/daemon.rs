@@ -226,8 +226,10 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
         }
         Err(error) => return Err(failed(error)),
     };
+    let is_cut = at > 0;
     let text = read_from(&path, &mut at).map_err(failed)?;
-    let lines: Vec<&str> = text.lines().collect();
+    // The first line of a part of the log may be half of one.
+    let lines: Vec<&str> = text.lines().skip(usize::from(is_cut)).collect();
     let end = &lines[lines.len().saturating_sub(args.lines)..];
     if args.format.json {
         shapes::print(json!({ "log": path, "lines": end }), ui);
@@ -250,13 +252,14 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     }
 }
 
-/// Reads whole lines from a position on, and moves it behind them.
+/// Reads whole lines from a position on, and moves it behind them; of a line that is longer, its parts.
 fn read_from(path: &std::path::Path, at: &mut u64) -> std::io::Result<String> {
     let mut file = files::open_private(path, files::private().read(true))?;
     file.seek(SeekFrom::Start(*at))?;
     let mut bytes = Vec::new();
     file.take(LOG).read_to_end(&mut bytes)?;
-    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let most = if bytes.len() as u64 == LOG { bytes.len() } else { 0 };
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(most, |end| end + 1);
     bytes.truncate(end);
     *at += end as u64;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

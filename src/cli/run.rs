@@ -12,6 +12,7 @@ use super::remote::{self, Answer, Piece};
 use super::{Failure, Global, Ui, written};
 use base::error::ErrorCode;
 use base::limits;
+use base::principal::LOCAL;
 use run::broker::PARTED;
 use run::execution::{self, Execution, Failed, Wanted};
 use run::session::Session;
@@ -82,7 +83,11 @@ pub(super) async fn ran(
     let execution = context.execute(request).await;
     let data = |failed: &Failed| failed.data.as_ref().is_some_and(|data| data.get(PARTED).is_some());
     let asks = execution.error.as_ref().is_some_and(|failed| failed.code == ErrorCode::ApprovalDenied && data(failed));
-    Ok(Answer { pieces: pieces(&execution, is_resumed, json)?, exit: exit_code(&execution), asks })
+    Ok(Answer {
+        pieces: pieces(&execution, &session.principal().client, is_resumed, json)?,
+        exit: exit_code(&execution),
+        asks,
+    })
 }
 
 fn timeout(seconds: f64) -> Result<Duration, Failure> {
@@ -118,7 +123,7 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// With `--json` one object on stdout; else the value on stdout and the rest on stderr.
-fn pieces(execution: &Execution, is_resumed: bool, json: bool) -> Result<Vec<Piece>, Failure> {
+fn pieces(execution: &Execution, client: &str, is_resumed: bool, json: bool) -> Result<Vec<Piece>, Failure> {
     if json {
         let text = serde_json::to_string(execution).map_err(|error| Failure::internal(error.to_string()))?;
         return Ok(vec![Piece::Json(text)]);
@@ -146,14 +151,21 @@ fn pieces(execution: &Execution, is_resumed: bool, json: bool) -> Result<Vec<Pie
         pieces.extend(written::by(execution).map(Piece::Note));
     }
     pieces.extend(execution.resume.iter().map(|run| {
+        let resume = resume(client, run);
         Piece::Note(match execution.waits.as_slice() {
-            [] => format!(
-                "resume: `forgefs run --resume {run}`, with an edited FILE or without, repeats no call that was made"
-            ),
-            waits => format!("{}`forgefs run --resume {run}`", execution::waiting(waits).trim_start()),
+            [] => format!("resume: `{resume}`, with an edited FILE or without, repeats no call that was made"),
+            waits => format!("{}`{resume}`", execution::waiting(waits).trim_start()),
         })
     }));
     Ok(pieces)
+}
+
+/// The command that resumes a run of a client, or of a profile.
+pub(super) fn resume(client: &str, run: &str) -> String {
+    match client.strip_prefix("profile:").unwrap_or(client) {
+        LOCAL => format!("forgefs run --resume {run}"),
+        name => format!("forgefs --as {name} run --resume {run}"),
+    }
 }
 
 fn exit_code(execution: &Execution) -> u8 {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::run::resume;
 use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
+use base::principal::LOCAL;
 use run::execution::Execution;
 use state::journal::{Journals, Recorded};
 
@@ -44,7 +46,8 @@ pub(super) async fn interrupted(global: &Global, began_ms: u64, ui: Ui) {
         Ok(Some((id, recorded))) => {
             let written = of(&recorded).unwrap_or_else(|| "nothing was written".to_owned());
             ui.note(&format!("interrupted: run {id}; {written}"));
-            ui.note(&format!("resume: `forgefs run --resume {id}` goes on, and repeats no call that was made"));
+            let resume = resume(global.client.as_deref().unwrap_or(LOCAL), &id);
+            ui.note(&format!("resume: `{resume}` goes on, and repeats no call that was made"));
         }
         Ok(None) => ui.note("interrupted before the first call: nothing was written"),
         Err(failure) => ui.note(&format!("interrupted; its journal cannot be read: {}", failure.message)),

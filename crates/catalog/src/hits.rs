@@ -1,5 +1,6 @@
 //! Texts of `search`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::listing::{Counts, ENTRIES_A_STEP, Lines};
@@ -105,8 +106,8 @@ impl Catalog {
                 near.extend(tools.find(|tool| tool.ident == name).map(Self::stub_path));
             }
         }
-        near.dedup();
-        near.truncate(5);
+        let mut told = BTreeSet::new();
+        near.retain(|name| told.len() < 5 && told.insert(name.clone()));
         let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
         let guess = if near.is_empty() { String::new() } else { format!("; spelt alike: {}", near.join(" ")) };
         let (query, folders) = (brief(query), folders.join(" "));

@@ -50,7 +50,9 @@ fn secrets(config: &Config, found: &mut Vec<String>) {
     let enabled = config.servers.values().filter(|server| server.enabled);
     let telemetry = config.telemetry.iter().flat_map(|telemetry| telemetry.headers.values());
     let hooks = config.hooks.values().flat_map(|hook| hook.transport.credentials());
-    let given = enabled.flat_map(|server| server.credentials()).chain(telemetry).chain(hooks);
+    let logins = config.servers.values().filter_map(|server| server.auth.oauth()?.sealing.as_deref());
+    let sealing = logins.take(1).flat_map(|sealing| sealing.before.iter().chain([&sealing.key]));
+    let given = enabled.flat_map(|server| server.credentials()).chain(telemetry).chain(hooks).chain(sealing);
     let sources = given.filter_map(Credential::source);
     for Source { key, place, .. } in sources {
         match place {
@@ -62,6 +64,7 @@ fn secrets(config: &Config, found: &mut Vec<String>) {
             Place::Keyring(_) => {}
         }
     }
+    config.http.tls.iter().for_each(|tls| readable("the key of `http.tls_key`", &tls.key, found));
     config.env_files.iter().for_each(|path| readable("a file of `env_files`", path, found));
 }
 

@@ -53,7 +53,7 @@ pub(super) fn telemetry(key: &Key<'_>, raw: RawTelemetry) -> Result<Option<Telem
         let error = key.key("endpoint").at_value("has a query or a fragment");
         return Err(error.with_hint(format!("give the base, such as \"http://127.0.0.1:4318\"; /{PATH} is added")));
     }
-    if !traces.ends_with(PATH) {
+    if !traces.ends_with(&format!("/{PATH}")) {
         traces = format!("{}/{PATH}", traces.trim_end_matches('/'));
     }
     let headers = headers(&key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;

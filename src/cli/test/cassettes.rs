@@ -20,6 +20,8 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<BTreeSet<PathBuf>, Failure> {
 }
 
 fn add(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
+    // `.` and `./a.js` name one cassette.
+    let path = path.strip_prefix("./").ok().filter(|path| *path != Path::new("")).unwrap_or(path);
     let wrong = |error: std::io::Error| Failure::of_path(path, error);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = fs::metadata(path).map_err(wrong)?;
@@ -40,7 +42,7 @@ fn add(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), F
         return Ok(());
     }
     if name.ends_with(CASSETTE) {
-        found.insert(path.strip_prefix(".").unwrap_or(path).to_owned());
+        found.insert(path.to_owned());
         return Ok(());
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

@@ -33,8 +33,7 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     }
     let source = Source { code: script.code, is_javascript: script.is_javascript };
     let Some((line, start)) = source.line(error.line) else { return error };
-    let column = (error.column.saturating_sub(1)) as usize;
-    let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let at = source.at(line, error.column);
     let look = Look { script, source, line, start, at };
     let subject = if script.is_javascript { look.javascript(&error.message) } else { look.starlark(&error.message) };
     let mut message = match &subject {
@@ -61,8 +60,7 @@ pub(crate) fn of_syntax(code: &str, error: ScriptError) -> ScriptError {
         return error;
     }
     let Some((line, _)) = source.line(error.line) else { return error };
-    let column = error.column.saturating_sub(1) as usize;
-    let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let at = source.at(line, error.column);
     let fix = syntax::javascript(code, &error.message, line, at);
     ScriptError { fix, ..error }
 }

@@ -77,6 +77,18 @@ impl<'s> Source<'s> {
         None
     }
 
+    /// The offset of a column, from 1: JavaScript counts units of UTF-16, Starlark characters.
+    pub(super) fn at(self, line: &str, column: u32) -> usize {
+        let mut left = column.saturating_sub(1) as usize;
+        for (at, c) in line.char_indices() {
+            if left == 0 {
+                return at;
+            }
+            left = left.saturating_sub(if self.is_javascript { c.len_utf16() } else { 1 });
+        }
+        line.len()
+    }
+
     /// The chains of a text, in order.
     pub(super) fn chains(text: &'s str) -> Vec<Chain<'s>> {
         let mut chains = Vec::new();

@@ -3,6 +3,7 @@
 
 use stubgen::{ServerStubs, ToolStub, one_line};
 
+use crate::people::words;
 use base::text::head;
 use config::Transport;
 
@@ -41,12 +42,12 @@ pub(super) fn of(stubs: &ServerStubs, server: Option<&config::Server>) -> Option
 
 /// True if a tool has a parameter that takes a path.
 pub fn takes_paths(tool: &ToolStub) -> bool {
-    tool.params.iter().any(|param| words(&param.wire).any(|word| PATHS.contains(&word.as_str())))
+    tool.params.iter().any(|param| words(&param.wire).iter().any(|word| PATHS.contains(&word.as_str())))
 }
 
 /// True for tools such as `list_allowed_directories`.
 fn lists_folders(tool: &ToolStub) -> bool {
-    let words: Vec<String> = words(&tool.name).collect();
+    let words = words(&tool.name);
     let has = |some: &[&str]| words.iter().any(|word| some.contains(&word.as_str()));
     !tool.params.iter().any(|param| param.required)
         && has(&["list", "get", "show"])
@@ -70,7 +71,7 @@ fn folders(args: &[String]) -> impl Iterator<Item = String> {
 }
 
 fn fixes_folder(flag: &str) -> bool {
-    words(flag).any(|word| FLAGS.contains(&word.as_str()))
+    words(flag).iter().any(|word| FLAGS.contains(&word.as_str()))
 }
 
 fn has_suffix(path: &str) -> bool {
@@ -90,18 +91,6 @@ fn tells_root(sentence: &str) -> bool {
         "limited to",
         "only below",
     ]) && has(&["path", "file", "folder", "director", "workbook", "repositor"])
-}
-
-/// Words of a name, in lower case.
-fn words(name: &str) -> impl Iterator<Item = String> {
-    let mut spaced = String::with_capacity(name.len() + 8);
-    for c in head(name, MAX_SENTENCE).chars() {
-        if c.is_uppercase() {
-            spaced.push(' ');
-        }
-        spaced.extend(if c.is_alphanumeric() { c.to_lowercase().next() } else { Some(' ') });
-    }
-    spaced.split_whitespace().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 #[cfg(test)]

@@ -74,6 +74,8 @@ pub(super) struct EarlierTask {
     at_ms: u64,
     /// The server's id of the task.
     pub(super) id: String,
+    /// Digest of its arguments, as its journal has it.
+    args_hash: String,
 }
 
 impl Evidence {
@@ -337,7 +339,7 @@ impl Broker {
         match past.take(&asked.entry.name, name, &args_hash, &subject) {
             Found::Nothing => Ok(Inherited::Nothing(None)),
             Found::Task { origin, at_ms, id } if !self.run.is_dry => {
-                Ok(Inherited::Task(EarlierTask { origin, at_ms, id }))
+                Ok(Inherited::Task(EarlierTask { origin, at_ms, id, args_hash }))
             }
             Found::Task { origin, at_ms, .. } => Err(maybe_done(asked, &origin, at_ms, Doubt::Unanswered)),
             Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
@@ -352,7 +354,7 @@ impl Broker {
                     Ok::<_, serde_json::Error>(redact::json(self.arriving(Surface::Script), value))
                 };
                 let Ok(value) = task::work_on(answer.get().len(), parse) else {
-                    return Err(maybe_done(asked, &origin, 0, Doubt::LeftOut));
+                    return Err(maybe_done(asked, &origin, now_ms, Doubt::LeftOut));
                 };
                 call.note(|record| {
                     record.verdict = Verdict::Inherited(origin.run.clone());
@@ -382,10 +384,9 @@ impl Broker {
         task: &EarlierTask,
     ) -> Option<(&Past, Taken)> {
         let past = self.evidence()?.past.as_ref()?;
-        let (_, args_hash) = call.key();
         let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
         let earlier = (task.origin.clone(), task.at_ms, task.id.clone());
-        Some((past, past.task_taken((&asked.entry.name, &asked.operation.name(), &args_hash), &subject, earlier)))
+        Some((past, past.task_taken((&asked.entry.name, &asked.operation.name(), &task.args_hash), &subject, earlier)))
     }
 
     /// The task of an earlier call was asked in vain: the error of a call that may be done, or the call to be made again.
@@ -395,13 +396,13 @@ impl Broker {
         asked: &PendingCall<'_>,
         task: &EarlierTask,
     ) -> Result<Option<RunOp>> {
-        let (op, args_hash) = call.key();
+        let (op, _) = call.key();
         let again = RunOp { run: self.id().to_owned(), op };
         if asked.stub.is_some_and(is_repeatable) {
             return Ok(Some(again));
         }
         if let Some(past) = self.evidence().and_then(|evidence| evidence.past.as_ref()) {
-            past.doubt(&asked.entry.name, &asked.operation.name(), &args_hash, again);
+            past.doubt(&asked.entry.name, &asked.operation.name(), &task.args_hash, again);
         }
         Err(maybe_done(asked, &task.origin, task.at_ms, Doubt::Unanswered))
     }

@@ -103,6 +103,7 @@ fn holds(claims: &Value, claim: &str, wanted: Option<&str>) -> bool {
         (None | Some(Value::Null), _) => false,
         (Some(found), None) => says_yes(found),
         (Some(Value::Number(number)), Some("0")) => number.as_f64() == Some(0.0),
+        (Some(Value::Number(number)), Some(wanted)) => number.to_string() == wanted,
         (Some(Value::String(text)), Some(wanted)) => {
             text == wanted || matches!(claim, "scope" | "scp") && text.split(' ').any(|word| word == wanted)
         }
