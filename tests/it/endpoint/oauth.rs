@@ -97,7 +97,7 @@ async fn good_tokens_are_taken_and_every_bad_one_is_refused_for_its_reason() {
         ("exp as the largest float", with(json!({"exp": f64::MAX})), "`exp` of the token is no time"),
         ("exp as the largest number", with(json!({"exp": u64::MAX})), "`exp` of the token is no time"),
         ("exp below zero", with(json!({"exp": -0.5})), "`exp` of the token is no time"),
-        ("exp as a list", with(json!({"exp": [now() + 60]})), "JWT"),
+        ("exp as a list", with(json!({"exp": [now() + 60]})), "`exp` of the token is no time"),
         ("nbf beyond all time", with(json!({"nbf": 1e20})), "`nbf` of the token is no time"),
         ("iat beyond all time", with(json!({"iat": 1e300})), "`iat` of the token is no time"),
         ("exp as a text", with(json!({"exp": (now() + 60).to_string()})), "`exp`"),

@@ -36,8 +36,8 @@ pub struct Cache(Option<PathBuf>);
 struct Kept {
     format: u32,
     digest: String,
-    /// Digest of the text of `listing`.
-    sum: String,
+    /// Digest of the text of `listing`; absent in files of former versions.
+    sum: Option<String>,
     listing: Box<RawValue>,
 }
 
@@ -64,8 +64,12 @@ impl Cache {
         let Kept { format, digest, sum, listing: text } = serde_json::from_slice(&text).ok()?;
         let limit = memory::list_bytes().saturating_mul(TREE_BYTES_A_BYTE);
         let mut listing: Listing = json::parse(text.get().as_bytes(), limit).ok()?;
+        let is_whole = match sum {
+            Some(sum) => stubgen::digest(text.get()) == sum,
+            None => self::digest(&listing).as_ref() == Some(&digest),
+        };
         listing.room = Some(Arc::new(Listed::take(name, text.get().len()).ok()?));
-        (format == FORMAT && stubgen::digest(text.get()) == sum).then_some((listing, digest))
+        (format == FORMAT && is_whole).then_some((listing, digest))
     }
 
     /// File of the last list of `server`. It was changed when the server last listed, or in 1970 if it did not the last time
@@ -97,7 +101,7 @@ impl Cache {
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
         let (Some(folder), Some(path)) = (&self.0, self.file(name, server)) else { return };
         let kept = |listing: Box<RawValue>| {
-            let sum = stubgen::digest(listing.get());
+            let sum = Some(stubgen::digest(listing.get()));
             serde_json::to_string(&Kept { format: FORMAT, digest: digest.to_owned(), sum, listing })
         };
         // Readable by its owner only: descriptions can be confidential.

@@ -7,8 +7,10 @@
 mod chain;
 mod line;
 mod past;
+mod reader;
 mod recorded;
 mod rounds;
+mod writer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,8 +31,10 @@ use config::Config;
 pub use chain::Which;
 pub use line::{Answered, Asks, End, Head, Line, NESTED, OpenQuestion, RunBy, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject, Taken};
+pub use reader::Reader;
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round, run_of};
+pub use writer::Writer;
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
@@ -321,138 +325,4 @@ async fn room_for(bytes: u64) -> Result<Option<memory::Reservation>> {
 
 fn not_json(error: serde_json::Error) -> Error {
     Error::new(ErrorCode::Internal, "a journal's line has no JSON form").caused_by(error)
-}
-
-/// Writes the journal of one run.
-#[derive(Debug)]
-pub struct Writer {
-    journal: Arc<dyn crate::Journal>,
-    run: String,
-    client: String,
-    /// Run that it continues.
-    parent: Option<String>,
-    key: Arc<str>,
-    /// Origins of servers, with their digests by the key.
-    origins: Mutex<HashMap<String, String>>,
-    /// Bytes of requests and answers so far.
-    kept: AtomicUsize,
-    /// Bytes of all journals since old ones were removed.
-    written: Arc<AtomicU64>,
-}
-
-/// Digest of connection settings, for comparison on disk: its key keeps readers of the disk from trying values.
-fn keyed(key: &str, origin: &str) -> String {
-    stubgen::digest(&format!("{key} {origin}"))
-}
-
-impl Writer {
-    /// Writes that a call goes out, with its `origin` as it is in memory; a request that is too large is left out.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it cannot be written: the call must not go out.
-    pub fn sent(&self, mut sent: Sent) -> Result<()> {
-        let mut origins = self.origins.lock();
-        sent.origin = origins.entry(sent.origin).or_insert_with_key(|origin| keyed(&self.key, origin)).clone();
-        drop(origins);
-        let size = sent.ask.as_ref().map_or(0, |ask| ask.get().len());
-        sent.ask = sent.ask.filter(|_| self.has_room(size));
-        let written = task::work_on(size, || self.write(&Line::<wire::Outcome>::Sent(sent)));
-        written.map_err(|error| {
-            let what = format!("the call is not made: it cannot be put into the journal of the run ({error})");
-            Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then resume the run")
-        })
-    }
-
-    /// Writes that the server has made a task of a call.
-    pub fn has_task(&self, op: u64, id: &str) {
-        self.write(&Line::<wire::Outcome>::Task { op, id: id.to_owned() })
-            .unwrap_or_else(|error| tracing::error!(%error, "a task is missing in the journal of its run"));
-    }
-
-    /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts
-    /// as unknown.
-    pub fn answered(&self, answered: Answered<&wire::Outcome>) {
-        let asked = answered.ask.as_ref().map_or(0, |ask| ask.get().len());
-        let size = match answered.answer {
-            Some(wire::Outcome::Ok(value)) => value.get().len(),
-            _ => 0,
-        };
-        let line = match self.has_room(asked + size) {
-            true => answered,
-            false => Answered { ask: None, answer: None, left_out: Some(asked + size), ..answered },
-        };
-        task::work_on(asked + size, || self.write(&Line::Answered(line)))
-            .unwrap_or_else(|error| tracing::error!(%error, "an answer is missing in the journal of its run"));
-    }
-
-    fn has_room(&self, bytes: usize) -> bool {
-        let has_room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= limits::JOURNAL_KEPT.max);
-        self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok()
-    }
-
-    /// Writes that a call waits for approval.
-    pub fn waits(&self, waits: Waits) {
-        self.write(&Line::<wire::Outcome>::Waits(waits))
-            .unwrap_or_else(|error| tracing::error!(%error, "a call that waits is missing in the journal of its run"));
-    }
-
-    /// Writes the end of the run.
-    pub fn ended(&self, mut end: End) {
-        let size = end.value.as_ref().map_or(0, |value| value.get().len()) + end.output.len();
-        if !self.has_room(size) {
-            end.value = None;
-        }
-        let line = Line::<wire::Outcome>::Ended(Box::new(end));
-        task::work_on(size, || self.write(&line))
-            .unwrap_or_else(|error| tracing::error!(%error, "the end is missing in the journal of a run"));
-    }
-
-    fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
-        let mut bytes = serde_json::to_vec(line)?;
-        bytes.push(b'\n');
-        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.journal.append(&bytes)
-    }
-}
-
-/// Reads the lines of one journal.
-#[derive(Debug)]
-pub struct Reader {
-    run: String,
-    lines: Vec<u8>,
-    position: usize,
-    number: usize,
-    /// Memory for the lines, where they are many.
-    room: Option<memory::Reservation>,
-}
-
-impl Reader {
-    fn new(run: &str, lines: Vec<u8>) -> Self {
-        Self { run: run.to_owned(), lines, position: 0, number: 0, room: None }
-    }
-
-    /// Memory for the lines, for one who goes on with their values.
-    pub fn into_room(self) -> Option<memory::Reservation> {
-        self.room
-    }
-
-    /// Id of the run.
-    pub fn run(&self) -> &str {
-        &self.run
-    }
-
-    /// The next line; `None` at the end.
-    ///
-    /// # Errors
-    /// `INTERNAL` when it is damaged.
-    pub fn next_line(&mut self) -> Result<Option<Line>> {
-        let rest = self.lines.get(self.position..).unwrap_or_default();
-        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-        self.number += 1;
-        self.position += length + 1;
-        serde_json::from_slice(&rest[..length]).map(Some).map_err(|unfit| {
-            let what = format!("the journal of run {} is damaged in line {}: {unfit}", self.run, self.number);
-            Error::new(ErrorCode::Internal, what).hint("what the run did is not known: look at what is done")
-        })
-    }
 }

@@ -5,12 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, ErrorCode as RpcCode, PaginatedRequestParams, Prompt, RequestOptionalParam, Resource,
-    ResourceTemplate, ServerCapabilities, Tool,
+    ClientRequest, ErrorCode as RpcCode, PaginatedRequestParams, RequestOptionalParam, ServerCapabilities,
 };
 use rmcp::service::ServiceError;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -64,20 +61,6 @@ impl List {
             Self::Resources => ("resources/list", "resources"),
             Self::Templates => ("resources/templates/list", "resourceTemplates"),
             Self::Prompts => ("prompts/list", "prompts"),
-        }
-    }
-
-    /// An entry without the fields that rmcp does not know, or as it is if rmcp refuses it. Each by itself: a digest of
-    /// a definition must not depend on its neighbours, nor on the size of its page.
-    fn entry(self, entry: Value) -> Value {
-        fn read<T: DeserializeOwned + Serialize>(entry: Value) -> Value {
-            T::deserialize(&entry).and_then(serde_json::to_value).unwrap_or(entry)
-        }
-        match self {
-            Self::Tools => read::<Tool>(entry),
-            Self::Resources => read::<Resource>(entry),
-            Self::Templates => read::<ResourceTemplate>(entry),
-            Self::Prompts => read::<Prompt>(entry),
         }
     }
 }
@@ -199,7 +182,8 @@ impl Client {
         Err(Failed::Odd(format!("its answer to `{method}` has more than {pages} pages, which is the limit")))
     }
 
-    /// Fetches one page as raw JSON: rmcp's own types refuse a whole list for one odd entry.
+    /// Fetches one page as raw JSON. rmcp's own types refuse a whole list for one odd entry, so what they cannot parse
+    /// arrives as a custom result and is used as it is.
     async fn page(
         &self,
         list: List,
@@ -222,11 +206,7 @@ impl Client {
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         let tasks = tasks::required(&answer);
         match answer.get_mut(key).map(Value::take) {
-            Some(Value::Array(entries)) => {
-                let read = || entries.into_iter().map(|entry| list.entry(entry)).collect();
-                let entries = task::work_on(usize::MAX, read);
-                Ok((Entries { entries, ttl_ms, refusal: None, tasks }, next))
-            }
+            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None, tasks }, next)),
             // An empty list in Go.
             Some(Value::Null) => Ok((Entries::default(), next)),
             _ => {

@@ -8,12 +8,13 @@ use rmcp::model::{
     CustomResult, ErrorCode as RpcCode, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::failure::{excerpt, told, too_much, unreadable};
 use super::lines::id_at_head;
 use super::pending::Pending;
+use super::tasks;
 use base::json::{self, Unfit};
 use base::limits;
 use base::lines::trim;
@@ -190,13 +191,28 @@ fn answer(id: RequestId, text: &str, is_small: bool) -> ServerJsonRpcMessage {
         let why = Unfit::TooMuch { measure, limit: most };
         return ServerJsonRpcMessage::error(too_much(format_args!("{why} (half of `memory.answers`)")), Some(id));
     }
-    let typed = if is_small && !is_kept(text) { serde_json::from_str(text).ok() } else { None };
+    let typed = if is_small && !is_kept(text) { typed(text) } else { None };
     let result = typed.filter(|result| !matches!(result, ServerResult::CallToolResult(_)));
     let result = result.unwrap_or_else(|| ServerResult::CustomResult(CustomResult(Value::String(text.to_owned()))));
     ServerJsonRpcMessage::response(result, id)
 }
 
-/// True for a result that rmcp's types would lose parts of: of a tool, of a task, of a handshake, or a list.
+/// A result as rmcp has it. Tools that require a task are noted in the metadata of their list, since rmcp has no field for it.
+fn typed(text: &str) -> Option<ServerResult> {
+    if !text.contains("\"taskSupport\"") {
+        return serde_json::from_str(text).ok();
+    }
+    let mut result: Value = serde_json::from_str(text).ok()?;
+    let required = tasks::required(&result);
+    let meta = result.as_object_mut()?.entry("_meta").or_insert(Value::Null);
+    if !meta.is_object() {
+        *meta = Value::Object(Map::new());
+    }
+    meta[tasks::KEY] = required.into();
+    serde_json::from_value(result).ok()
+}
+
+/// True for a result that rmcp's types would lose parts of: of a tool, of a task, or of a handshake.
 fn is_kept(result: &str) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -205,14 +221,9 @@ fn is_kept(result: &str) -> bool {
         task: Option<IgnoredAny>,
         task_id: Option<IgnoredAny>,
         capabilities: Option<IgnoredAny>,
-        tools: Option<IgnoredAny>,
-        resources: Option<IgnoredAny>,
-        resource_templates: Option<IgnoredAny>,
-        prompts: Option<IgnoredAny>,
     }
-    serde_json::from_str::<Fields>(result).is_ok_and(|found| {
-        let lists = [found.tools, found.resources, found.resource_templates, found.prompts];
-        [found.content, found.task, found.task_id, found.capabilities].iter().chain(&lists).any(Option::is_some)
+    serde_json::from_str::<Fields>(result).is_ok_and(|Fields { content, task, task_id, capabilities }| {
+        [content, task, task_id, capabilities].iter().any(Option::is_some)
     })
 }
 
@@ -313,7 +324,7 @@ mod tests {
     #[test]
     fn a_large_answer_stays_text_and_a_small_one_does_not() {
         for (items, large) in [(10, false), (20_000, true)] {
-            let result = format!("{{\"contents\":[{}]}}", vec!["{\"uri\":\"a:b\",\"text\":\"c\"}"; items].join(","));
+            let result = format!("{{\"tools\":[{}]}}", vec!["{\"name\":\"a\",\"inputSchema\":{}}"; items].join(","));
             let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{result}}}");
             assert_eq!(text_of(&text), large.then_some(result));
         }

@@ -37,7 +37,8 @@ const KEEP_MS: u64 = 24 * 60 * 60 * 1000;
 /// `isError` of a task that failed.
 const FAILED: &str = "of its task";
 
-/// Key among the experimental capabilities for `tasks` of 2025-11-25, for which rmcp has no field.
+/// Key for what rmcp has no field for: among the experimental capabilities for `tasks` of 2025-11-25, and in the metadata
+/// of a list for its tools that require a task.
 pub(super) const KEY: &str = "forgefs/tasks";
 /// Key in the metadata of messages that belong to a task.
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -65,10 +66,14 @@ impl TaskTools {
 
 /// Names of the tools of a list that require a task.
 pub(super) fn required(list: &Value) -> Vec<String> {
+    fn all(list: Option<&Value>) -> impl Iterator<Item = &Value> {
+        list.and_then(Value::as_array).into_iter().flatten()
+    }
+    let noted = all(list.get("_meta").and_then(|meta| meta.get(KEY)));
     let is_required =
         |tool: &&Value| tool.pointer("/execution/taskSupport").is_some_and(|support| support == "required");
-    let tools = list.get("tools").and_then(Value::as_array).into_iter().flatten().filter(is_required);
-    tools.filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned)).collect()
+    let names = noted.chain(all(list.get("tools")).filter(is_required).filter_map(|tool| tool.get("name")));
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 /// The answer to a request about a task.

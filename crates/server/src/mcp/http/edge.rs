@@ -1,38 +1,37 @@
 //! One request over HTTP: who asks, may they, and is it of a bearable size? What passes goes to rmcp's service.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId};
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::super::ForgeServer;
-use super::super::admission::{Admission, Held};
+use super::super::admission::Held;
 use super::super::caller::Until;
-use super::super::message::{self, Read, request_id};
+use super::super::message::{Read, request_id};
 use super::console;
+use super::incoming::{InFlight, RETRY, initialized_revision, is_modern, parsed, received, retry};
 use super::logins;
 use super::moved::{Keeping, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
+use super::refusals::{no_room, not_admitted, not_asked_here, unavailable};
 use super::reply::{self, Reply, ReplyBody};
-use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
+use super::sessions::{HttpClient, HttpSession, Sessions, new_server};
 use super::who;
 use crate::console::Console;
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode};
 use base::limits;
-use base::lines::trim;
 use base::listener::{Answers, Connection};
-use base::meter;
 use base::panics;
 use base::random;
 use base::task;
@@ -40,15 +39,6 @@ use catalog::manifest::Phase;
 use config::{Auth, Config, Expose};
 use upstream::auth::Person;
 
-/// Time for the body of a request.
-const BODY: Duration = Duration::from_secs(60);
-/// Delay after which a client may reconnect a broken stream.
-const RETRY: Duration = Duration::from_secs(3);
-/// First revision whose clients know an event without data.
-const PRIMED: &str = "2025-11-25";
-/// First revision without sessions.
-const MODERN: &str = "2026-07-28";
-const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -422,134 +412,4 @@ fn of_session(answered: Reply, session: &HttpSession) -> Reply {
         true => reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found"),
         false => answered,
     }
-}
-
-/// An admitted request, in flight until its answer was read or its reader is gone; one that a session's transport has
-/// taken, until that has answered it. Ids of 2026-07-28 are not the client's own: its other windows use the same ones.
-struct InFlight {
-    admission: Admission,
-    id: RequestId,
-    taken: Arc<AtomicBool>,
-}
-
-impl InFlight {
-    fn new(admission: Admission, message: &ClientJsonRpcMessage, held: Held) -> Result<Self, Error> {
-        let id = RequestId::String(random::token().into());
-        admission.admit_as(&id, message, held)?;
-        Ok(Self { admission, id, taken: Arc::default() })
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        if !self.taken.load(Ordering::Acquire) {
-            self.admission.end(&self.id);
-        }
-    }
-}
-
-/// The body of a request, with its bytes held. What is too large is not read.
-async fn received(mut body: Incoming, admission: &Admission) -> Result<(Vec<u8>, Held), Reply> {
-    let mut held = admission.bytes.hold(0).map_err(|error| not_admitted(&error, None))?;
-    let mut bytes = Vec::new();
-    let reading = async {
-        while let Some(frame) = body.frame().await {
-            let broken = |_| reply::refused(StatusCode::BAD_REQUEST, None, "the body broke off", "send it again");
-            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-            let size = bytes.len() + data.len();
-            if size > limits::CLIENT_MESSAGE.max {
-                let error = limits::CLIENT_MESSAGE.exceeded(ErrorCode::LimitExceeded, size);
-                return Err(reply::error(StatusCode::PAYLOAD_TOO_LARGE, None, message::refusal(&error)));
-            }
-            held.grow(size).map_err(|error| not_admitted(&error, None))?;
-            bytes.extend_from_slice(&data);
-        }
-        Ok(())
-    };
-    match tokio::time::timeout(BODY, reading).await {
-        Ok(read) => read?,
-        Err(_) => {
-            let what = format!("the body took over {BODY:?}");
-            return Err(reply::refused(StatusCode::REQUEST_TIMEOUT, None, &what, "send it at once"));
-        }
-    }
-    Ok((bytes, held))
-}
-
-/// The message in a body, and the body. A long one is parsed elsewhere.
-async fn parsed(body: Vec<u8>, held: Held) -> Result<(Read, Bytes), Reply> {
-    let body = Bytes::from(body);
-    if body.len() <= task::LONG {
-        return Ok((message::read(trim(&body), held), body));
-    }
-    let shared = body.clone();
-    match meter::apart(move || message::read(trim(&shared), held)).await {
-        Ok(read) => Ok((read, body)),
-        Err(stopped) => Err(not_admitted(&stopped.error("read a message of the client"), None)),
-    }
-}
-
-/// True for a message of 2026-07-28 or later, as its body says, else its header.
-fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
-    let in_body = match message {
-        JsonRpcMessage::Request(request) => request.request.get_meta().protocol_version(),
-        _ => None,
-    };
-    let in_header = || headers.get(REVISION).and_then(|revision| revision.to_str().ok());
-    match in_body {
-        Some(revision) => revision.as_str() >= MODERN,
-        None => in_header().is_some_and(|revision| revision >= MODERN),
-    }
-}
-
-/// The revision that an `initialize` names.
-fn initialized_revision(message: &ClientJsonRpcMessage) -> Option<String> {
-    let JsonRpcMessage::Request(request) = message else { return None };
-    let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
-    Some(initialize.params.protocol_version.as_str().to_owned())
-}
-
-/// Delay for clients of the revision that an `initialize` names.
-pub(super) fn retry(initialize: &ClientJsonRpcMessage) -> Option<Duration> {
-    initialized_revision(initialize).is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY)
-}
-
-/// Refusal of the state that replicas share: most often it is away.
-pub(super) fn unavailable(error: &Error, id: Option<RequestId>) -> Reply {
-    match error.code {
-        ErrorCode::Internal => reply::error(StatusCode::SERVICE_UNAVAILABLE, id, message::refusal(error)),
-        _ => not_admitted(error, id),
-    }
-}
-
-/// Refusal of an answer to a question of another replica.
-fn not_asked_here() -> Error {
-    Error::new(
-        ErrorCode::InvalidArgs,
-        "this answers a question that another replica asked, which no longer waits for it",
-    )
-    .hint("send the request again whose question it was; a proxy in front should route by Mcp-Session-Id")
-}
-
-fn not_admitted(error: &Error, id: Option<RequestId>) -> Reply {
-    let status = match error.code {
-        ErrorCode::Busy => StatusCode::TOO_MANY_REQUESTS,
-        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    };
-    reply::error(status, id, message::refusal(error))
-}
-
-pub(super) fn no_room(full: FullOf, id: Option<RequestId>) -> Reply {
-    let (status, what, key) = match full {
-        FullOf::Client(most) => (
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("this client has {most} sessions in use"),
-            "http.max_client_sessions",
-        ),
-        FullOf::Gateway(most) => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("the gateway has {most} sessions"), "http.max_sessions")
-        }
-    };
-    reply::refused(status, id, &what, &format!("end sessions that are not needed by DELETE, or raise `{key}`"))
 }

@@ -20,8 +20,10 @@ use rmcp::transport::streamable_http_server::session::SessionId;
 use scopeguard::ScopeGuard;
 use serde_json::json;
 
-use super::edge::{Begun, Edge, no_room, retry, unavailable};
+use super::edge::{Begun, Edge};
+use super::incoming::retry;
 use super::own_sessions::OwnSessions;
+use super::refusals::{no_room, unavailable};
 use super::reply::Reply;
 use super::sessions::{HttpClient, HttpSession, new_server};
 use crate::gateway::Gateway;
