@@ -13,7 +13,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("redact", &[]),
     ("config", &["secrets"]),
     ("state", &["audit", "journal", "shapes", "spending"]),
-    ("upstream", &["auth", "confined", "openapi/spec"]),
+    ("upstream", &["auth", "confined", "openapi/spec", "stderr"]),
     ("catalog", &["findings", "manifest", "people", "registry", "skills"]),
     ("run", &["*"]),
     ("server", &["*"]),

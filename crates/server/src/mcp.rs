@@ -69,7 +69,6 @@ pub use shown::narrowed;
 pub use shown::{AUTO_TOKENS, INSTRUCTIONS as DIRECT_INSTRUCTIONS, has_few};
 pub use stdio::{Closing, GOODBYE};
 pub use stdout::Output;
-pub(crate) use tools::shown_tokens;
 pub use tools::{definitions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks

@@ -11,33 +11,13 @@ use tokio::io::BufReader;
 use tokio::process::{ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::confined::{self, Examined};
+use crate::confined::{self, Examined, INHERITED};
 use crate::process::{Process, Stdin, end_of};
 use crate::stderr::Stderr;
 use base::error::{Error, ErrorCode, Result};
 use base::program::Running;
 use config::Confinement;
 use redact::secret::Secret;
-
-/// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
-pub(crate) const INHERITED: &[&str] = &[
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TEMP",
-    "TERM",
-    "TMP",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-];
 
 /// Read buffer in bytes.
 const BUFFER: usize = 64 << 10;

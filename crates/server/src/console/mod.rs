@@ -38,7 +38,6 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::gateway::Gateway;
-use crate::mcp::shown_tokens;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::time::unix_ms;
@@ -90,14 +89,15 @@ struct Asked {
 }
 
 impl Console {
-    /// The console of a gateway, for people that `access` lets in. `everywhere` if those people are this machine's user, who
-    /// sees what gateways of other configurations run.
-    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, everywhere: bool) -> Arc<Self> {
+    /// The console of a gateway, for people that `access` lets in. `shown_tokens` are those of the text that clients
+    /// are shown at first, estimated. `everywhere` if those people are this machine's user, who sees what gateways of other
+    /// configurations run.
+    pub fn new(gateway: Arc<Gateway>, access: Arc<Access>, shown_tokens: usize, everywhere: bool) -> Arc<Self> {
         let reserve = limits::CONSOLE_STREAMS.max / 4;
         let streams = [limits::CONSOLE_STREAMS.max - reserve, reserve];
         Arc::new(Self {
             index: index::Runs::default(),
-            shown_tokens: shown_tokens(),
+            shown_tokens,
             everywhere,
             seen: Mutex::default(),
             streams: streams.map(|places| Arc::new(Semaphore::new(places))),

@@ -124,7 +124,7 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         .with_max_request_body_bytes(limits::CLIENT_MESSAGE.max);
     let stopped = settings.cancellation_token.clone();
     let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
-    let console = Console::new(Arc::clone(&gateway), Arc::default(), false);
+    let console = Console::new(Arc::clone(&gateway), Arc::default(), super::tools::shown_tokens(), false);
     let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), Arc::downgrade(&console)));
     let edge = Edge {
         gateway: Arc::clone(&gateway),

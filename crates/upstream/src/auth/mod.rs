@@ -31,11 +31,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
-use rmcp::transport::streamable_http_client::InsufficientScopeError;
+use rmcp::transport::streamable_http_client::{InsufficientScopeError, StreamableHttpError};
 use tokio::time::Instant;
 use url::Url;
 
-use crate::mcp::failure::HttpError;
 use base::error::{Error, ErrorCode, Result};
 use base::principal::LOCAL;
 use config::secrets;
@@ -272,7 +271,7 @@ impl Account {
     }
 
     /// The error of a token without a scope: another login gives none where the identity provider decides.
-    pub(crate) fn lacks_scope(&self, wanted: InsufficientScopeError) -> HttpError {
+    pub(crate) fn lacks_scope(&self, wanted: InsufficientScopeError) -> StreamableHttpError<reqwest::Error> {
         match &self.means {
             Means::Vouched(_) => {
                 let scope = wanted.required_scope.unwrap_or_default();
@@ -281,7 +280,7 @@ impl Account {
                 ))
                 .into()
             }
-            _ => HttpError::InsufficientScope(wanted),
+            _ => StreamableHttpError::InsufficientScope(wanted),
         }
     }
 

@@ -64,7 +64,7 @@ impl Opening {
         let access = Arc::new(Access::default());
         let token = access.once(people::user(), Rights { may_act: !self.read_only });
         let url = format!("http://{address}{}/#{token}", crate::console::PAGE);
-        let console = Console::new(Arc::clone(gateway), access, true);
+        let console = Console::new(Arc::clone(gateway), access, super::super::tools::shown_tokens(), true);
         Ok(Open { listener, gateway: Arc::clone(gateway), console, url })
     }
 }
