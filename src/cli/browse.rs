@@ -17,6 +17,7 @@ const HITS: u32 = 8;
 const MOST_HITS: u32 = 50;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LsArgs {
     /// Folder
     #[arg(default_value = "/")]
@@ -30,6 +31,7 @@ pub(super) struct LsArgs {
 }
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CatArgs {
     /// Files or globs, such as /github/*.pyi
     #[arg(required = true)]
@@ -43,6 +45,7 @@ pub(super) struct CatArgs {
 }
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct SearchArgs {
     /// Purpose of the tool; several queries are answered one after the other
     #[arg(required = true)]

@@ -13,6 +13,7 @@ use run::session::Session;
 use server::gateway::Gateway;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct CallArgs {
     /// Server
     pub(super) server: String,

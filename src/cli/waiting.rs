@@ -1,8 +1,8 @@
 //! Waiting for the servers that a command needs.
 
-use super::Ui;
 use std::time::Duration;
 
+use super::Ui;
 use catalog::manifest::{ServerEntry, ServerState};
 use server::gateway::Gateway;
 

@@ -252,16 +252,18 @@ impl Gateway {
             true => before.traces.clone(),
             false => config.telemetry.as_ref().map(Traces::start).transpose()?,
         };
-        // Infallible from here on.
+        let (before_it, router) = (Some(&*before), Arc::clone(&before.router));
+        let mut in_force = InForce::new((&self.state, &self.workers), config, router, traces, before_it);
+        let (config, metrics) = (Arc::clone(&in_force.config), in_force.config.metrics.clone());
+        // Infallible from here on, and quick: revoked clients are let in until it is in force.
         memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
-        let metrics = config.metrics.clone();
+        in_force.router = router;
         // With another token it is another client: its runs end.
         let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
         self.fleet.instances.keep_clients(is_client);
         self.browsers().pages.set_public(config.http.public_url.clone());
-        let in_force = InForce::new((&self.state, &self.workers), config, router, traces, Some(&before));
         let is_same_pool = Arc::ptr_eq(&in_force.pool, &before.pool);
         self.in_force.store(Arc::new(in_force));
         self.follow_scripts();

@@ -27,8 +27,8 @@ fn environment(place: &Place) -> BTreeMap<String, String> {
     variables.into_iter().filter_map(|name| process_env(&name).map(|value| (name, value))).collect()
 }
 
-/// The place of the daemon of a configuration; `None` if there is no file, or if options keep a command from the daemon: it
-/// has a configuration and an engine of its own.
+/// The place of the daemon of a configuration; `None` if there is no file, or if options keep a command from the
+/// daemon: it has a configuration and an engine of its own.
 fn place_for(global: &Global, config: &Config) -> Option<Result<Place, Failure>> {
     let is_apart = !global.catalog.is_empty() || global.engine.is_some();
     config.path.as_deref().filter(|_| !is_apart).map(place)

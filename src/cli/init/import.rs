@@ -1,12 +1,12 @@
 //! Imports the servers of other hosts into one `forge.toml`.
 
-use crate::cli::Ui;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::places;
 use super::read::read;
+use crate::cli::Ui;
 use crate::cli::clients::{Os, home, name_of, show};
 use config::entries::{Credentials, Entry, Found, Host, Known, Place, plain, translated};
 use config::{Config, Env};

@@ -1,6 +1,5 @@
 //! What is printed of scripts and their locks.
 
-use crate::cli::Ui;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Place;
 use super::examine::{Examined, Refusal};
+use crate::cli::Ui;
 use crate::cli::reports::{self, Problem};
 use crate::cli::test::Results;
 use base::error::code_name;

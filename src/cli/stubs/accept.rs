@@ -1,13 +1,13 @@
 //! `forgefs stubs accept`: what servers list now becomes what `pin_first_use` compares with; with `--finding` a finding is
 //! written into the reviewed tree as harmless.
 
-use crate::cli::{Format, shapes};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::{Failure, Global, Ui, current, tree};
 use crate::cli::findings::{self, Acceptance};
+use crate::cli::{Format, shapes};
 use catalog::Catalog;
 use catalog::drift;
 use catalog::findings::{Finding, Item, Severity};

@@ -55,19 +55,20 @@ fn functions(builder: &mut GlobalsBuilder) {
         as_text(value, eval)
     }
 
-    /// `str` in the field of an f-string, where a variable of a script may have its name.
+    /// `str` in the field of an f-string, where a variable of a script may have its name. What Starlark writes as Python
+    /// does is left to the f-string.
     fn __str<'v>(
         #[starlark(require = pos)] value: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<Value<'v>> {
-        as_text(value, eval)
+        if text::is_plain(value) { Ok(value) } else { as_text(value, eval) }
     }
 
     fn repr<'v>(
         #[starlark(require = pos)] value: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<String> {
-        text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
+        text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes())
     }
 
     fn print<'v>(
@@ -75,7 +76,7 @@ fn functions(builder: &mut GlobalsBuilder) {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
         let (session, heap) = (Session::of(eval)?, eval.heap());
-        let texts = values.items.iter().map(|value| text::text(*value, heap, session.heap_bytes() / 2));
+        let texts = values.items.iter().map(|value| text::text(*value, heap, session.heap_bytes()));
         session.print(&texts.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
         Ok(NoneType)
     }
@@ -171,7 +172,7 @@ fn as_text<'v>(value: Value<'v>, eval: &Evaluator<'v, '_, '_>) -> anyhow::Result
     if value.unpack_str().is_some() {
         return Ok(value);
     }
-    Ok(eval.heap().alloc(text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)?))
+    Ok(eval.heap().alloc(text::repr(value, eval.heap(), Session::of(eval)?.heap_bytes())?))
 }
 
 #[starlark_module]

@@ -6,7 +6,8 @@ use starlark::{Error, ErrorKind};
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::python::Places;
-use super::session::{CallFailed, Session};
+use super::session::{CallFailed, Session, native};
+use super::text::TooLong;
 use crate::engine::{cpu_error, heap_error, stack_error};
 
 /// The script's name in spans.
@@ -25,7 +26,7 @@ pub(super) fn run_error(run: &Run, error: &Error, places: &Places, session: &Ses
     }
     let limit = if session.is_cpu_used_up() {
         cpu_error(run)
-    } else if session.is_heap_used_up(heap.allocated_bytes()) {
+    } else if session.is_heap_used_up(heap.allocated_bytes()) || native::<TooLong>(error).is_some() {
         let hint = "; values made in a function are freed only when it is left, so keep long loops short";
         let error = heap_error(run);
         ScriptError { message: format!("{}{hint}", error.message), ..error }

@@ -7,7 +7,7 @@ use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue as _, Value};
 
 use super::convert::integer;
-use super::text::{self, general, scientific};
+use super::text::{self, general, is_plain, scientific};
 
 /// Longest width or precision, in digits.
 const MAX_DIGITS: usize = 9;
@@ -70,7 +70,7 @@ pub(super) fn format<'v>(value: Value<'v>, format: &str, heap: Heap<'v>, max_byt
         Some(text) if matches!(spec.kind, "s" | "") => {
             ("", text.chars().take(spec.precision.unwrap_or(usize::MAX)).collect(), '<')
         }
-        _ if format.is_empty() => ("", text::text(value, heap, max_bytes)?, '<'),
+        _ if format.is_empty() => ("", text::repr(value, heap, max_bytes)?, '<'),
         _ => number(value, &spec)?,
     };
     let missing = spec.width.saturating_sub(sign.len() + text.chars().count());
@@ -115,8 +115,8 @@ pub(super) fn fields<'v>(
         let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
         let value = match conversion {
             Some("r") => heap.alloc(text::repr(value, heap, max_bytes)?),
-            Some(_) => heap.alloc(text::text(value, heap, max_bytes)?),
-            None => value,
+            Some(_) if value.unpack_str().is_none() => heap.alloc(text::repr(value, heap, max_bytes)?),
+            _ => value,
         };
         rest = push(&mut text, &format(value, spec, heap, max_bytes)?, behind, max_bytes)?;
     }
@@ -130,13 +130,19 @@ pub(super) fn percent<'v>(
     heap: Heap<'v>,
     max_bytes: usize,
 ) -> starlark::Result<Value<'v>> {
-    // Starlark's own formats of the other kinds round floats.
-    let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "doxX".contains(kind));
-    let Some(mut rest) = template.unpack_str().filter(|text| !text.split('%').skip(1).all(is_bare)) else {
+    let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "srdoxX".contains(kind));
+    let tells = |part: &str| part.starts_with(['s', 'r']);
+    let all = TupleRef::from_value(value).map_or(vec![value], |all| all.content().to_vec());
+    // Starlark's own formats, which are faster, round the floats in a text.
+    let is_own = |text: &str| {
+        text.split('%').skip(1).all(is_bare)
+            && (all.iter().all(|value| is_plain(*value)) || !text.split('%').skip(1).any(tells))
+    };
+    let Some(mut rest) = template.unpack_str().filter(|text| !is_own(text)) else {
         return template.percent(value, heap);
     };
     let (mut text, named) = (String::new(), DictRef::from_value(value));
-    let mut given = TupleRef::from_value(value).map_or(vec![value], |all| all.content().to_vec()).into_iter();
+    let mut given = all.into_iter();
     while let Some((before, behind)) = rest.split_once('%') {
         text.push_str(before);
         let keyed = behind.strip_prefix('(').and_then(|behind| behind.split_once(')')).zip(named.as_ref());
@@ -158,7 +164,8 @@ pub(super) fn percent<'v>(
             "d" | "i" | "u" if item.get_type() == "float" => {
                 (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
             }
-            "s" => (heap.alloc(text::text(item, heap, max_bytes)?), "s"),
+            "s" if item.unpack_str().is_some() => (item, "s"),
+            "s" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
             "r" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
             "i" | "u" => (item, "d"),
             _ => (item, kind),
@@ -221,7 +228,8 @@ fn number<'s>(value: Value<'_>, spec: &Spec<'s>) -> anyhow::Result<(&'s str, Str
                 "E" => scientific(float, precision).to_uppercase(),
                 "g" => general(float, precision),
                 "G" => general(float, precision).to_uppercase(),
-                _ => format!("{float:.precision$}"),
+                _ if float.is_finite() => format!("{float:.precision$}"),
+                _ => text::float(float),
             }
         }
         _ => anyhow::bail!("a {} has no format of type `{}`", value.get_type(), spec.kind),

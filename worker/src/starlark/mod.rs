@@ -26,7 +26,7 @@ use starlark::values::dict::DictRef;
 use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::namespace::Namespace;
-pub(crate) use self::python::{FORMAT, Places};
+pub(crate) use self::python::{FORMAT, Places, TEXT};
 use self::python::{Part, rewrite};
 use self::session::Session;
 use crate::engine::{Engine, SharedHost, no_json_error, result_json};

@@ -77,7 +77,7 @@ impl Captured {
     }
 }
 
-fn native<E: std::error::Error + Send + Sync + 'static>(error: &starlark::Error) -> Option<&E> {
+pub(super) fn native<E: std::error::Error + Send + Sync + 'static>(error: &starlark::Error) -> Option<&E> {
     match error.kind() {
         ErrorKind::Native(error) | ErrorKind::Other(error) => error.downcast_ref(),
         _ => None,

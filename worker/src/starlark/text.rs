@@ -1,5 +1,7 @@
 //! Values as text, as Python writes them. Starlark's own `str` keeps six decimals of a float of a million, and no
-//! more: `1.234568e+06` for `1234567.891`.
+//! more: `1.234568e+06` for `1234567.891`. Floats in functions, such as those of `partial`, stay as Starlark writes them.
+
+use std::borrow::Cow;
 
 use starlark::values::dict::DictRef;
 use starlark::values::float::StarlarkFloat;
@@ -8,16 +10,28 @@ use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, Value, ValueLike as _};
 
+use super::parallel::Outcomes;
+
 /// Deepest nesting that is written out.
 const MAX_DEPTH: usize = 120;
 /// Exponents of numbers that Python writes without one.
 const PLAIN: std::ops::Range<i32> = -4..16;
 
-/// `str(value)` of at most `max_bytes`.
-pub(super) fn text<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<String> {
+/// A text over the limit in bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("the text is over the limit of {0} bytes")]
+pub(super) struct TooLong(usize);
+
+/// True for a value whose text Starlark writes as Python does: it holds no float.
+pub(super) fn is_plain(value: Value<'_>) -> bool {
+    matches!(value.get_type(), "string" | "int" | "bool" | "NoneType")
+}
+
+/// `str(value)`: a text of any size as it is, another value in at most `max_bytes`.
+pub(super) fn text<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<Cow<'v, str>> {
     match value.unpack_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => repr(value, heap, max_bytes),
+        Some(text) => Ok(text.into()),
+        None => Ok(repr(value, heap, max_bytes)?.into()),
     }
 }
 
@@ -44,11 +58,17 @@ pub(super) fn float(number: f64) -> String {
 
 /// `%e`: one digit before the point, and so many behind it.
 pub(super) fn scientific(number: f64, precision: usize) -> String {
-    signed_exponent(&format!("{number:.precision$e}"))
+    match number.is_finite() {
+        true => signed_exponent(&format!("{number:.precision$e}")),
+        false => float(number),
+    }
 }
 
 /// `%g`: so many digits, without zeros at the end, and with an exponent where the number is small or needs more.
 pub(super) fn general(number: f64, precision: usize) -> String {
+    if !number.is_finite() {
+        return float(number);
+    }
     let digits = precision.max(1);
     let scientific = format!("{number:.*e}", digits - 1);
     let (_, exponent) = parts(&scientific);
@@ -85,10 +105,6 @@ struct Writer<'v> {
 
 impl<'v> Writer<'v> {
     fn value(&mut self, value: Value<'v>) -> anyhow::Result<()> {
-        let limit = self.max_bytes;
-        if self.text.len() > limit {
-            anyhow::bail!("a text of {} bytes is over the heap limit of {limit}", self.text.len());
-        }
         if let Some(StarlarkFloat(number)) = value.downcast_ref() {
             self.text.push_str(&float(*number));
         } else if let Some(items) = ListRef::from_value(value) {
@@ -111,10 +127,12 @@ impl<'v> Writer<'v> {
                 writer.text.push('=');
                 writer.value(value)
             })?;
+        } else if let Some(outcomes) = Outcomes::from_value(value) {
+            self.value(outcomes.list())?;
         } else {
             value.collect_repr(&mut self.text);
         }
-        Ok(())
+        if self.text.len() > self.max_bytes { Err(TooLong(self.max_bytes).into()) } else { Ok(()) }
     }
 
     /// The parts of a value between brackets; dots for one that is in itself.
@@ -126,7 +144,10 @@ impl<'v> Writer<'v> {
         write: impl Fn(&mut Self, T) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         self.text.push_str(open);
-        if self.around.len() > MAX_DEPTH || self.around.iter().any(|outer| outer.ptr_eq(value)) {
+        if self.around.len() > MAX_DEPTH {
+            anyhow::bail!("the value is nested more than {MAX_DEPTH} levels deep");
+        }
+        if self.around.iter().any(|outer| outer.ptr_eq(value)) {
             self.text.push_str("...");
         } else {
             self.around.push(value);

@@ -248,8 +248,11 @@ fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool
         found.order.push(position);
     }
     let held = &all[position].held;
+    if value != held {
+        return false;
+    }
     let brief = brief(held);
-    let is_longer = value == held && *held != brief;
+    let is_longer = *held != brief;
     if is_longer {
         *value = brief;
     }

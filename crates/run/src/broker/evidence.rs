@@ -377,12 +377,7 @@ impl Broker {
     }
 
     /// The past, and the earlier call whose task was asked, to be given back to it.
-    pub(super) fn taken_task(
-        &self,
-        call: &Call<'_>,
-        asked: &PendingCall<'_>,
-        task: &EarlierTask,
-    ) -> Option<(&Past, Taken)> {
+    pub(super) fn taken_task(&self, asked: &PendingCall<'_>, task: &EarlierTask) -> Option<(&Past, Taken)> {
         let past = self.evidence()?.past.as_ref()?;
         let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
         let earlier = (task.origin.clone(), task.at_ms, task.id.clone());

@@ -181,9 +181,10 @@ fn unsafe_uri(uri: &str) -> Option<String> {
 fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
     let listed = || entry.offers.resources.iter().map(|offer| offer.id.as_str());
     let says_no = matches!(error.code, ErrorCode::UpstreamError | ErrorCode::InvalidArgs);
-    match did_you_mean(&nearest(uri, listed())) {
-        Some(hint) if says_no && listed().all(|listed| listed != uri) => error.hint(hint),
-        _ => error,
+    let is_unlisted = says_no && listed().all(|listed| listed != uri);
+    match is_unlisted.then(|| did_you_mean(&nearest(uri, listed()))).flatten() {
+        Some(hint) => error.hint(hint),
+        None => error,
     }
 }
 

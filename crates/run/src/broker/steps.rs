@@ -120,14 +120,14 @@ impl Broker {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
-                if let Some((past, taken)) = self.taken_task(call, asked, task) {
+                if let Some((past, taken)) = self.taken_task(asked, task) {
                     past.give_back(vec![taken]);
                 }
                 Err(error.with_effect(Effect::Unknown))
             }
             answer => {
                 // A script that is called and fails gives it back.
-                if let (Some(scope), Some((_, taken))) = (&self.scope, self.taken_task(call, asked, task)) {
+                if let (Some(scope), Some((_, taken))) = (&self.scope, self.taken_task(asked, task)) {
                     scope.took([taken]);
                 }
                 answer.map(Ok)

@@ -1,6 +1,7 @@
 //! What servers list otherwise than it was reviewed, or seen first.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use base::task;
 use base::text::head;
 use catalog::drift::{self, Class, Difference};
 use catalog::findings::{Finding, Item};
-use catalog::manifest::{FirstUse, Listed, ServerEntry};
+use catalog::manifest::{FirstUse, Listed, Offer, ServerEntry};
 
 /// Lines around a change.
 const AROUND: usize = 3;
@@ -195,16 +196,17 @@ fn drifts(entry: &ServerEntry) -> Vec<Drift> {
     });
     let mut all: Vec<Drift> = tools.collect();
     let (Some(held), Some(Listed { stubs, offers })) = (&entry.held, listed) else { return all };
+    let mut offered: HashMap<Item, &Offer> = HashMap::new();
+    for (item, offer) in offers.items() {
+        offered.entry(item).or_insert(offer);
+    }
     for item in held.items() {
         let (change, before, now) = match item {
             Item::Instructions => {
                 let [before, now] = [&entry.stubs, stubs].map(|stubs| stubs.instructions.clone().map(Value::String));
                 ("the server's instructions are not as reviewed", before, now)
             }
-            _ => {
-                let now = offers.items().find(|(listed, _)| listed == item);
-                ("not as reviewed", None, now.map(|(_, offer)| offer.definition.clone()))
-            }
+            _ => ("not as reviewed", None, offered.get(item).map(|offer| offer.definition.clone())),
         };
         all.push(Drift { item: item.clone(), change: change.to_owned(), before, now, findings: Vec::new() });
     }

@@ -87,7 +87,7 @@ impl ScriptSet {
 async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut follower: Follower) {
     let paths: Vec<PathBuf> = config.path.iter().chain([&config.lock]).cloned().collect();
     loop {
-        let trace = Trace::of(paths.clone()).await;
+        let trace = Trace::of(paths.clone(), true).await;
         let read = Scripts::read(&config, follower.max_bytes).await;
         let loaded = match &read {
             Ok(read) => {
@@ -117,7 +117,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
             tokio::select! {
                 _ = follower.phase.changed() => {}
                 () = tokio::time::sleep(LOOK) => {
-                    let here = Trace::of(paths.clone()).await;
+                    let here = Trace::of(paths.clone(), true).await;
                     let is_at_rest = here == seen;
                     seen = here;
                     // Continual writing there puts off no review.

@@ -43,7 +43,7 @@ pub(super) fn follow(
                 tracing::warn!(path = ?path, before = ?named, "skills are read from another folder");
                 named.clone_from(&path);
             }
-            let here = Trace::of(path.iter().cloned().collect()).await;
+            let here = Trace::of(path.iter().cloned().collect(), false).await;
             let is_at_rest = here == seen;
             seen = here;
             let calls = calls(&scripts.load());

@@ -1,7 +1,7 @@
 //! What is compared to find edits below a folder.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, FileType};
+use std::path::{Path, PathBuf};
 
 use base::files::Version;
 
@@ -13,25 +13,30 @@ const MOST: usize = 20_000;
 pub(super) struct Trace(Vec<(PathBuf, Option<Version>)>);
 
 impl Trace {
-    /// Looks at these paths, without reading files.
-    pub(super) async fn of(paths: Vec<PathBuf>) -> Self {
-        tokio::task::spawn_blocking(move || Self(looked_at(paths))).await.unwrap_or_default()
+    /// Looks at these paths, without reading files; at the files behind links below them if those are followed.
+    pub(super) async fn of(paths: Vec<PathBuf>, follows_links: bool) -> Self {
+        tokio::task::spawn_blocking(move || Self(looked_at(paths, follows_links))).await.unwrap_or_default()
     }
 }
 
-fn looked_at(paths: Vec<PathBuf>) -> Vec<(PathBuf, Option<Version>)> {
-    let mut seen: Vec<_> = paths.iter().map(|path| (path.clone(), Version::of(path))).collect();
+fn looked_at(paths: Vec<PathBuf>, follows_links: bool) -> Vec<(PathBuf, Option<Version>)> {
+    // A folder counts by what is in it: programs make and remove files of their own there all the time.
+    let version = |path: &Path| Version::of(path).filter(|_| !path.is_dir());
+    let mut seen: Vec<_> = paths.iter().map(|path| (path.clone(), version(path))).collect();
     let mut folders = paths;
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             if seen.len() >= MOST {
                 return seen;
             }
+            let (path, kind) = (entry.path(), entry.file_type());
+            let is = |test: fn(&FileType) -> bool| kind.as_ref().is_ok_and(test);
+            let is_seen = !is(FileType::is_dir) && (follows_links || !is(FileType::is_symlink));
             // No link to a folder is followed.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(entry.path());
+            if is(FileType::is_dir) {
+                folders.push(path.clone());
             }
-            seen.push((entry.path(), Version::of(&entry.path())));
+            seen.push((path.clone(), is_seen.then(|| version(&path)).flatten()));
         }
     }
     seen.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -54,7 +54,7 @@ impl Journals {
         let mut past = Past::new(last.head, fresh, self.key().await?, room);
         for id in &chain {
             let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
-            task::work_on(lines.len(), || past.add(Reader::new(id, lines)))?;
+            task::work_on(lines.len(), || past.add(Reader::new(id, lines, None)))?;
         }
         Ok(past)
     }

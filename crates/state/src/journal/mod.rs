@@ -12,7 +12,6 @@ mod recorded;
 mod rounds;
 mod writer;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ use tokio::time::Instant;
 use crate::{BeginJournal, JournalFile, State, kept_folder};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
-use base::{limits, memory, task, text};
+use base::{limits, memory, text};
 use config::Config;
 
 pub use chain::Which;
@@ -229,7 +228,7 @@ impl Journals {
         let (folder, id) = (self.of(&run.head.client), &run.file.id);
         let room = room_for(run.file.bytes).await?;
         let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
-        Ok(Reader { room, ..Reader::new(id, lines) })
+        Ok(Reader::new(id, lines, room))
     }
 
     /// Removes a run's journal; false if it is gone already.

@@ -233,7 +233,7 @@ impl Past {
 
     /// A subject as journals have it.
     fn kept(&self, Subject { origin, definition }: &Subject) -> Subject {
-        Subject { origin: super::keyed(&self.key, origin), definition: definition.clone() }
+        Subject { origin: super::writer::keyed(&self.key, origin), definition: definition.clone() }
     }
 
     /// Gives back calls, oldest first, as if they had not been taken.

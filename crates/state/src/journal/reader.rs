@@ -12,12 +12,12 @@ pub struct Reader {
     position: usize,
     number: usize,
     /// Memory for the lines, where they are many.
-    pub(super) room: Option<memory::Reservation>,
+    room: Option<memory::Reservation>,
 }
 
 impl Reader {
-    pub(super) fn new(run: &str, lines: Vec<u8>) -> Self {
-        Self { run: run.to_owned(), lines, position: 0, number: 0, room: None }
+    pub(super) fn new(run: &str, lines: Vec<u8>, room: Option<memory::Reservation>) -> Self {
+        Self { run: run.to_owned(), lines, position: 0, number: 0, room }
     }
 
     /// Memory for the lines, for one who goes on with their values.

@@ -10,7 +10,8 @@ use subtle::ConstantTimeEq as _;
 use wire::Outcome;
 
 use super::line::{Asks, Line, OpenQuestion};
-use super::{Journals, Reader, Writer, keyed};
+use super::writer::keyed;
+use super::{Journals, Reader, Writer};
 use base::error::{Error, ErrorCode, Result};
 use base::{random, task};
 
@@ -151,7 +152,7 @@ impl Journals {
         };
         let bytes = usize::try_from(file.bytes).unwrap_or(usize::MAX);
         let lines = self.state.journal_lines(&folder, run, base::limits::JOURNAL_READ.max).await?;
-        let found = task::work_on(bytes, || open_round(Reader::new(run, lines), round))?;
+        let found = task::work_on(bytes, || open_round(Reader::new(run, lines, None), round))?;
         let resume = format!("`execute(resume=\"{run}\")` goes on with what it did");
         match (found, &file.next) {
             (None, _) => wrong("it was answered before".to_owned(), &resume),

@@ -28,7 +28,7 @@ pub struct Writer {
 }
 
 /// Digest of connection settings, for comparison on disk: its key keeps readers of the disk from trying values.
-fn keyed(key: &str, origin: &str) -> String {
+pub(super) fn keyed(key: &str, origin: &str) -> String {
     stubgen::digest(&format!("{key} {origin}"))
 }
 
@@ -94,7 +94,7 @@ impl Writer {
             .unwrap_or_else(|error| tracing::error!(%error, "the end is missing in the journal of a run"));
     }
 
-    fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
+    pub(super) fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);

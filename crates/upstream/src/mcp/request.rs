@@ -66,6 +66,7 @@ impl Client {
             _ => false,
         };
         let in_doubt = |error: Error| error.with_effect(Effect::Unknown);
+        let mut request = message(operation, is_task, Round::default())?;
         // Before sending: a quick server may ask back before this task runs again.
         let mut listening = self.service.service().reports.listen(progress);
         if let Some(task) = progress.task() {
@@ -75,13 +76,12 @@ impl Client {
                 answer => return answer,
             }
         }
-        let mut round = Round::default();
         for number in 0..MAX_ROUNDS {
             if number > 0 {
                 rounds.go_on().await.map_err(in_doubt)?;
             }
             // With its first questions a server has done nothing yet; what it did between later ones is unknown.
-            let sent = self.send(&mut listening, message(operation, is_task, round)?, progress).await;
+            let sent = self.send(&mut listening, request, progress).await;
             let asked = match if number > 1 { sent.map_err(in_doubt) } else { sent }? {
                 ServerResult::InputRequiredResult(asked) => asked,
                 answer if !matches!(operation, Operation::Tool { .. }) => return Ok(answer),
@@ -97,7 +97,7 @@ impl Client {
             }
             let responses = self.answers(questions, progress, number == 0).await?;
             let responses = (!responses.is_empty()).then_some(responses);
-            round = Round { responses, state: asked.request_state };
+            request = message(operation, is_task, Round { responses, state: asked.request_state })?;
         }
         Err(self.upstream(format!("it asked back more than {MAX_ROUNDS} times")))
     }

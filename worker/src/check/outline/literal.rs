@@ -48,11 +48,15 @@ impl<'a, 's> Literals<'a, 's> {
                 ObjectPropertyKind::SpreadProperty(_) => None,
             };
             // A spread or a computed key may replace what came before it.
-            let Some((property, name)) = named.filter(|(_, name)| name != "__proto__") else {
+            let Some((property, name)) = named else {
                 fields.clear();
                 is_open = true;
                 continue;
             };
+            if name == "__proto__" {
+                is_open = true;
+                continue;
+            }
             let value = match property.kind {
                 PropertyKind::Init if !property.method => self.seen(&property.value, MAX_LEVELS),
                 _ => Seen::Nothing,

@@ -10,7 +10,7 @@ use wire::{Form, Parts};
 
 use super::super::literal::{constant, of_starlark};
 use super::{Draft, blanked, list};
-use crate::starlark::{FORMAT, Places, Script, calls_main, is_global, parse};
+use crate::starlark::{FORMAT, Places, Script, TEXT, calls_main, is_global, parse};
 
 /// Levels of a literal: a number, and its sign.
 const LEVELS: usize = 2;
@@ -260,7 +260,8 @@ impl Reader<'_> {
 /// True for a statement that calls anything when it runs.
 fn calls(statement: &AstStmt) -> bool {
     fn has_call(expression: &AstExpr) -> bool {
-        let mut found = matches!(expression.node, Expr::Call(..));
+        let is_text = |callee: &AstExpr| matches!(&callee.node, Expr::Identifier(name) if name.node.ident == TEXT);
+        let mut found = matches!(&expression.node, Expr::Call(callee, _) if !is_text(callee));
         expression.visit_expr(|inner| found |= has_call(inner));
         found
     }

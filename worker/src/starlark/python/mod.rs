@@ -1,6 +1,6 @@
 //! Python that Starlark's grammar lacks, rewritten where the meaning is plain. The parser comes first: a script that it
-//! takes stays as it is, but for calls of `.format` and fields of f-strings. A rule changes tokens in place; what no rule knows is left for the
-//! parser to refuse.
+//! takes stays as it is, but for calls of `.format` and fields of f-strings. A rule changes tokens in place; what no rule
+//! knows is left for the parser to refuse.
 
 mod blocks;
 mod edits;
@@ -19,8 +19,8 @@ const EARLY: &[&str] = &["any", "all", "next"];
 /// Function that a call of `.format` becomes, with the object first.
 pub(crate) const FORMAT: &str = "__format";
 
-/// Function around the field of an f-string: Starlark's own text of a float has six decimals of its power.
-const TEXT: &str = "__str";
+/// Function around the field of an f-string: Starlark's own text of a large float has six decimals.
+pub(crate) const TEXT: &str = "__str";
 
 /// Words before a bracket or a text that begins an expression.
 const KEYWORDS: &[&str] = &[
@@ -218,19 +218,25 @@ impl<'c> Rewriter<'c> {
         let function = match (conversion, format) {
             ("", Some(_)) => "",
             ("" | "!s", _) => TEXT,
-            _ => "repr",
+            ("!r", _) => "repr",
+            _ => return,
         };
         let (first, last) = (field + 1, if has_spec { close - 2 } else { close - 1 });
+        // What is no field of Starlark is left for its parser to refuse.
+        if last < first || self.is(last, "=") {
+            return;
+        }
         let is_call = |name: &str| self.is(first, name) && self.is(first + 1, "(") && self.last(first + 1) == last;
+        // Two brackets: what has commas is a tuple, not further arguments.
         match format {
             Some(format) if !format.contains([quote, '\\']) => {
                 let prefix = if format.contains('{') { "f" } else { "" };
-                self.edits.open(self.start(first), format!("format({function}("));
-                self.edits.close(self.end(last), format!("), {prefix}{quote}{format}{quote})"));
+                self.edits.open(self.start(first), format!("format({function}(("));
+                self.edits.close(self.end(last), format!(")), {prefix}{quote}{format}{quote})"));
             }
             None if has_spec || ![TEXT, "repr", "format"].into_iter().any(is_call) => {
-                self.edits.open(self.start(first), format!("{function}("));
-                self.edits.close(self.end(last), ")");
+                self.edits.open(self.start(first), format!("{function}(("));
+                self.edits.close(self.end(last), "))");
             }
             _ => return,
         }

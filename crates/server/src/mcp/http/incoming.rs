@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::StatusCode;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId};
 
@@ -32,7 +32,7 @@ const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// An admitted request, in flight until its answer was read or its reader is gone; one that a session's transport has
 /// taken, until that has answered it. Ids of 2026-07-28 are not the client's own: its other windows use the same ones.
 pub(super) struct InFlight {
-    admission: Admission,
+    pub(super) admission: Admission,
     pub(super) id: RequestId,
     pub(super) taken: Arc<AtomicBool>,
 }

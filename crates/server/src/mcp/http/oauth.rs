@@ -196,8 +196,24 @@ fn payload(token: &str) -> Result<(Value, usize), String> {
     let payload =
         URL_SAFE_NO_PAD.decode(payload).map_err(|_| "the claims of the token are not base64url".to_owned())?;
     let claims: Value = json::parse(&payload, PARSED).map_err(|error| format!("the claims of the token: {error}"))?;
+    serde_json::from_slice::<Once>(&payload).map_err(|error| format!("the claims of the token: {error}"))?;
     let bytes = json::measure(&payload).map_or(PARSED, |measure| measure.tree_bytes);
     if claims.is_object() { Ok((claims, bytes)) } else { Err("the claims of the token are no object".to_owned()) }
+}
+
+/// Claims that stand once at most: of two, another reader may take the other one.
+#[derive(serde::Deserialize)]
+#[expect(dead_code, reason = "their number is checked by the derive")]
+struct Once {
+    iss: Option<IgnoredAny>,
+    sub: Option<IgnoredAny>,
+    aud: Option<IgnoredAny>,
+    exp: Option<IgnoredAny>,
+    nbf: Option<IgnoredAny>,
+    iat: Option<IgnoredAny>,
+    scope: Option<IgnoredAny>,
+    scp: Option<IgnoredAny>,
+    client_id: Option<IgnoredAny>,
 }
 
 /// Seconds of Unix time.
@@ -238,6 +254,15 @@ mod tests {
         ] {
             let refused = is_read(head).expect_err(head);
             assert!(refused.contains(why), "{head}: {refused}");
+        }
+        for (claims, is_taken) in [
+            (r#"{"sub":"a","other":1,"other":2}"#, true),
+            (r#"{"sub":"a","sub":"b"}"#, false),
+            (r#"{"scope":"read","aud":"x","scope":"admin"}"#, false),
+            ("[]", false),
+        ] {
+            let token = format!("e30.{}.AA", URL_SAFE_NO_PAD.encode(claims));
+            assert_eq!(payload(&token).is_ok(), is_taken, "{claims}");
         }
         for token in ["", ".", "..", "a.b", "a.b.c.d", "e30.e30.", "=.=.=", "\u{e9}.x.y"] {
             assert!(Head::read(token, &allowed).is_err(), "{token}");
