@@ -59,23 +59,14 @@ pub(super) fn audit(key: &Key<'_>, raw: RawAudit) -> Result<Audit, ConfigError> 
     let usual = Audit::default();
     // A configured destination makes records required; by default the log gets records that the file cannot take.
     let to = key.key("to").word(raw.to)?;
-    let is_wanted = to != Some(AuditTo::Off) && (raw.path.is_some() || to == Some(AuditTo::File));
+    let is_wanted = raw.path.is_some() || to == Some(AuditTo::File);
     let path = match raw.path {
         Some(path) => Some(key.key("path").path(path)?),
         None => key.state_folder().map(|folder| folder.join("audit.jsonl")),
     };
     let usual_to = if path.is_some() { AuditTo::File } else { usual.to };
-    let to = to.unwrap_or(usual_to);
-    if to == AuditTo::File && path.is_none() {
-        let error = key.key("to").at_value("there is no folder for the file: no home");
-        return Err(error.with_hint("name the file: `path = \"/var/lib/forgefs/audit.jsonl\"`"));
-    }
-    if to == AuditTo::Off && raw.required == Some(true) {
-        let error = key.key("required").at_value("no call is on record with `to = \"off\"`");
-        return Err(error.with_hint("leave out one of the two"));
-    }
     Ok(Audit {
-        to,
+        to: to.unwrap_or(usual_to),
         path,
         max_bytes: key.key("max_size").size(raw.max_size, 64 * KIB..=4 * GIB)?.unwrap_or(usual.max_bytes),
         keep: key.key("keep").count(raw.keep, 1..=1000)?.unwrap_or(usual.keep),

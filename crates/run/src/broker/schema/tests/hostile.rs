@@ -240,6 +240,12 @@ fn cases() -> Vec<(&'static str, Value, Value, Ends)> {
             Fits,
         ),
         (
+            "one item of 100,000 that 400 rules want unique",
+            json!({ "properties": { "items": { "allOf": many(400, |_| json!({ "uniqueItems": true })) } } }),
+            json!({ "items": [many(100_000, |_| json!(0))] }),
+            Limited,
+        ),
+        (
             "50,000 unique objects",
             json!({ "properties": { "items": { "uniqueItems": true } } }),
             json!({ "items": objects(50_000) }),
