@@ -197,7 +197,7 @@ fn payload(token: &str) -> Result<(Value, usize), String> {
         URL_SAFE_NO_PAD.decode(payload).map_err(|_| "the claims of the token are not base64url".to_owned())?;
     let claims: Value = json::parse(&payload, PARSED).map_err(|error| format!("the claims of the token: {error}"))?;
     if !claims.is_object() {
-        return Err("the claims of the token are no object".to_owned());
+        return Err("the token is not a JWT: its claims are no object".to_owned());
     }
     serde_json::from_slice::<Once>(&payload).map_err(|error| format!("the claims of the token: {error}"))?;
     let bytes = json::measure(&payload).map_or(PARSED, |measure| measure.tree_bytes);
