@@ -14,6 +14,8 @@ use super::parallel::Outcomes;
 
 /// Deepest nesting that is written out.
 const MAX_DEPTH: usize = 120;
+/// Most values in one that are looked at for a float.
+const MAX_LOOKED_AT: usize = 100_000;
 /// Exponents of numbers that Python writes without one.
 const PLAIN: std::ops::Range<i32> = -4..16;
 
@@ -22,9 +24,24 @@ const PLAIN: std::ops::Range<i32> = -4..16;
 #[error("the text is over the limit of {0} bytes")]
 pub(super) struct TooLong(usize);
 
-/// True for a value whose text Starlark writes as Python does: it holds no float.
+/// True for a value whose text Starlark writes as Python does: it holds no float. What is large, deep or in itself is
+/// taken for one that does.
 pub(super) fn is_plain(value: Value<'_>) -> bool {
-    matches!(value.get_type(), "string" | "int" | "bool" | "NoneType")
+    has_no_float(value, MAX_DEPTH, &mut { MAX_LOOKED_AT })
+}
+
+fn has_no_float(value: Value<'_>, depth: usize, left: &mut usize) -> bool {
+    let (Some(depth), Some(fewer)) = (depth.checked_sub(1), left.checked_sub(1)) else { return false };
+    *left = fewer;
+    if let Some(items) = ListRef::from_value(value) {
+        items.iter().all(|item| has_no_float(item, depth, left))
+    } else if let Some(items) = TupleRef::from_value(value) {
+        items.iter().all(|item| has_no_float(item, depth, left))
+    } else if let Some(dict) = DictRef::from_value(value) {
+        dict.iter().all(|(key, item)| has_no_float(key, depth, left) && has_no_float(item, depth, left))
+    } else {
+        matches!(value.get_type(), "string" | "int" | "bool" | "NoneType")
+    }
 }
 
 /// `str(value)`: a text of any size as it is, another value in at most `max_bytes`.
