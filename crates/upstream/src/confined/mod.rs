@@ -1,8 +1,8 @@
 //! Starts a server that may do no more than its `sandbox` says.
 //!
-//! [`prepare`] finds the program behind launchers and shims, and what it needs to run. The process that is started is
+//! `prepare` finds the program behind launchers and shims, and what it needs to run. The process that is started is
 //! this executable as `forgefs confined`: it gets its rules, confines itself and reports, all before the program runs.
-//! [`Prepared::enter`] judges the report, and lets the program start.
+//! `Prepared::enter` judges the report, and lets the program start.
 
 mod held;
 mod helper;
@@ -212,7 +212,7 @@ impl Prepared {
     }
 }
 
-/// Outcome of [`Prepared::examine`].
+/// Outcome of `Prepared::examine`.
 pub struct Examined {
     /// The program itself, behind launchers and shims.
     pub program: PathBuf,
