@@ -38,7 +38,7 @@ pub fn enter(folder: &Path, config: &Path) -> io::Result<Entry> {
     let _ = fs::remove_file(&new);
     let file = files::private().write(true).create_new(true).open(&new)?;
     file.lock()?;
-    // Only now: an entry that nobody holds is removed.
+    // Only now: an entry without a lock is removed.
     fs::rename(&new, &path)?;
     Ok(Entry { path, _file: file })
 }

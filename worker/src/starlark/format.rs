@@ -114,8 +114,9 @@ pub(super) fn fields<'v>(
         let value = index.map_or_else(|_| named.get_str(name), |index| args.get(index).copied());
         let value = value.ok_or_else(|| anyhow::anyhow!("no value for `{{{name}}}` of the format string"))?;
         let value = match conversion {
-            Some("r") => heap.alloc(text::repr(value, heap, max_bytes)?),
-            Some(_) if value.unpack_str().is_none() => heap.alloc(text::repr(value, heap, max_bytes)?),
+            Some(kind) if kind == "r" || value.unpack_str().is_none() => {
+                heap.alloc(text::repr(value, heap, max_bytes)?)
+            }
             _ => value,
         };
         rest = push(&mut text, &format(value, spec, heap, max_bytes)?, behind, max_bytes)?;
@@ -130,17 +131,16 @@ pub(super) fn percent<'v>(
     heap: Heap<'v>,
     max_bytes: usize,
 ) -> starlark::Result<Value<'v>> {
+    // Numbers have a remainder; the formats are those of a text.
+    let Some(mut rest) = template.unpack_str() else { return template.percent(value, heap) };
+    let parts = || rest.split('%').skip(1);
     let is_bare = |part: &str| part.is_empty() || part.starts_with(|kind| "srdoxX".contains(kind));
-    let tells = |part: &str| part.starts_with(['s', 'r']);
     let all = TupleRef::from_value(value).map_or(vec![value], |all| all.content().to_vec());
     // Starlark's own formats, which are faster, round the floats in a text.
-    let is_own = |text: &str| {
-        text.split('%').skip(1).all(is_bare)
-            && (all.iter().all(|value| is_plain(*value)) || !text.split('%').skip(1).any(tells))
-    };
-    let Some(mut rest) = template.unpack_str().filter(|text| !is_own(text)) else {
+    let is_right = || !parts().any(|part| part.starts_with(['s', 'r'])) || all.iter().all(|value| is_plain(*value));
+    if parts().all(is_bare) && is_right() {
         return template.percent(value, heap);
-    };
+    }
     let (mut text, named) = (String::new(), DictRef::from_value(value));
     let mut given = all.into_iter();
     while let Some((before, behind)) = rest.split_once('%') {
@@ -165,8 +165,7 @@ pub(super) fn percent<'v>(
                 (heap.alloc(plain("d")?.to_str().parse::<BigInt>().map_err(anyhow::Error::from)?), "d")
             }
             "s" if item.unpack_str().is_some() => (item, "s"),
-            "s" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
-            "r" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
+            "s" | "r" => (heap.alloc(text::repr(item, heap, max_bytes)?), "s"),
             "i" | "u" => (item, "d"),
             _ => (item, kind),
         };

@@ -68,7 +68,7 @@ struct Server {
     live: Option<Live>,
 }
 
-/// What runs of a server that is on.
+/// Connection and tasks of an enabled server.
 struct Live {
     upstream: Arc<dyn Upstream>,
     event_sender: EventSender,

@@ -1,4 +1,4 @@
-//! What is compared to find edits below a folder.
+//! Versions of the files below folders, compared to find edits.
 
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
@@ -31,12 +31,14 @@ fn looked_at(paths: Vec<PathBuf>, follows_links: bool) -> Vec<(PathBuf, Option<V
             }
             let (path, kind) = (entry.path(), entry.file_type());
             let is = |test: fn(&FileType) -> bool| kind.as_ref().is_ok_and(test);
-            let is_seen = !is(FileType::is_dir) && (follows_links || !is(FileType::is_symlink));
+            let mut found = None;
             // No link to a folder is followed.
             if is(FileType::is_dir) {
                 folders.push(path.clone());
+            } else if follows_links || !is(FileType::is_symlink) {
+                found = version(&path);
             }
-            seen.push((path.clone(), is_seen.then(|| version(&path)).flatten()));
+            seen.push((path, found));
         }
     }
     seen.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -16,7 +16,7 @@ pub(super) struct Held {
     pub(super) token: String,
     /// Time at which another is wanted; `None` for one that is good until it is refused.
     pub(super) until: Option<Instant>,
-    /// What it was given for: the caller's own token, or the login that vouched.
+    /// Proof that it was given for: the caller's own token, or the login that vouched.
     pub(super) of: Option<Arc<str>>,
 }
 

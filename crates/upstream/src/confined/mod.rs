@@ -50,6 +50,7 @@ pub(crate) const INHERITED: &[&str] = &[
     "XDG_DATA_HOME",
     "XDG_RUNTIME_DIR",
 ];
+
 /// Timeout for the report of a process that confines itself.
 const READY: Duration = Duration::from_secs(20);
 /// The executable that confines itself.

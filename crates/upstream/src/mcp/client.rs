@@ -34,7 +34,7 @@ pub(super) struct Client {
     /// The transport has ended, although not every request has seen it yet.
     pub(super) ended: Arc<AtomicBool>,
     pub(super) in_session: Option<Arc<AtomicBool>>,
-    /// How long the lists besides the tools may take.
+    /// Timeout of the lists besides the tools.
     pub(super) patience: Duration,
     pub(super) others: Mutex<others::Asked>,
     pub(super) tasks: TaskTools,

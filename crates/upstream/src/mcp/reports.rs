@@ -1,4 +1,4 @@
-//! The calls behind the requests on a connection: whom a server's reports, questions and log entries are for.
+//! The calls behind the requests on a connection, which get a server's reports, questions and log entries.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,7 +33,7 @@ struct Table {
     scales: &'static [u8],
     rows: &'static [u8],
     stems: &'static [u8],
-    /// Where each stem begins, in their order; a line feed stands between them.
+    /// Offsets of the stems, in their order; a line feed stands between them.
     begins: Vec<u32>,
 }
 

@@ -213,7 +213,7 @@ impl<'a> Caller<'a> {
 }
 
 impl<'a> PendingCall<'a> {
-    /// A call of nobody's in particular, with the arguments of its operation.
+    /// A call without a known caller, with the arguments of its operation.
     pub(super) fn new(entry: &'a ServerEntry, stub: Option<&'a ToolStub>, operation: &'a Operation) -> Self {
         Self { entry, stub, operation, written: None, from: None }
     }

@@ -26,7 +26,7 @@ use config::{Expose, Http};
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
 const FIRST_EVENT: &str = "0";
-/// How often unused sessions are looked for.
+/// Interval of the search for unused sessions.
 const LOOK: Duration = Duration::from_secs(5);
 /// Time after which a session ends whose client is gone with a request in flight, and does not come back for it.
 const ABANDONED: Duration = Duration::from_secs(120);
