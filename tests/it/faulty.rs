@@ -72,9 +72,10 @@ impl Log {
     }
 }
 
-/// True if a process runs; a zombie does not.
+/// True if a thread of a process runs; a zombie does not. The first thread may end before the others do.
 pub(crate) fn runs(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).any(|stat| {
         let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
         state.is_some_and(|state| !state.starts_with(['Z', 'X']))
     })

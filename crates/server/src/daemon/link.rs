@@ -33,17 +33,18 @@ pub enum LinkError {
     Refused(String),
 }
 
+/// True if the other end closed the connection, as a daemon that ends does.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+
+    matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset)
+}
+
 /// Connects to the daemon; `None` if none runs, or it is about to end.
 ///
 /// # Errors
 /// As [`LinkError`].
 pub(crate) async fn open(place: &Place, hello: &Hello) -> Result<Option<Link>, LinkError> {
-    let is_gone = |error: &io::Error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-        )
-    };
     let Some(stream) = place.connect().await? else { return Ok(None) };
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
@@ -59,18 +60,19 @@ pub(crate) async fn open(place: &Place, hello: &Hello) -> Result<Option<Link>, L
     }
 }
 
-/// Has the daemon do what `hello` says, with a request if it takes one, and returns its answer; `None` if none runs.
+/// Has the daemon do what `hello` says, with a request if it takes one, and returns its answer; `None` if none runs,
+/// or it ended before its answer and had no request.
 ///
 /// # Errors
-/// As [`LinkError`]; `UnexpectedEof` when the daemon ended before its answer.
+/// As [`LinkError`]; `UnexpectedEof` when the daemon ended before its answer to a request.
 pub async fn ask(place: &Place, hello: &Hello, request: Option<&Value>) -> Result<Option<Value>, LinkError> {
     let Some(mut link) = open(place, hello).await? else { return Ok(None) };
-    let time = match request {
-        Some(request) => {
-            handshake::write(&mut link.writer, request).await?;
-            ANY
-        }
-        None => PATIENCE,
+    let Some(request) = request else {
+        return match handshake::read(&mut link.reader, &limits::DAEMON_ANSWER, PATIENCE).await {
+            Err(error) if is_gone(&error) => Ok(None),
+            answer => Ok(Some(answer?)),
+        };
     };
-    Ok(Some(handshake::read(&mut link.reader, &limits::DAEMON_ANSWER, time).await?))
+    handshake::write(&mut link.writer, request).await?;
+    Ok(Some(handshake::read(&mut link.reader, &limits::DAEMON_ANSWER, ANY).await?))
 }

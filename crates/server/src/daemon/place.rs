@@ -147,7 +147,13 @@ impl Place {
         let (_folder, path) = self.short()?;
         match UnixStream::connect(path).await {
             Ok(stream) => check_peer(&stream).map(|()| Some(stream)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            // Reset: a daemon that ends closes its socket with this connection unaccepted.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+                ) =>
+            {
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -193,4 +199,24 @@ pub(super) fn check_peer(stream: &UnixStream) -> io::Result<()> {
     }
     let what = format!("the process at the other end belongs to another user (uid {theirs}, this is uid {ours})");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_closes_meanwhile_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("forge.toml");
+        fs::write(&config, "").expect("it can be written");
+        let place = Place::of(folder.path(), &config).expect("a place");
+        let held = place.hold().expect("the lock").expect("free");
+        for _ in 0..2_000 {
+            let listener = place.listen(&held).expect("it listens");
+            let closing = std::thread::spawn(move || drop(listener));
+            let _either = place.connect().await.expect("a stream or none");
+            closing.join().expect("it ends");
+        }
+    }
 }
