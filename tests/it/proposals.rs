@@ -426,6 +426,12 @@ async fn an_accept_that_was_cut_short_is_completed_by_the_next() {
         assert!(!proposal.exists());
         fence.run(["test", "scripts"]).success();
     }
+    // The script is in its place; what is in the way is another test.
+    fence.write("scripts/title.cassette.json", "{}");
+    fs::write(&proposal, &text).expect("written");
+    let taken = scripts(&fence, &["accept", "title"]);
+    let said = "scripts/title.cassette.json is there already";
+    assert!(taken.code == Some(1) && taken.stderr.contains(said) && proposal.exists(), "{taken:?}");
 }
 
 /// Edits of a proposal's file, and what is said of it.

@@ -56,11 +56,7 @@ pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<u8, F
     fits(&desk, &kept, args.replace)?;
     let (script, tests) = files(&kept);
     let folder = &desk.place.path;
-    let removed =
-        put(folder, (&script, &kept.proposal.code), &tests, args.replace).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => taken(folder, &script),
-            _ => Failure::internal(format!("{}: {error}", folder.display())),
-        })?;
+    let removed = put(folder, (&script, &kept.proposal.code), &tests, args.replace)?;
     desk.proposals.remove(&kept.file, &alone)?;
     let script = shown(folder, &script);
     let removed: Vec<String> = removed.iter().map(|test| shown(folder, test)).collect();
@@ -161,24 +157,27 @@ fn put(
     (script, code): (&str, &str),
     tests: &[(String, &str)],
     replaces: bool,
-) -> io::Result<Vec<String>> {
-    let tree = Tree::make(folder)?;
+) -> Result<Vec<String>, Failure> {
+    let failed = |error: io::Error| Failure::internal(format!("{}: {error}", folder.display()));
+    let tree = Tree::make(folder).map_err(failed)?;
     let has = |file: &str, text: &str| tree.read(file, text.len() as u64).is_ok_and(|own| own == text.as_bytes());
     for (test, _) in tests.iter().filter(|(test, text)| is_there(folder, test) && !has(test, text)) {
         if !replaces {
-            return Err(ErrorKind::AlreadyExists.into());
+            return Err(taken(folder, test));
         }
-        tree.remove(test)?;
+        tree.remove(test).map_err(failed)?;
     }
     let (name, _) = script.rsplit_once('.').unwrap_or((script, ""));
     // Tests of the script before are none of this one.
     let removed: Vec<String> = old_tests(folder, name, tests).filter(|_| replaces).collect();
-    removed.iter().try_for_each(|test| tree.remove(test))?;
-    if !has(script, code) {
-        tree.put(script, code.as_bytes(), replaces)?;
+    removed.iter().try_for_each(|test| tree.remove(test)).map_err(failed)?;
+    let all = iter::once((script, code, replaces)).chain(tests.iter().map(|(test, text)| (test.as_str(), *text, false)));
+    for (file, text, replaces) in all.filter(|(file, text, _)| !has(file, text)) {
+        tree.put(file, text.as_bytes(), replaces).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => taken(folder, file),
+            _ => failed(error),
+        })?;
     }
-    let mut missing = tests.iter().filter(|(test, text)| !has(test, text));
-    missing.try_for_each(|(test, text)| tree.put(test, text.as_bytes(), false))?;
     Ok(removed)
 }
 
