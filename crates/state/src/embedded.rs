@@ -266,9 +266,33 @@ async fn on_disk<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use base::memory::{self, Memory};
+
     use super::*;
+    use crate::{Kind, Room};
 
     const ONE: Amount = Amount::ONE;
+
+    #[tokio::test]
+    async fn a_result_for_which_there_is_no_memory_takes_no_older_one_along() {
+        memory::configure(&Memory { results: 100, ..Memory::default() }, std::iter::empty());
+        let state = Embedded::default();
+        let of = |session: &str| Collection { kind: Kind::Results, client: "c".into(), session: session.into() };
+        let put = async |session: &str, name: &str, bytes: usize| {
+            let room = Room { entries: 1, ..Room::RESULTS };
+            let (name, value) = (name.to_owned(), "x".repeat(bytes - name.len()));
+            let new = New { name, value, labels: Labels::new(), ttl: None, replaces: Vec::new(), room };
+            state.insert(&of(session), new).await.map_err(|error| error.code)
+        };
+        assert_eq!((put("other", "a", 60).await, put("own", "b", 20).await), (Ok(()), Ok(())));
+        for (name, bytes, expected, left) in
+            [("c", 50, Err(base::error::ErrorCode::BudgetExceeded), "b"), ("d", 40, Ok(()), "d")]
+        {
+            assert_eq!(put("own", name, bytes).await, expected, "{name}");
+            let kept = state.listed(&of("own")).await.expect("entries");
+            assert_eq!(kept.iter().map(|entry| &*entry.name).collect::<Vec<_>>(), [left], "{name}");
+        }
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_spent_at_once_stays_within_every_limit() {

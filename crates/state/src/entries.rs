@@ -75,7 +75,9 @@ impl Entries {
         replaces.extend(self.kept.iter().map(|kept| &kept.entry).filter(|entry| is_same(entry)).map(|entry| entry.id));
         let bytes = name.len() + value.len() + room.overhead;
         let slots: Vec<Slot<'_>> = self.kept.iter().map(Kept::slot).collect();
-        for id in room_for(&slots, bytes, &labels, &replaces, &room)? {
+        let oldest = room_for(&slots, bytes, &labels, &replaces, &room)?;
+        self.check_memory(bytes, &room)?;
+        for id in oldest {
             self.drop_first(|entry| entry.id == id);
         }
         let held = self.hold(bytes, &room)?;
@@ -89,17 +91,20 @@ impl Entries {
         Ok(())
     }
 
+    /// Checks the memory for an entry. One that would not fit without the older ones either drops none of them.
+    fn check_memory(&self, bytes: usize, room: &Room) -> Result<()> {
+        if self.kind == Kind::Approvals {
+            return Ok(());
+        }
+        let freed = if room.drops_oldest { self.kept.iter().map(|kept| kept.bytes).sum() } else { 0 };
+        memory::RESULTS.check(&self.client, bytes, freed).map_err(refused)
+    }
+
     /// Reserves the memory of an entry.
     fn hold(&mut self, bytes: usize, room: &Room) -> Result<Held> {
         if self.kind == Kind::Approvals {
             return Ok(Held::Tracked { _counted: CONSENTS.count(bytes) });
         }
-        let refused = |refused: memory::Refused| {
-            Error::new(ErrorCode::BudgetExceeded, refused.to_string()).hint(memory::RESULTS_HINT)
-        };
-        // An entry that would not fit without the older ones either drops none of them.
-        let freed = if room.drops_oldest { self.kept.iter().map(|kept| kept.bytes).sum() } else { 0 };
-        memory::RESULTS.check(&self.client, bytes, freed).map_err(refused)?;
         loop {
             match memory::RESULTS.take(&self.client, bytes) {
                 Ok(share) => return Ok(Held::Shared { _share: share }),
@@ -124,6 +129,10 @@ impl Entries {
         }
         true
     }
+}
+
+fn refused(refused: memory::Refused) -> Error {
+    Error::new(ErrorCode::BudgetExceeded, refused.to_string()).hint(memory::RESULTS_HINT)
 }
 
 impl Kept {
