@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
+use tempfile::NamedTempFile;
+
 mod edited;
 mod layout;
 mod private;
@@ -245,6 +247,22 @@ pub enum Keep {
 /// # Errors
 /// When it cannot be written; the old one is still there then.
 pub fn replace(path: &Path, content: &[u8], keep: Keep) -> io::Result<()> {
+    filled(path, content, keep)?.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Creates a private file with this content, atomically; false, without effect, when something is at `path` already.
+///
+/// # Errors
+/// When it cannot be written; then there is none.
+pub fn create(path: &Path, content: &[u8], keep: Keep) -> io::Result<bool> {
+    match filled(path, content, keep)?.persist_noclobber(path) {
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        created => created.map(|_| true).map_err(|error| error.error),
+    }
+}
+
+/// A private file with this content, beside its place.
+fn filled(path: &Path, content: &[u8], keep: Keep) -> io::Result<NamedTempFile> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -255,7 +273,18 @@ pub fn replace(path: &Path, content: &[u8], keep: Keep) -> io::Result<()> {
     if keep == Keep::Synced {
         file.as_file().sync_all()?;
     }
-    file.persist(path).map(drop).map_err(|error| error.error)
+    Ok(file)
+}
+
+/// What was opened, read or removed; `None` where there is no such file.
+///
+/// # Errors
+/// Any other than that.
+pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// Version of a file.

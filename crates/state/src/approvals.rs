@@ -30,11 +30,8 @@ pub(super) fn find(folder: &Path, id: &str, kind: RecordKind) -> Result<Option<V
         return Ok(None);
     }
     let path = folder.join(id).with_extension(APPROVAL);
-    match files::read_private(&path, largest(kind)) {
-        Ok(approval) => Ok(Some(approval)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&path, kind, "is not used", error)),
-    }
+    files::if_there(files::read_private(&path, largest(kind)))
+        .map_err(|error| failed(&path, kind, "is not used", error))
 }
 
 /// Ids of the approvals in a folder.

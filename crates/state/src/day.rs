@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use base::error::{Error, ErrorCode, Result};
 use base::files;
+use base::task;
 use base::time::{rfc3339, unix_ms};
 use config::{Amount, Config};
 
@@ -51,10 +52,8 @@ pub(super) async fn give_back(file: &Path, cost: Amount, now: SystemTime) {
 
 /// Spent today, if readable.
 pub(super) fn spent(file: &Path, now: SystemTime) -> Option<Amount> {
-    match files::open_private(file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
-        Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
-        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(Amount::ZERO),
-    }
+    let read = files::open_private(file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file));
+    files::if_there(read).ok()?.map_or(Some(Amount::ZERO), |(_, kept)| Some(kept?.on(now).1))
 }
 
 /// Reads, changes and writes the sum of the day of `now`, under the lock.
@@ -63,14 +62,15 @@ async fn change<T: Send + 'static>(
     now: SystemTime,
     change: impl FnOnce(Amount, SystemTime) -> (Amount, T) + Send + 'static,
 ) -> Result<T> {
-    let path = file.to_owned();
-    let changed = tokio::task::spawn_blocking(move || change_now(&path, now, change)).await;
-    let changed = changed.unwrap_or_else(|error| Err(io::Error::other(error)));
-    changed.map_err(|error| {
-        tracing::error!(%error, file = %file.display(), "what was spent today is not known");
-        Error::new(ErrorCode::Internal, "what was spent of today's budget cannot be read or written")
-            .hint("the operator has to look at the log; the file that it names may be removed")
-    })
+    let file = file.to_owned();
+    let changed = move || {
+        change_now(&file, now, change).map_err(|error| {
+            tracing::error!(%error, file = %file.display(), "what was spent today is not known");
+            Error::new(ErrorCode::Internal, "what was spent of today's budget cannot be read or written")
+                .hint("the operator has to look at the log; the file that it names may be removed")
+        })
+    };
+    task::apart(changed).await
 }
 
 /// `change` also gets a time of the last day that the sum counts for.

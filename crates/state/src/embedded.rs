@@ -186,7 +186,7 @@ impl State for Embedded {
     }
 
     async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
-        observed::observe(file, more).await
+        on_disk(file, "", move |file, _| observed::observe(file, more)).await
     }
 
     async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {

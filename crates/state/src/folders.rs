@@ -1,10 +1,11 @@
 //! Folders of files that are named after an id: journals and approvals of one configuration file.
 
 use std::fs::{self, DirEntry, ReadDir};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::day::identity;
+use base::files;
 use config::Config;
 
 /// Digits of an id.
@@ -23,10 +24,7 @@ pub fn id_of(name: &str) -> String {
 
 /// Entries of a folder; `None` without one.
 pub(super) fn entries(folder: &Path) -> io::Result<Option<ReadDir>> {
-    match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        entries => entries.map(Some),
-    }
+    files::if_there(fs::read_dir(folder))
 }
 
 /// Files of a folder that are named after an id, with this extension.

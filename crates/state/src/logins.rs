@@ -25,13 +25,11 @@ const LARGEST: u64 = limits::LOGIN_FILE.max as u64;
 
 /// Reads a login; `None` without one.
 pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>> {
-    match files::read_private(file, LARGEST) {
-        Ok(login) if login.starts_with(IN_KEYRING) => {
+    match files::if_there(files::read_private(file, LARGEST)).map_err(|error| failed(file, "is not used", error))? {
+        Some(login) if login.starts_with(IN_KEYRING) => {
             keyring::login(&name(file)).map_err(|why| failed(file, "is not used", why))
         }
-        Ok(login) => Ok(Some(login)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(file, "is not used", error)),
+        login => Ok(login),
     }
 }
 
@@ -60,15 +58,9 @@ pub(super) fn keep(file: &Path, login: Option<&[u8]>) -> Result<()> {
                 let _ = keyring::remove_login(&name(file))
                     .inspect_err(|error| tracing::warn!(error, "a login stays in the keyring"));
             }
-            remove(file)
+            files::if_there(fs::remove_file(file)).map_err(|error| failed(file, "cannot be removed", error))?;
+            Ok(())
         }
-    }
-}
-
-fn remove(file: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(file, "cannot be removed", error)),
-        _ => Ok(()),
     }
 }
 

@@ -26,10 +26,8 @@ struct Kept {
 }
 
 /// Merges further shapes into those of `file`, and returns all of them.
-pub(super) async fn observe(file: &Path, more: Shapes) -> Result<Shapes> {
-    let path = file.to_owned();
-    let merged = tokio::task::spawn_blocking(move || merge(&path, more)).await;
-    merged.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
+pub(super) fn observe(file: &Path, more: Shapes) -> Result<Shapes> {
+    merge(file, more).map_err(|error| {
         Error::new(ErrorCode::Internal, format!("{}: observed shapes cannot be kept", file.display())).caused_by(error)
     })
 }
@@ -63,9 +61,6 @@ pub(super) fn parse(text: &[u8]) -> Shapes {
 
 /// The shapes in a file.
 fn read(path: &Path) -> io::Result<Shapes> {
-    match files::read_private(path, MAX_BYTES as u64) {
-        Ok(text) => Ok(parse(&text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Shapes::default()),
-        Err(error) => Err(error),
-    }
+    let text = files::if_there(files::read_private(path, MAX_BYTES as u64))?;
+    Ok(text.map(|text| parse(&text)).unwrap_or_default())
 }

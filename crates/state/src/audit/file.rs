@@ -169,10 +169,7 @@ impl Lines {
 
     fn move_on(&self) -> io::Result<()> {
         for number in (1..self.keep).rev() {
-            match fs::rename(rotated(&self.path, number), rotated(&self.path, number + 1)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            files::if_there(fs::rename(rotated(&self.path, number), rotated(&self.path, number + 1)))?;
         }
         fs::rename(&self.path, rotated(&self.path, 1))
     }

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use super::{BeginJournal, Journal, JournalFile, taken, too_long};
 use crate::folders::{self, ID, is_id};
 use base::error::{Error, ErrorCode, Result};
-use base::{files, random, task};
+use base::files::{self, Keep};
+use base::{random, task};
 
 /// Extension of a journal.
 const JOURNAL: &str = "jsonl";
@@ -69,9 +70,8 @@ pub(crate) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
     files::make_own_folder(&begin.folder).map_err(failed)?;
     // It is new: there is nothing to follow or to check.
     let mut file = files::private().create_new(true).append(true).read(true).open(&path).map_err(failed)?;
-    file.lock().map_err(failed)?;
     let line = format!("{}\n", begin.first);
-    let written = file.write_all(line.as_bytes());
+    let written = file.lock().and_then(|()| file.write_all(line.as_bytes()));
     let written = written.and_then(|()| match begin.fsync {
         true => file.sync_data().and_then(|()| sync_folders(&begin.folder)),
         false => Ok(()),
@@ -99,32 +99,24 @@ fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
     if is_running(&path).map_err(failed)? {
         return Err(running(after));
     }
-    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&begin.folder).map_err(failed)?;
-    file.write_all(begin.id.as_bytes()).map_err(failed)?;
-    if begin.fsync {
-        file.as_file().sync_all().map_err(failed)?;
+    let (next, keep) = (path.with_extension(NEXT), if begin.fsync { Keep::Synced } else { Keep::Cached });
+    if !files::create(&next, begin.id.as_bytes(), keep).map_err(failed)? {
+        return Err(taken(after));
     }
-    match file.persist_noclobber(path.with_extension(NEXT)) {
-        Ok(_) => {
-            if begin.fsync
-                && let Err(error) = sync_folders(&begin.folder)
-            {
-                let _ = fs::remove_file(path.with_extension(NEXT));
-                return Err(failed(error));
-            }
-            // All of a chain is as old as its last run: a later one needs all of it.
-            for id in &begin.after {
-                let path = journal_path(&begin.folder, id)?;
-                let touched = files::open_private(&path, OpenOptions::new().append(true))
-                    .and_then(|file| file.set_modified(SystemTime::now()));
-                touched
-                    .unwrap_or_else(|error| tracing::warn!(%error, path = %path.display(), "a journal keeps its age"));
-            }
-            Ok(())
-        }
-        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Err(taken(after)),
-        Err(error) => Err(failed(error.error)),
+    if begin.fsync
+        && let Err(error) = sync_folders(&begin.folder)
+    {
+        let _ = fs::remove_file(next);
+        return Err(failed(error));
     }
+    // All of a chain is as old as its last run: a later one needs all of it.
+    for id in &begin.after {
+        let path = journal_path(&begin.folder, id)?;
+        let touched = files::open_private(&path, OpenOptions::new().append(true))
+            .and_then(|file| file.set_modified(SystemTime::now()));
+        touched.unwrap_or_else(|error| tracing::warn!(%error, path = %path.display(), "a journal keeps its age"));
+    }
+    Ok(())
 }
 
 /// Names of the folders in a folder.
@@ -175,16 +167,12 @@ pub(crate) fn key(folder: &Path) -> Result<String> {
     let path = folder.join("key");
     let make = || {
         files::make_own_folder(folder)?;
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-        file.write_all(format!("{}{}", random::token(), random::token()).as_bytes())?;
-        match file.persist_noclobber(&path) {
-            Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
-            _ => Ok(()),
-        }
+        // Without it no journal can be written: half of one must not stay behind a power failure.
+        files::create(&path, format!("{}{}", random::token(), random::token()).as_bytes(), Keep::Synced)
     };
     let read = || files::read_private(&path, KEY).map(|key| String::from_utf8_lossy(&key).into_owned());
     let key = match read() {
-        Err(error) if error.kind() == ErrorKind::NotFound => make().and_then(|()| read()),
+        Err(error) if error.kind() == ErrorKind::NotFound => make().and_then(|_| read()),
         key => key,
     };
     match key {
@@ -204,18 +192,15 @@ pub(crate) fn find(folder: &Path, id: &str) -> Result<Option<JournalFile>> {
 
 fn look(folder: &Path, id: &str) -> io::Result<Option<JournalFile>> {
     let path = folder.join(id).with_extension(JOURNAL);
-    let file = match files::open_private(&path, OpenOptions::new().read(true)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file?,
+    let Some(file) = files::if_there(files::open_private(&path, OpenOptions::new().read(true)))? else {
+        return Ok(None);
     };
     let metadata = file.metadata()?;
     let is_running = is_locked(&file)?;
     let mut first = String::new();
     BufReader::new(file.take(FIRST)).read_line(&mut first)?;
-    let next = match files::read_private(&path.with_extension(NEXT), ID as u64) {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        next => Some(String::from_utf8_lossy(&next?).into_owned()).filter(|id| is_id(id)),
-    };
+    let next = files::if_there(files::read_private(&path.with_extension(NEXT), ID as u64))?;
+    let next = next.and_then(|id| String::from_utf8(id).ok()).filter(|id| is_id(id));
     let changed = metadata.modified()?;
     Ok(Some(JournalFile { id: id.to_owned(), first, bytes: metadata.len(), changed, is_running, next }))
 }
@@ -275,17 +260,14 @@ fn line_end_before(file: &mut File, mut position: u64) -> io::Result<Option<u64>
 pub(crate) fn remove(folder: &Path, id: &str) -> Result<bool> {
     let path = journal_path(folder, id)?;
     let failed = |error: io::Error| internal(&path, "cannot be removed", error);
-    match is_running(&path) {
-        Ok(true) => return Err(running(id)),
-        Ok(false) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(error)),
+    match files::if_there(is_running(&path)).map_err(failed)? {
+        Some(true) => return Err(running(id)),
+        Some(false) => {}
+        None => return Ok(false),
     }
     fs::remove_file(&path).map_err(failed)?;
-    match fs::remove_file(path.with_extension(NEXT)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
-        _ => Ok(true),
-    }
+    files::if_there(fs::remove_file(path.with_extension(NEXT))).map_err(failed)?;
+    Ok(true)
 }
 
 fn journal_path(folder: &Path, id: &str) -> Result<PathBuf> {
