@@ -217,12 +217,9 @@ impl Proposals {
     fn files(&self) -> Result<Vec<String>> {
         let unfit = |error: io::Error| failed("the folder of proposals", "cannot be read", error);
         self.refuse_link().map_err(unfit)?;
-        let entries = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(unfit)?,
-        };
+        let entries = files::if_there(fs::read_dir(&self.folder)).map_err(unfit)?;
         let mut found = Vec::new();
-        for (count, entry) in entries.enumerate() {
+        for (count, entry) in entries.into_iter().flatten().enumerate() {
             if count >= ENTRIES {
                 return Err(unfit(io::Error::other(format!("it has over {ENTRIES} entries"))));
             }

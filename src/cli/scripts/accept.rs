@@ -171,7 +171,8 @@ fn put(
     // Tests of the script before are none of this one.
     let removed: Vec<String> = old_tests(folder, name, tests).filter(|_| replaces).collect();
     removed.iter().try_for_each(|test| tree.remove(test)).map_err(failed)?;
-    let all = iter::once((script, code, replaces)).chain(tests.iter().map(|(test, text)| (test.as_str(), *text, false)));
+    let all =
+        iter::once((script, code, replaces)).chain(tests.iter().map(|(test, text)| (test.as_str(), *text, false)));
     for (file, text, replaces) in all.filter(|(file, text, _)| !has(file, text)) {
         tree.put(file, text.as_bytes(), replaces).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => taken(folder, file),

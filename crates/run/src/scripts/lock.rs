@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
+
+use base::tree::Tree;
 
 mod parse;
 
@@ -104,13 +106,9 @@ impl Lock {
     /// When it cannot be written; the old one is still there then.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".scripts.lock-");
-        // A file for everyone who reads the configuration, as the umask has it.
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder)?;
-        file.write_all(self.text().as_bytes())?;
-        file.persist(path).map(drop).map_err(|error| error.error)
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
+        // For everyone who reads the configuration, as the umask has it.
+        Tree::open(folder)?.put(name, self.text().as_bytes(), true)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads the file, which people may have edited: each mistake has its line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -58,13 +57,12 @@ impl Lock {
     /// # Errors
     /// A file that cannot be read, and the first mistake in one.
     pub fn load(path: &Path) -> Result<Option<Self>, Error> {
-        match files::read_text(path, limits::SCRIPTS_LOCK.max as u64) {
-            Ok(text) => Self::parse(&text).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::new(ErrorCode::InvalidArgs, path.display().to_string())
+        let text = files::if_there(files::read_text(path, limits::SCRIPTS_LOCK.max as u64)).map_err(|error| {
+            Error::new(ErrorCode::InvalidArgs, path.display().to_string())
                 .caused_by(error)
-                .hint("`forgefs scripts lock` writes it anew")),
-        }
+                .hint("`forgefs scripts lock` writes it anew")
+        })?;
+        text.map(|text| Self::parse(&text)).transpose()
     }
 
     /// Parses the text of the file.
