@@ -1,7 +1,7 @@
 //! Approvals, first lists of servers and learned words, in one private file each, replaced as a whole. A lock on their
 //! folder orders the changes of all processes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -66,8 +66,10 @@ pub(super) fn keep(
     match after {
         Some(after) => files::replace(&path, after, Keep::Synced).map_err(written)?,
         None if before.is_some() => fs::remove_file(&path).map_err(written)?,
-        None => {}
+        None => return Ok(true),
     }
+    // An approval that is used up stays so when the power fails.
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(written)?;
     Ok(true)
 }
 
