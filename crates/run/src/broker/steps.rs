@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::consent::Approval;
-use super::evidence::{EarlierTask, Inherited};
+use super::evidence::Inherited;
 use super::ledger::Call;
 use super::normalise::{self, Origin};
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
@@ -20,7 +20,7 @@ use catalog::manifest::ServerEntry;
 use config::{Amount, Required};
 use redact::Surface;
 use state::audit::{CallRecord, Verdict};
-use state::journal::RunOp;
+use state::journal::{RunOp, Taken};
 use state::spending::Item;
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
@@ -54,7 +54,7 @@ impl Broker {
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
-            Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, &task)).await {
+            Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, task)).await {
                 Ok(Err(again)) => self.make(&mut call, asked, taint, again).await,
                 Ok(Ok(value)) => Ok(value),
                 Err(error) => Err(error),
@@ -104,31 +104,31 @@ impl Broker {
         call: &mut Call<'_>,
         asked: &PendingCall<'_>,
         taint: &Held,
-        task: &EarlierTask,
+        task: Taken,
     ) -> Result<Result<Value, Option<RunOp>>> {
-        call.note(|record| record.verdict = Verdict::Inherited(task.origin.run.clone()));
+        call.note(|record| record.verdict = Verdict::Inherited(task.call.origin.run.clone()));
         let mut operation = asked.operation.clone();
         if let Operation::Tool { repeatable, .. } = &mut operation {
             // A call that was not admitted now is not made in place of the task.
             *repeatable = false;
         }
         let asked = &PendingCall { operation: &operation, ..*asked };
-        let (rules, again, id) = (self.context.rules_now(), Some(task.origin.clone()), Some(task.id.clone()));
+        let (rules, again, id) = (self.context.rules_now(), Some(task.call.origin.clone()), task.call.task.clone());
         let (taint, reasons) = (taint.clone(), Vec::new());
         let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
         match self.send(call, asked, &admitted).await {
-            Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
+            Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, &task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
-                if let Some((past, taken)) = self.taken_task(asked, task) {
-                    past.give_back(vec![taken]);
+                if let Some(evidence) = self.evidence() {
+                    evidence.give_back(vec![task]);
                 }
                 Err(error.with_effect(Effect::Unknown))
             }
             answer => {
                 // A script that is called and fails gives it back.
-                if let (Some(scope), Some((_, taken))) = (&self.scope, self.taken_task(asked, task)) {
-                    scope.took([taken]);
+                if let Some(scope) = &self.scope {
+                    scope.took([task]);
                 }
                 answer.map(Ok)
             }

@@ -29,7 +29,7 @@ use config::Config;
 
 pub use chain::Which;
 pub use line::{Answered, Asks, End, Head, Line, NESTED, OpenQuestion, RunBy, RunOp, Sent, VERSION, Waits};
-pub use past::{Doubt, Found, Past, Subject, Taken};
+pub use past::{Doubt, EarlierCall, Found, Past, Subject, Taken};
 pub use reader::Reader;
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round, run_of};

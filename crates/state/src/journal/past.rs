@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use wire::{Json, Outcome};
+use serde_json::value::RawValue;
+use wire::Outcome;
 
 use super::Reader;
 use super::line::{Answered, Asks, Head, Line, RunOp, Sent};
@@ -31,7 +32,7 @@ pub struct Past {
     pub first: (String, String),
     /// True for a script that is not that one, nor said to go on with it: it has to use what that run recorded.
     pub is_edit: bool,
-    calls: Mutex<HashMap<Key, VecDeque<Call>>>,
+    calls: Mutex<HashMap<Key, VecDeque<EarlierCall>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
     /// Calls that may be done, as the script was told.
@@ -45,18 +46,24 @@ pub struct Past {
 
 /// One call that an earlier run sent.
 #[derive(Debug, Clone)]
-struct Call {
-    origin: RunOp,
-    at_ms: u64,
+pub struct EarlierCall {
+    /// Its run, and its number there.
+    pub origin: RunOp,
+    /// Time it was sent, in Unix milliseconds.
+    pub at_ms: u64,
+    /// The server's id of the task that it made of the call.
+    pub task: Option<String>,
     subject: Subject,
     ended: Ended,
-    /// The server's id of the task that it made of the call.
-    task: Option<String>,
 }
 
-/// A call that was taken from the past.
+/// A call that was taken from the past, and can be given back.
 #[derive(Debug, Clone)]
-pub struct Taken(Key, Call);
+pub struct Taken {
+    key: Key,
+    /// The call.
+    pub call: EarlierCall,
+}
 
 /// The operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +77,7 @@ pub struct Subject {
 #[derive(Debug, Clone)]
 enum Ended {
     /// With a value, the script's clock, and the value unless it was too large to keep.
-    Done(u64, Option<Json>),
+    Done(u64, Option<Arc<RawValue>>),
     /// Without an answer, or with an error that may be from behind the work.
     Unknown,
 }
@@ -80,33 +87,12 @@ enum Ended {
 pub enum Found {
     /// It was not made, or without effect.
     Nothing,
-    /// It was done.
-    Done {
-        /// The earlier call.
-        origin: RunOp,
-        /// The answer that the script got.
-        answer: Json,
-        /// The script's clock then, in Unix milliseconds.
-        now_ms: u64,
-    },
+    /// It was done: the answer that the script got, and the script's clock then, in Unix milliseconds.
+    Done(Taken, Arc<RawValue>, u64),
     /// It was sent, and the server has made a task of it, which may have the answer.
-    Task {
-        /// The earlier call.
-        origin: RunOp,
-        /// Time it was sent, in Unix milliseconds.
-        at_ms: u64,
-        /// The server's id of the task.
-        id: String,
-    },
+    Task(Taken),
     /// It was sent, and its answer is not to be had.
-    Doubtful {
-        /// The earlier call.
-        origin: RunOp,
-        /// Time it was sent, in Unix milliseconds.
-        at_ms: u64,
-        /// Why.
-        doubt: Doubt,
-    },
+    Doubtful(Taken, Doubt),
 }
 
 /// Reason for which an answer is not to be had.
@@ -185,50 +171,28 @@ impl Past {
     pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
         let (subject, key) = (self.kept(subject), key(server, tool, args_hash));
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
-        let Call { origin, at_ms, subject: known, ended, task } = call;
-        let doubt = match ended {
-            Ended::Unknown => match task.filter(|_| known == subject) {
-                Some(id) => return Found::Task { origin, at_ms, id },
-                None => Doubt::Unanswered,
-            },
-            Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
-            Ended::Done(..) if known != subject => Doubt::Changed,
+        let taken = Taken { key, call };
+        let call = &taken.call;
+        let doubt = match &call.ended {
+            Ended::Unknown if call.task.is_some() && call.subject == subject => return Found::Task(taken),
+            Ended::Unknown => Doubt::Unanswered,
+            Ended::Done(..) if self.is_fresh(server, tool, &call.origin.run) => Doubt::Fresh,
+            Ended::Done(..) if call.subject != subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
-            Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
+            Ended::Done(now_ms, Some(answer)) => {
+                let (now_ms, answer) = (*now_ms, Arc::clone(answer));
+                return Found::Done(taken, answer, now_ms);
+            }
         };
         if doubt != Doubt::Fresh {
-            self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
+            self.doubt(&taken, call.origin.clone());
         }
-        Found::Doubtful { origin, at_ms, doubt }
+        Found::Doubtful(taken, doubt)
     }
 
-    /// Notes a call whose task was asked in vain: it may be done.
-    pub fn doubt(&self, server: &str, tool: &str, args_hash: &str, origin: RunOp) {
-        self.doubtful.lock().entry(key(server, tool, args_hash)).or_default().push_back(origin);
-    }
-
-    /// A call that was taken, to be given back.
-    pub fn taken(
-        &self,
-        server: &str,
-        tool: &str,
-        args_hash: &str,
-        subject: &Subject,
-        (origin, answer, now_ms): (RunOp, Json, u64),
-    ) -> Taken {
-        let (subject, ended) = (self.kept(subject), Ended::Done(now_ms, Some(answer)));
-        Taken(key(server, tool, args_hash), Call { origin, at_ms: now_ms, subject, ended, task: None })
-    }
-
-    /// A call that was taken and whose task `id` is to be asked again, to be given back.
-    pub fn task_taken(
-        &self,
-        (server, tool, args_hash): (&str, &str, &str),
-        subject: &Subject,
-        (origin, at_ms, id): (RunOp, u64, String),
-    ) -> Taken {
-        let (subject, ended) = (self.kept(subject), Ended::Unknown);
-        Taken(key(server, tool, args_hash), Call { origin, at_ms, subject, ended, task: Some(id) })
+    /// Notes that `origin`, the same call as one that was taken, may be done.
+    pub fn doubt(&self, taken: &Taken, origin: RunOp) {
+        self.doubtful.lock().entry(taken.key.clone()).or_default().push_back(origin);
     }
 
     /// A subject as journals have it.
@@ -239,7 +203,7 @@ impl Past {
     /// Gives back calls, oldest first, as if they had not been taken.
     pub fn give_back(&self, taken: Vec<Taken>) {
         let mut calls = self.calls.lock();
-        for Taken(key, call) in taken.into_iter().rev() {
+        for Taken { key, call } in taken.into_iter().rev() {
             calls.entry(key).or_default().push_front(call);
         }
     }
@@ -283,7 +247,7 @@ struct Made {
     key: Key,
     /// The call of an earlier run in whose place it was made.
     again: Option<RunOp>,
-    call: Call,
+    call: EarlierCall,
 }
 
 fn read_run(mut reader: Reader) -> Result<Run> {
@@ -300,7 +264,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 let Sent { op, at_ms, server, tool, origin, definition, args_hash, again, .. } = sent;
                 open.insert(op, calls.len());
                 let (subject, origin) = (Subject { origin, definition }, RunOp { run: run.to_string(), op });
-                let call = Call { origin, at_ms, subject, ended: Ended::Unknown, task: None };
+                let call = EarlierCall { origin, at_ms, task: None, subject, ended: Ended::Unknown };
                 calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
             }
             Line::Task { op, id } => {
@@ -339,7 +303,7 @@ fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>) -> Ended
     match answer {
         // Content behind handles is not in the journal.
         Some(Outcome::Ok(value)) if value.get().contains(r#""handle":"blob:"#) => Ended::Done(now_ms, None),
-        Some(Outcome::Ok(value)) => Ended::Done(now_ms, Some(value)),
+        Some(Outcome::Ok(value)) => Ended::Done(now_ms, Some(value.into())),
         None if left_out.is_some() => Ended::Done(now_ms, None),
         Some(Outcome::Err(_)) | None => Ended::Unknown,
     }
