@@ -153,7 +153,7 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
     if run.file.is_running {
         return Err(Failure::usage(format!("run {} is still running", run.file.id)).hint("wait for its end"));
     }
-    let recorded = Recorded::read(journals.read(&run).await?)?;
+    let recorded = journals.recorded(&run).await?;
     if recorded.head.limits.is_none() {
         let what = format!("the journal of run {} has no namespaces: an older ForgeFS wrote it", run.file.id);
         return Err(Failure::usage(what).hint("run the script anew"));

@@ -58,7 +58,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8
                 Some(record) => (list::early(record), audit::show(record, times)),
                 None => {
                     let run = journals.find(Some(&entry.client), &entry.id).await?;
-                    let recorded = Recorded::read(journals.read(&run).await?)?;
+                    let recorded = journals.recorded(&run).await?;
                     (object(&run, &recorded), show(&run, &recorded, times))
                 }
             };

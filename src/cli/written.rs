@@ -62,6 +62,6 @@ async fn newest(global: &Global, began_ms: u64) -> Result<Option<(String, Record
     let newest = journals.list(Some(&client)).await?.into_iter().rev().find(|run| run.at_ms >= began_ms);
     let Some(newest) = newest else { return Ok(None) };
     let run = journals.find(Some(&client), &newest.id).await?;
-    let recorded = Recorded::read(journals.read(&run).await?)?;
+    let recorded = journals.recorded(&run).await?;
     Ok(Some((newest.id, recorded)))
 }

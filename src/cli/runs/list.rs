@@ -15,7 +15,7 @@ use base::principal::LOCAL;
 use base::text::counted;
 use redact::{Outgoing as _, Surface};
 use state::audit::Record;
-use state::journal::{Journals, Recorded};
+use state::journal::Journals;
 use state::title;
 
 /// A run in the list.
@@ -91,10 +91,7 @@ async fn journaled(journals: &Journals, entry: &Entry) -> Result<Option<(Value, 
         Err(error) if error.code == ErrorCode::InvalidArgs => return Ok(None),
         run => run?,
     };
-    let read = match journals.read(&run).await {
-        Ok(reader) => Recorded::read(reader),
-        Err(error) => Err(error),
-    };
+    let read = journals.recorded(&run).await;
     let said = match read.as_ref().map(|recorded| calls(&run, recorded)) {
         Ok((calls, 0)) => counted(calls, "call"),
         Ok((calls, unknown)) => format!("{}, {unknown} unknown", counted(calls, "call")),

@@ -15,7 +15,7 @@ use redact::Mentions;
 use run::broker::ExecutionContext;
 use run::execution::{Called, Outlined, Suggested};
 use run::proposals::{Proposal, SUGGESTED};
-use state::journal::{Journals, Listed, Recorded};
+use state::journal::{Journals, Listed};
 
 /// Runs that are tests of a suggestion.
 const TESTS: usize = 5;
@@ -89,7 +89,7 @@ impl Finder<'_> {
         let mut records = Vec::new();
         for (id, _) in differing.iter().take(TESTS) {
             let run = self.journals.find(Some(&group.client), id).await?;
-            let recorded = Recorded::read(self.journals.read(&run).await?)?;
+            let recorded = self.journals.recorded(&run).await?;
             let tools = Called::of(self.journals, &recorded).await?.tools;
             records.push((recorded, tools));
         }

@@ -84,7 +84,7 @@ impl Called {
                 }
                 run => run?,
             };
-            let earlier = Recorded::read(journals.read(&run).await?)?;
+            let earlier = journals.recorded(&run).await?;
             tools.extend(calls.iter().filter_map(|op| tool(earlier.operations.get(op)?)));
         }
         Ok(Self { tools: tools.into_iter().collect(), gone })

@@ -10,7 +10,6 @@ use crate::scripts::{Saved, Wanted};
 use base::error::{Error, ErrorCode, Result};
 use base::time::now_ms;
 use redact::{Mentions, Surface};
-use state::journal::Recorded;
 
 impl ExecutionContext {
     /// Checks a proposal before its run.
@@ -71,7 +70,7 @@ impl ExecutionContext {
         let Some(journals) = &self.runs.journals else { return Err(off()) };
         let client = Arc::clone(&self.session.principal().client);
         let found = journals.find(Some(&client), run).await?;
-        let recorded = Recorded::read(journals.read(&found).await?)?;
+        let recorded = journals.recorded(&found).await?;
         let tools = Called::of(journals, &recorded).await?.tools;
         let wanted = Wanted { doc: format!("Proposed from run {run}."), ..Wanted::default() };
         let (saved, cassette) = self.saved(recorded, tools, wanted).await.map_err(|mut error| {

@@ -73,7 +73,6 @@ impl Run {
     /// `INTERNAL` when it is damaged.
     pub(super) fn read(found: journal::Run, mut reader: Reader) -> Result<Self> {
         let journal::Run { head, file } = found;
-        let size = usize::try_from(file.bytes).unwrap_or(usize::MAX);
         let mut run = Self {
             id: file.id,
             language: head.language,
@@ -92,7 +91,7 @@ impl Run {
         };
         // Calls without an answer, by number: their places in the ledger.
         let mut open = HashMap::new();
-        task::work_on(size, || {
+        task::work_on(reader.bytes(), || {
             while let Some(line) = reader.next_line()? {
                 match line {
                     Line::Begun(_) | Line::Task { .. } | Line::Waits(_) | Line::Asks(_) | Line::Heard { .. } => {}
@@ -114,7 +113,7 @@ impl Run {
                 }
             }
             run.calls = run.ledger.len();
-            run.room = reader.into_room();
+            run.room = reader.take_room();
             Ok(run)
         })
     }

@@ -78,9 +78,7 @@ impl Console {
             Err(error) if error.code == ErrorCode::InvalidArgs => return Ok(None),
             run => run?,
         };
-        let reader = journals.read(&run).await?;
-        let size = usize::try_from(run.file.bytes).unwrap_or(usize::MAX);
-        let recorded = task::work_on(size, || Recorded::read(reader))?;
+        let recorded = journals.recorded(&run).await?;
         Ok(Some((run, recorded)))
     }
 

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::{BeginJournal, JournalFile, State, kept_folder};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
-use base::{limits, memory, text};
+use base::{limits, memory, task, text};
 use config::Config;
 
 pub use chain::Which;
@@ -225,10 +225,22 @@ impl Journals {
     /// # Errors
     /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many, or there is no memory for them.
     pub async fn read(&self, run: &Run) -> Result<Reader> {
-        let (folder, id) = (self.of(&run.head.client), &run.file.id);
-        let room = room_for(run.file.bytes).await?;
-        let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
+        self.reader(&run.head.client, &run.file).await
+    }
+
+    async fn reader(&self, client: &str, JournalFile { id, bytes, .. }: &JournalFile) -> Result<Reader> {
+        let room = room_for(*bytes).await?;
+        let lines = self.state.journal_lines(&self.of(client), id, limits::JOURNAL_READ.max).await?;
         Ok(Reader::new(id, lines, room))
+    }
+
+    /// All that the journal of a run tells.
+    ///
+    /// # Errors
+    /// As [`Journals::read`], and `INTERNAL` when it is damaged.
+    pub async fn recorded(&self, run: &Run) -> Result<Recorded> {
+        let reader = self.read(run).await?;
+        task::work_on(reader.bytes(), || Recorded::read(reader))
     }
 
     /// Removes a run's journal; false if it is gone already.

@@ -20,9 +20,14 @@ impl Reader {
         Self { run: run.to_owned(), lines, position: 0, number: 0, room }
     }
 
-    /// Memory for the lines, for one who goes on with their values.
-    pub fn into_room(self) -> Option<memory::Reservation> {
-        self.room
+    /// Takes the memory for the lines, for what goes on with their values.
+    pub fn take_room(&mut self) -> Option<memory::Reservation> {
+        self.room.take()
+    }
+
+    /// Bytes of the lines.
+    pub fn bytes(&self) -> usize {
+        self.lines.len()
     }
 
     /// Id of the run.

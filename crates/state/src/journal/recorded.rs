@@ -8,6 +8,7 @@ use super::Reader;
 use super::line::{Answered, End, Head, Line, NESTED, RunOp, Sent};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
+use base::memory;
 use base::outcome;
 
 /// A run with all that its journal has of it.
@@ -23,6 +24,8 @@ pub struct Recorded {
     pub order: Vec<u64>,
     /// The end; `None` if the run has none, or not yet.
     pub end: Option<End>,
+    /// Memory for all of it.
+    _room: Option<memory::Reservation>,
 }
 
 /// One operation of a script.
@@ -69,11 +72,11 @@ impl Recorded {
     ///
     /// # Errors
     /// `INTERNAL` when it is damaged.
-    pub fn read(mut reader: Reader) -> Result<Self> {
+    pub(super) fn read(mut reader: Reader) -> Result<Self> {
         let run = reader.run().to_owned();
         let Some(Line::Begun(head)) = reader.next_line()? else { return Err(damaged(&run, "it has no first line")) };
-        let mut recorded =
-            Self { head: *head, operations: BTreeMap::new(), nested: BTreeMap::new(), order: Vec::new(), end: None };
+        let (operations, nested, room) = (BTreeMap::new(), BTreeMap::new(), reader.take_room());
+        let mut recorded = Self { head: *head, operations, nested, order: Vec::new(), end: None, _room: room };
         while let Some(line) = reader.next_line()? {
             match line {
                 Line::Begun(_) => return Err(damaged(&run, "it has two first lines")),

@@ -145,14 +145,12 @@ impl Journals {
             let what = "it was given with the answer to another request, or to another client, or it was changed";
             return wrong(what.to_owned(), "repeat the request as it was, with its own state");
         }
-        let folder = self.of(client);
-        let Some(file) = self.state.journal(&folder, run).await? else {
+        let Some(file) = self.state.journal(&self.of(client), run).await? else {
             let what = format!("the journal of run {run} is gone");
             return wrong(what, "look at what is done, then make the request anew without the state");
         };
-        let bytes = usize::try_from(file.bytes).unwrap_or(usize::MAX);
-        let lines = self.state.journal_lines(&folder, run, base::limits::JOURNAL_READ.max).await?;
-        let found = task::work_on(bytes, || open_round(Reader::new(run, lines, None), round))?;
+        let reader = self.reader(client, &file).await?;
+        let found = task::work_on(reader.bytes(), || open_round(reader, round))?;
         let resume = format!("`execute(resume=\"{run}\")` goes on with what it did");
         match (found, &file.next) {
             (None, _) => wrong("it was answered before".to_owned(), &resume),

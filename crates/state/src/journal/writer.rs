@@ -52,8 +52,7 @@ impl Writer {
 
     /// Writes that the server has made a task of a call.
     pub fn has_task(&self, op: u64, id: &str) {
-        self.write(&Line::<wire::Outcome>::Task { op, id: id.to_owned() })
-            .unwrap_or_else(|error| tracing::error!(%error, "a task is missing in the journal of its run"));
+        self.note("a task", 0, &Line::<wire::Outcome>::Task { op, id: id.to_owned() });
     }
 
     /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts
@@ -68,8 +67,7 @@ impl Writer {
             true => answered,
             false => Answered { ask: None, answer: None, left_out: Some(asked + size), ..answered },
         };
-        task::work_on(asked + size, || self.write(&Line::Answered(line)))
-            .unwrap_or_else(|error| tracing::error!(%error, "an answer is missing in the journal of its run"));
+        self.note("an answer", asked + size, &Line::Answered(line));
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -79,8 +77,7 @@ impl Writer {
 
     /// Writes that a call waits for approval.
     pub fn waits(&self, waits: Waits) {
-        self.write(&Line::<wire::Outcome>::Waits(waits))
-            .unwrap_or_else(|error| tracing::error!(%error, "a call that waits is missing in the journal of its run"));
+        self.note("a call that waits", 0, &Line::<wire::Outcome>::Waits(waits));
     }
 
     /// Writes the end of the run.
@@ -89,9 +86,13 @@ impl Writer {
         if !self.has_room(size) {
             end.value = None;
         }
-        let line = Line::<wire::Outcome>::Ended(Box::new(end));
-        task::work_on(size, || self.write(&line))
-            .unwrap_or_else(|error| tracing::error!(%error, "the end is missing in the journal of a run"));
+        self.note("the end", size, &Line::<wire::Outcome>::Ended(Box::new(end)));
+    }
+
+    /// Writes a line of about `size` bytes without which the run goes on all the same.
+    fn note<A: serde::Serialize>(&self, what: &str, size: usize, line: &Line<A>) {
+        task::work_on(size, || self.write(line))
+            .unwrap_or_else(|error| tracing::error!(%error, "{what} is missing in the journal of its run"));
     }
 
     pub(super) fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
