@@ -25,8 +25,6 @@ const PREVIEW: usize = 600;
 const MAX_KEYS: usize = 20;
 /// Most bytes of such a key.
 const MAX_KEY: usize = 100;
-/// The key under which `serde_json` passes a number that is no short integer. Objects from outside never have it.
-const NUMBER: &str = "$serde_json::private::Number";
 
 /// Settings of answers to agents.
 #[derive(Debug, Clone, Copy)]
@@ -164,12 +162,20 @@ impl Large {
     }
 }
 
-/// Shape of a value, one level deep, without parsing it into values.
+/// Shape of a value, one level deep, without parsing it into values; of a whole one also that of its first item.
 fn shape(json: &str, is_whole: bool) -> serde_json::Result<String> {
-    serde_json::Deserializer::from_str(json).deserialize_any(Shape { is_whole })
+    Ok(match json.trim_start().bytes().next() {
+        Some(b'[' | b'{') => {
+            return serde_json::Deserializer::from_str(json).deserialize_any(Shape { is_whole });
+        }
+        Some(b'"') => format!("text of {} bytes", serde_json::from_str::<Cow<'_, str>>(json)?.len()),
+        Some(b't' | b'f') => "boolean".to_owned(),
+        Some(b'n') => "null".to_owned(),
+        _ => "number".to_owned(),
+    })
 }
 
-/// Describes a value, and the first item of a whole one.
+/// Describes an array or an object.
 struct Shape {
     is_whole: bool,
 }
@@ -178,7 +184,7 @@ impl<'de> Visitor<'de> for Shape {
     type Value = String;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("JSON")
+        f.write_str("an array or an object")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
@@ -200,38 +206,13 @@ impl<'de> Visitor<'de> for Shape {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<String, A::Error> {
         let mut keys: Vec<String> = Vec::new();
         let mut more = "";
-        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
-            if key == NUMBER && keys.is_empty() {
-                entries.next_value::<IgnoredAny>()?;
-                return Ok("number".to_owned());
-            }
-            entries.next_value::<IgnoredAny>()?;
+        while let Some((key, _)) = entries.next_entry::<Cow<'de, str>, IgnoredAny>()? {
             match keys.len() < MAX_KEYS {
                 true => keys.push(head(&key, MAX_KEY).to_owned()),
                 false => more = ", …",
             }
         }
         Ok(format!("object {{{}{more}}}", keys.join(", ")))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<String, E> {
-        Ok(format!("text of {} bytes", text.len()))
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<String, E> {
-        Ok("number".to_owned())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<String, E> {
-        Ok("number".to_owned())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<String, E> {
-        Ok("boolean".to_owned())
-    }
-
-    fn visit_unit<E>(self) -> Result<String, E> {
-        Ok("null".to_owned())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use base::time::rfc3339;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wire::{Json, Language, Op};
 
 use super::since;
@@ -33,36 +33,45 @@ pub fn state_name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// One run.
-#[derive(Debug)]
+/// One run. Serialised, it is the object that scripts get.
+#[derive(Debug, Serialize)]
 pub struct Run {
     /// Its id.
     pub id: String,
     /// Language of its script.
     pub language: Language,
     /// Begin, in Unix milliseconds.
+    #[serde(rename = "began", serialize_with = "as_time")]
     pub at_ms: u64,
     /// Its outcome: `Running` while it goes on, `Unfinished` if its gateway ended before it did.
+    #[serde(serialize_with = "as_word")]
     pub state: Outcome,
     /// Time from its begin to its end, or to now; `None` where the end is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
     /// Calls so far.
     pub calls: usize,
     /// Calls of a run that has ended, in order.
+    #[serde(skip)]
     pub ledger: Vec<CallRecord>,
     /// Its last progress report, while it is running.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
     /// Captured output.
     pub output: String,
     /// Its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
     /// The error in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Servers whose data it has.
     pub labels: Labels,
     /// Run that continues it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Memory for what its journal has of it.
+    #[serde(skip)]
     pub(super) room: Option<memory::Reservation>,
 }
 
@@ -222,23 +231,17 @@ impl Run {
 
     /// The run as scripts see it.
     pub fn to_json(&self) -> Json {
-        let shown = Shown {
-            id: &self.id,
-            language: self.language,
-            began: rfc3339(self.at_ms),
-            state: state_name(self.state),
-            elapsed_ms: self.elapsed_ms,
-            calls: self.calls,
-            progress: self.progress.as_deref(),
-            output: &self.output,
-            value: self.value.as_ref(),
-            error: self.error.as_deref(),
-            labels: &self.labels,
-            next: self.next.as_deref(),
-        };
         // All of it is text, numbers and JSON.
-        task::work_on(self.output.len(), || serde_json::value::to_raw_value(&shown)).unwrap_or_default()
+        task::work_on(self.output.len(), || serde_json::value::to_raw_value(self)).unwrap_or_default()
     }
+}
+
+fn as_time<S: Serializer>(at_ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339(*at_ms))
+}
+
+fn as_word<S: Serializer>(state: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state_name(*state))
 }
 
 /// A call that went out, as its journal has it, without an answer.
@@ -270,26 +273,4 @@ fn asked_call(ask: Option<&Json>) -> Option<(String, String, String)> {
         Op::Prompt { server, name, args } => Some((server, name, calls::preview(args.get()))),
         _ => None,
     }
-}
-
-/// A run for scripts.
-#[derive(Serialize)]
-struct Shown<'a> {
-    id: &'a str,
-    language: Language,
-    began: String,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    elapsed_ms: Option<u64>,
-    calls: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<&'a str>,
-    output: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-    labels: &'a Labels,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<&'a str>,
 }
