@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use forgefs::base::pause::Pause;
 use forgefs::base::time::now_ms;
 use forgefs::run::sandbox::{Answer, Failure, Host, Pool, Script, Turn};
-use forgefs::run::scripts::{Hints, definition};
+use forgefs::run::scripts::definition;
 use serde_json::{Value, json};
 use wire::{CallError, ErrorCode, Language, Limits, Op, Outcome, Run, Signature};
 
@@ -230,7 +230,7 @@ async fn a_script_has_a_stub_as_any_tool_has() {
                 ({ country, to, dryRun = false }) {}";
     let code = code.replace(" * @returns", " * @param {boolean} options.dryRun\n * @returns");
     let (_, signature) = read(&pool(), "js", &code).await.expect("a signature");
-    let tool = definition("billing/refund_failed", &signature, Hints { read_only: false, destructive: true });
+    let tool = definition("billing/refund_failed", &signature, true);
     let server = stubgen::ServerDef { name: "scripts".to_owned(), tools: vec![tool], ..stubgen::ServerDef::default() };
     let stubs = stubgen::generate(&server, "scripts");
     let stub = stubs.tools.first().expect("one tool");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Called, Request};
 use crate::broker::{Broker, Evidence, ExecutionContext};
-use crate::proposals::{Proposal, Proposals};
+use crate::proposals::Proposal;
 use crate::replay::Cassette;
 use crate::scripts::{Saved, Wanted};
 use base::error::{Error, ErrorCode, Result};
+use base::task;
 use base::time::now_ms;
 use redact::{Mentions, Surface};
 
@@ -28,7 +29,8 @@ impl ExecutionContext {
             return wrong("`save_as` without journals", "`on = true` in [journal] of the configuration");
         }
         let (name, client) = (name.to_owned(), Arc::clone(&self.session.principal().client));
-        on_disk(proposals, move |proposals| proposals.check(&name, &client)).await
+        let proposals = proposals.clone();
+        task::apart(move || proposals.check(&name, &client)).await
     }
 
     /// Proposes a run that has ended; says in one line what came of it.
@@ -83,25 +85,15 @@ impl ExecutionContext {
 
     /// Keeps a proposal; its file and parameters.
     async fn kept(&self, name: &str, run: &str, saved: Saved, tests: &[Cassette]) -> Result<(String, String)> {
-        let proposals = self.scripts.proposals.as_ref().ok_or_else(off)?;
+        let proposals = self.scripts.proposals.clone().ok_or_else(off)?;
         let client = &self.session.principal().client;
         let script = (saved.extension, saved.code, tests);
         let proposal = Proposal::new(name, client, self.session.client(), run, now_ms(), script);
-        let file = on_disk(proposals, move |proposals| proposals.keep(&proposal).map(|file| proposals.shown(&file)));
-        Ok((file.await?, saved.signature))
+        let file = task::apart(move || proposals.keep(&proposal).map(|file| proposals.shown(&file))).await?;
+        Ok((file, saved.signature))
     }
 }
 
 fn off() -> Error {
     Error::new(ErrorCode::InvalidArgs, "proposals are off")
-}
-
-/// Works on the folder off the async threads.
-async fn on_disk<T: Send + 'static>(
-    proposals: &Proposals,
-    work: impl FnOnce(&Proposals) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let proposals = proposals.clone();
-    let done = tokio::task::spawn_blocking(move || work(&proposals)).await;
-    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, "the proposal was given up").caused_by(error)))
 }

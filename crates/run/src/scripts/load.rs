@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use stubgen::ServerDef;
 
-use super::{
-    Callable, Callables, Folder, Hints, Listed, Lock, Locked, SERVER, Scripts, Source, definition, ident, reason,
-};
+use super::{Callable, Callables, Folder, Listed, Lock, Locked, SERVER, Scripts, Source, definition, ident, reason};
 use crate::sandbox::{Failure, Pool};
-use base::error::{Error, ErrorCode, Result};
+use base::error::Result;
+use base::task;
 
 /// Names that are taken among MCP tools.
 const FOUR: [&str; 4] = ["ls", "cat", "search", "execute"];
@@ -22,9 +21,7 @@ impl Scripts {
     pub async fn read(config: &config::Scripts, max_bytes: usize) -> Result<Self> {
         let Some(path) = config.path.clone() else { return Ok(Self::default()) };
         let lock = config.lock.clone();
-        let read = move || Ok(Self { folder: Folder::read(&path, max_bytes)?, lock: Lock::load(&lock)? });
-        let read = tokio::task::spawn_blocking(read).await;
-        read.map_err(|error| Error::new(ErrorCode::Internal, "the scripts could not be read").caused_by(error))?
+        task::apart(move || Ok(Self { folder: Folder::read(&path, max_bytes)?, lock: Lock::load(&lock)? })).await
     }
 
     /// The reason why a script is not what was reviewed. `listed` gives tools by the wire names of server and tool.
@@ -89,7 +86,7 @@ impl Scripts {
         let (prepared, signature) = ready.map_err(|failure| why(&failure))?;
         let locked = self.locked(source);
         let writes = locked.is_none_or(|locked| locked.calls.iter().any(|call| call.writes));
-        let definition = definition(&source.name, &signature, Hints { read_only: !writes, destructive: writes });
+        let definition = definition(&source.name, &signature, writes);
         let most = locked.and_then(|locked| locked.most_calls);
         Ok(Callable {
             label: format!("{SERVER}.{ident}"),

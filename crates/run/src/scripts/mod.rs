@@ -14,7 +14,7 @@ mod write;
 pub use callable::{Callable, Callables};
 pub use compare::{Listed, differences, reason};
 pub use declared::{Declared, declared};
-pub use definition::{Hints, definition};
+pub use definition::definition;
 pub use folder::{Folder, Refused, Source, ident};
 pub use lock::{FILE, Lock, Locked, LockedCall, Use, in_file};
 pub use saved::{Extension, Saved, Wanted, function, is_script_name};
