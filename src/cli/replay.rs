@@ -15,8 +15,8 @@ use base::text::counted;
 use config::{Config, Limits};
 use redact::{Outgoing as _, Surface};
 use run::broker::ExecutionContext;
-use run::execution::{Called, Export, Played, Script, Verdict, stall};
-use run::replay::{Matching, Parting, Player, Tape, Tool, shown};
+use run::execution::{Called, Export, Played};
+use run::replay::{Tool, shown};
 use run::scripts::{CASSETTE, EXTENSIONS};
 use server::gateway::Gateway;
 use state::journal::{Journals, Recorded};
@@ -60,11 +60,6 @@ pub(super) fn nowhere(gateway: &Gateway) -> ExecutionContext {
     gateway.execution_context(&session)
 }
 
-/// Runs a script on a record.
-pub(super) async fn play(gateway: &Gateway, script: &Script, player: &Player) -> Result<Played, Failure> {
-    Ok(nowhere(gateway).replay(script, player).await?)
-}
-
 /// The tools that a run called, for its cassette; tells what is not known of them.
 pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
     let Called { tools, gone } = Called::of(journals, recorded).await?;
@@ -75,24 +70,12 @@ pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> 
 }
 
 pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<u8, Failure> {
-    let (run, mut recorded, _) = recorded(global, &args.run).await?;
-    let (is_same_code, (language, code)) = match &args.code {
-        None => (true, (recorded.head.language, recorded.head.code.clone())),
-        Some(file) => (false, (language(None, file)?, read(file)?)),
-    };
-    let script = Script::again(&recorded.head, language, code);
-    let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
-    let end = recorded.end.take();
-    let tape = Tape { is_cut, ..Tape::of(recorded)? };
-    // Scripts see all but configured values.
-    let matching = if is_same_code { Matching::Exact } else { Matching::Kind(Surface::Script) };
-    let player = Player::new(tape, matching, stall(&script.limits));
+    let (run, recorded, _) = recorded(global, &args.run).await?;
+    let other = args.code.as_ref().map(|file| Ok::<_, Failure>((language(None, file)?, read(file)?))).transpose()?;
+    let (is_other, operations) = (other.is_some(), recorded.operations.len());
     let gateway = offline(global, Limits::default())?;
-    let played = ui.waiting(|| format!("replaying {run}"), play(&gateway, &script, &player)).await?;
-    let said = match is_same_code {
-        true => played.verdict(player.parting(), end.as_ref(), is_cut, operations),
-        false => tried(&played, &player, operations),
-    };
+    let playing = nowhere(&gateway).play(recorded, other);
+    let (played, said) = ui.waiting(|| format!("replaying {run}"), playing).await?;
     if args.format.json {
         let object = json!({
             "run": run,
@@ -106,7 +89,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
         });
         shapes::print(object.redacted(Surface::Log), ui);
     } else {
-        if !is_same_code {
+        if is_other {
             show(&played, ui);
         }
         ui.out(&said.summary);
@@ -126,23 +109,6 @@ fn show(played: &Played, ui: Ui) {
         Some(Ok(value)) => ui.json(&redact::json_text(Surface::Log, value.get())),
         Some(Err(_)) => ui.note(&format!("error: {}", shown(&played.error().unwrap_or_default()))),
         None => {}
-    }
-}
-
-/// Another script on recorded answers.
-fn tried(played: &Played, player: &Player, operations: usize) -> Verdict {
-    let missing = player.missing().len();
-    let used = format!("{} of {} were asked for", operations - missing, counted(operations, "operation"));
-    match player.parting().filter(|parting| !matches!(parting, Parting::Missing { .. }) || played.result.is_none()) {
-        Some(parting) => {
-            Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(parting.to_string()) }
-        }
-        None if missing == 0 => Verdict { is_same: true, summary: used, parted: None },
-        None => {
-            let missing =
-                player.missing().iter().take(10).map(|asked| format!("  not asked for: {asked}")).collect::<Vec<_>>();
-            Verdict { is_same: false, summary: used, parted: Some(missing.join("\n")) }
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use wire::Language;
 
 use self::cassettes::{find, script_of};
 use super::junit;
-use super::replay::{nowhere, offline, play, write};
+use super::replay::{nowhere, offline, write};
 use super::reports::{Format, Problem, Report, ReportArgs, place};
 use super::run::{language, read};
 use super::{Failure, Global, Ui};
@@ -27,7 +27,7 @@ use catalog::manifest::Pin;
 use catalog::people;
 use config::Config;
 use run::broker::ExecutionContext;
-use run::execution::{Script, bounded, stall};
+use run::execution::stall;
 use run::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
 use server::gateway::Gateway;
 
@@ -244,18 +244,11 @@ struct Again {
 }
 
 async fn again(gateway: &Gateway, cassette: &Cassette, language: Language, code: String) -> Result<Again, Failure> {
-    let script = Script {
-        language,
-        code,
-        seed: cassette.seed.clone(),
-        now_ms: cassette.now_ms()?,
-        servers: cassette.servers.clone(),
-        limits: bounded(Some(cassette.limits), nowhere(gateway).run_limits(0)),
-        args: cassette.args.clone(),
-    };
+    let context = nowhere(gateway);
+    let script = cassette.script(language, code, context.run_limits(0))?;
     let tape = cassette.tape()?;
     let player = Player::new(tape.clone(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));
-    let played = play(gateway, &script, &player).await?;
+    let played = context.replay(script, &player).await?;
     let actual = played.expected().redacted(cassette.redaction);
     let has_result = played.result.is_some();
     let parting = match player.parting() {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use wire::{Json, Language, Limits, Server};
+use wire::{Json, Limits, Run, Server};
 
-use super::Script;
+use super::replayed::{again, limits_of};
 use crate::broker::ExecutionContext;
 use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank};
 use base::error::{Error, ErrorCode, Result};
@@ -17,42 +17,6 @@ const STALL: Duration = Duration::from_secs(10);
 /// Silence after which a script with these limits has parted.
 pub fn stall(limits: &Limits) -> Duration {
     STALL + Duration::from_millis(limits.cpu_ms)
-}
-
-/// Most that a configuration may set.
-const MOST: Limits = Limits {
-    cpu_ms: 600_000,
-    heap_bytes: 4 << 30,
-    output_bytes: 16 << 20,
-    result_bytes: (wire::MAX_FRAME / 2) as u64,
-    calls: 1_000_000,
-};
-
-/// Limits of a replay: those of the record, if it has any, and no more than `most`.
-pub fn bounded(limits: Option<Limits>, most: Limits) -> Limits {
-    let limits = limits.unwrap_or(most);
-    Limits {
-        cpu_ms: limits.cpu_ms.min(most.cpu_ms),
-        heap_bytes: limits.heap_bytes.min(most.heap_bytes),
-        output_bytes: limits.output_bytes.min(most.output_bytes),
-        result_bytes: limits.result_bytes.min(most.result_bytes),
-        calls: limits.calls.min(most.calls),
-    }
-}
-
-impl Script {
-    /// A script on the record that begins so.
-    pub fn again(head: &Head, language: Language, code: String) -> Self {
-        Self {
-            language,
-            code,
-            seed: head.seed.clone(),
-            now_ms: head.now_ms,
-            servers: head.servers.clone(),
-            limits: bounded(head.limits, MOST),
-            args: None,
-        }
-    }
 }
 
 /// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
@@ -125,15 +89,15 @@ impl Export {
     pub async fn play(&self, context: &ExecutionContext, code: &str, args: Option<Json>) -> Result<Cassette> {
         let head = &self.head;
         let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, self.results);
-        cassette.limits = bounded(head.limits, MOST);
+        cassette.limits = limits_of(head);
         let is_named = |server: &&Server| code.contains(&server.ident) || code.contains(&server.name);
         cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
         cassette.tools.clone_from(&self.tools);
         cassette.args.clone_from(&args);
         let servers = cassette.servers.clone();
-        let script = Script { servers, args, ..Script::again(head, head.language, code.to_owned()) };
+        let script = Run { servers, args, ..again(head, head.language, code.to_owned()) };
         let player = Player::new(self.tape.clone(), Matching::Position, stall(&script.limits));
-        let played = context.clone().replay(&script, &player).await?;
+        let played = context.clone().replay(script, &player).await?;
         if let Some(parting) = player.parting() {
             let hint = match parting {
                 Parting::LeftOut { .. } => "ask the tool for less at a time, and record the script anew",

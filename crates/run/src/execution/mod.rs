@@ -44,12 +44,12 @@ use state::audit::CallRecord;
 use state::journal::Past;
 
 pub use background::Started;
-pub use export::{Called, Export, bounded, stall};
+pub use export::{Called, Export, stall};
 pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
 pub use render::waiting;
-pub use replayed::{Played, Script};
+pub use replayed::Played;
 pub use suggested::{Outlined, Suggested};
 pub use verdict::Verdict;
 

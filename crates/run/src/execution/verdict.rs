@@ -1,7 +1,7 @@
 //! Compares a replay with the run that was recorded.
 
 use super::Played;
-use crate::replay::{Parting, shown};
+use crate::replay::{Parting, Player, shown};
 use base::text::counted;
 use state::journal::End;
 
@@ -16,20 +16,45 @@ pub struct Verdict {
     pub parted: Option<String>,
 }
 
+impl Verdict {
+    fn parted(how: String) -> Self {
+        Self { is_same: false, summary: "parted from its record".to_owned(), parted: Some(how) }
+    }
+}
+
 impl Played {
+    /// Says how far another script was played on the operations of a run.
+    pub(super) fn tried(&self, player: &Player, operations: usize) -> Verdict {
+        let missing = player.missing();
+        let used = format!("{} of {} were asked for", operations - missing.len(), counted(operations, "operation"));
+        let parting = player.parting();
+        match parting.filter(|parting| !matches!(parting, Parting::Missing { .. }) || self.result.is_none()) {
+            Some(parting) => Verdict::parted(parting.to_string()),
+            None if missing.is_empty() => Verdict { is_same: true, summary: used, parted: None },
+            None => {
+                let missing = missing.iter().take(10).map(|asked| format!("  not asked for: {asked}"));
+                Verdict { is_same: false, summary: used, parted: Some(missing.collect::<Vec<_>>().join("\n")) }
+            }
+        }
+    }
+
     /// Compares a replay of the same code with the journal that it was played from: where it parted, and the recorded end.
-    pub fn verdict(&self, parting: Option<Parting>, end: Option<&End>, is_cut: bool, operations: usize) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        parting: Option<Parting>,
+        end: Option<&End>,
+        is_cut: bool,
+        operations: usize,
+    ) -> Verdict {
         let counted = counted(operations, "operation");
         let stopped = match end {
             None => "died".to_owned(),
             Some(end) => format!("was stopped ({})", end.outcome),
         };
-        let parted =
-            |what: String| Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(what) };
         let same = |summary: String| Verdict { is_same: true, summary, parted: None };
         match parting {
             Some(Parting::End) => return same(format!("same {counted}, up to where the recorded run {stopped}")),
-            Some(parting) => return parted(parting.to_string()),
+            Some(parting) => return Verdict::parted(parting.to_string()),
             None => {}
         }
         let now = self.expected();
@@ -38,7 +63,7 @@ impl Played {
             return same(format!("same {counted}; the recorded run {stopped}, this one ends with {how}"));
         };
         let differ = |what: &str, recorded: &str, now: &str| {
-            parted(format!("{what} differs\n  recorded: {}\n  now:      {}", shown(recorded), shown(now)))
+            Verdict::parted(format!("{what} differs\n  recorded: {}\n  now:      {}", shown(recorded), shown(now)))
         };
         if end.outcome.name() != now.outcome {
             let why = end.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();

@@ -3,7 +3,8 @@
 use base::time::{rfc3339_millis, unix_ms};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wire::{CallError, Json, Language, Limits, Outcome, Server};
+use sha2::{Digest as _, Sha256};
+use wire::{CallError, Json, Language, Limits, Outcome, Run, Server};
 
 use super::tape::TapedAnswer;
 use super::{Asked, Player, Tape, Taped};
@@ -177,11 +178,21 @@ impl Cassette {
     ///
     /// # Errors
     /// `INVALID_ARGS` when it is no time.
-    pub fn now_ms(&self) -> Result<u64> {
+    fn now_ms(&self) -> Result<u64> {
         humantime::parse_rfc3339(&self.clock).map(unix_ms).map_err(|error| {
             let what = format!("the clock of the cassette, {:?}, is no time", self.clock);
             Error::new(ErrorCode::InvalidArgs, what).caused_by(error).hint("write it like 2026-01-31T12:00:00.000Z")
         })
+    }
+
+    /// A script on it, with limits of no more than `most`: its frame, with the code as it was written.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when its clock is no time.
+    pub fn script(&self, language: Language, code: String, most: Limits) -> Result<Run> {
+        let (servers, args, now_ms) = (self.servers.clone(), self.args.clone(), self.now_ms()?);
+        let (limits, seed) = (bounded(Some(self.limits), most), Sha256::digest(&self.seed).into());
+        Ok(Run { run: 0, language, code, servers, limits, seed, now_ms, args })
     }
 
     /// Operations to be played.
@@ -228,6 +239,18 @@ impl Cassette {
         }
         entries.sort_by_key(|(order, _)| *order);
         self.operations = entries.into_iter().map(|(_, entry)| entry).collect();
+    }
+}
+
+/// Limits of a replay: those of the record, if it has any, and no more than `most`.
+pub fn bounded(limits: Option<Limits>, most: Limits) -> Limits {
+    let limits = limits.unwrap_or(most);
+    Limits {
+        cpu_ms: limits.cpu_ms.min(most.cpu_ms),
+        heap_bytes: limits.heap_bytes.min(most.heap_bytes),
+        output_bytes: limits.output_bytes.min(most.output_bytes),
+        result_bytes: limits.result_bytes.min(most.result_bytes),
+        calls: limits.calls.min(most.calls),
     }
 }
 

@@ -17,7 +17,7 @@ use base::{json, limits};
 use catalog::people;
 use redact::{Redaction, Surface};
 
-pub use cassette::{Cassette, Expected, Tool, blank};
+pub use cassette::{Cassette, Expected, Tool, blank, bounded};
 pub use player::{Matching, Player};
 pub use tape::{Tape, Taped};
 pub use tested::{Difference, Tested};

@@ -10,8 +10,7 @@ use super::access::Person;
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
 use base::task;
-use run::execution::{Called, Script, stall};
-use run::replay::{Matching, Player, Tape};
+use run::execution::Called;
 use run::scripts::{self, Wanted, is_script_name};
 use state::journal::Recorded;
 
@@ -28,14 +27,7 @@ impl Console {
     /// # Errors
     /// `INVALID_ARGS` when the run has no journal, or has not ended.
     pub(super) async fn replay(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
-        let mut recorded = self.whole(id).await?;
-        let script = Script::again(&recorded.head, recorded.head.language, recorded.head.code.clone());
-        let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
-        let end = recorded.end.take();
-        let tape = Tape { is_cut, ..Tape::of(recorded)? };
-        let player = Player::new(tape, Matching::Exact, stall(&script.limits));
-        let played = self.context(by).replay(&script, &player).await?;
-        let verdict = played.verdict(player.parting(), end.as_ref(), is_cut, operations);
+        let (played, verdict) = self.context(by).play(self.whole(id).await?, None).await?;
         let value = played.result.as_ref().and_then(|result| result.as_ref().ok());
         Ok(json!({
             "same": verdict.is_same,
