@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use wire::{Op, Outcome};
 
 use super::tape::TapedAnswer;
-use super::{Asked, Parting, Tape, raw};
+use super::{Asked, Parting, Tape, Taped, raw};
 use crate::sandbox::{Answer, Host};
 use base::pause::Pause;
 use redact::Surface;
@@ -37,9 +37,7 @@ pub enum Matching {
 #[derive(Debug)]
 pub struct Player {
     matching: Matching,
-    tape: Vec<(u64, Asked)>,
-    is_cut: bool,
-    all: usize,
+    tape: Tape,
     stall: Duration,
     state: Mutex<State>,
     /// Counts what happens.
@@ -49,10 +47,8 @@ pub struct Player {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Operations by their number on the tape, or by key.
-    by_number: HashMap<u64, usize>,
+    /// Places of operations on the tape by key, where they are matched so.
     by_key: HashMap<String, VecDeque<usize>>,
-    answers: Vec<Option<TapedAnswer>>,
     was_asked: Vec<bool>,
     /// Requests as the script made them, with the operation on the tape.
     asked: Vec<(u64, Asked, Option<usize>)>,
@@ -71,34 +67,26 @@ struct State {
 }
 
 /// Way of a request.
-enum Way {
-    Answer { index: usize, order: usize },
-    Timer { end: (u64, u64) },
+enum Way<'t> {
+    Answer(&'t TapedAnswer, &'t Outcome),
+    /// A timer that is not recorded: its end and number.
+    Timer(u64, u64),
     Nothing,
 }
 
 impl Player {
     /// A player of a tape; without a step for `stall`, a script that waits is taken for one that has parted.
     pub fn new(tape: Tape, matching: Matching, stall: Duration) -> Self {
-        let (all, is_cut) = (tape.answers(), tape.is_cut);
-        let mut state = State { now_ms: tape.now_ms, ..State::default() };
-        let mut plain = Vec::with_capacity(tape.operations.len());
-        for (index, operation) in tape.operations.into_iter().enumerate() {
-            match matching {
-                Matching::Kind(surface) => {
-                    let key = operation.asked.clone().redacted(surface).key();
-                    state.by_key.entry(key).or_default().push_back(index);
-                }
-                Matching::Exact | Matching::Position => {
-                    state.by_number.insert(operation.number, index);
-                }
+        let was_asked = vec![false; tape.operations.len()];
+        let mut state = State { now_ms: tape.now_ms, was_asked, ..State::default() };
+        if let Matching::Kind(surface) = matching {
+            for (index, operation) in tape.operations.iter().enumerate() {
+                let key = operation.asked.clone().redacted(surface).key();
+                state.by_key.entry(key).or_default().push_back(index);
             }
-            state.answers.push(operation.answer);
-            state.was_asked.push(false);
-            plain.push((operation.number, operation.asked));
         }
         let (steps, pause) = (watch::Sender::new(0), Pause::default());
-        Self { matching, tape: plain, is_cut, all, stall, state: Mutex::new(state), steps, pause }
+        Self { matching, tape, stall, state: Mutex::new(state), steps, pause }
     }
 
     /// Waits until the script has parted from the record.
@@ -128,7 +116,7 @@ impl Player {
     /// Requests that the script made, in order, each with the number of the recorded one.
     pub fn asked(&self) -> Vec<(Asked, Option<u64>)> {
         let state = self.state.lock();
-        let recorded = |index: &usize| self.tape.get(*index).map(|(number, _)| *number);
+        let recorded = |index: &usize| self.tape.operations.get(*index).map(|operation| operation.number);
         let mut asked: Vec<_> = state.asked.iter().collect();
         asked.sort_by_key(|(number, ..)| *number);
         asked.into_iter().map(|(_, asked, index)| (asked.clone(), index.as_ref().and_then(recorded))).collect()
@@ -137,25 +125,24 @@ impl Player {
     /// Recorded requests that the script did not make.
     pub fn missing(&self) -> Vec<Asked> {
         let state = self.state.lock();
-        let missing = self.tape.iter().zip(&state.was_asked).filter(|(_, was_asked)| !**was_asked);
-        missing.map(|((_, asked), _)| asked.clone()).collect()
+        let missing = self.tape.operations.iter().zip(&state.was_asked).filter(|(_, was_asked)| !**was_asked);
+        missing.map(|(operation, _)| operation.asked.clone()).collect()
     }
 
     fn first_missing(&self, state: &State) -> Option<Parting> {
         let index = state.was_asked.iter().position(|was_asked| !was_asked)?;
-        let (number, recorded) = self.tape.get(index)?.clone();
-        Some(Parting::Missing { number, recorded })
+        let Taped { number, asked, .. } = self.tape.operations.get(index)?;
+        Some(Parting::Missing { number: *number, recorded: asked.clone() })
     }
 
     fn first_held(&self, state: &State) -> Option<Parting> {
-        let is_held =
-            |index: &Option<usize>| index.is_none_or(|index| state.answers.get(index).is_none_or(Option::is_none));
-        let held = state.asked.iter().find(|(_, _, index)| is_held(index));
+        let answer = |index: usize| self.tape.operations.get(index)?.answer.as_ref();
+        let held = state.asked.iter().find(|(_, _, index)| index.and_then(answer).is_none());
         held.map(|(number, asked, _)| Parting::NotRecorded { number: *number, asked: asked.clone() })
     }
 
     /// Takes a request.
-    fn take(&self, number: u64, op: &Op) -> Way {
+    fn take(&self, number: u64, op: &Op) -> Way<'_> {
         let mut state = self.state.lock();
         let asked = match Asked::of(op) {
             Ok(asked) => asked,
@@ -170,13 +157,15 @@ impl Player {
                 let key = asked.clone().redacted(surface).key();
                 state.by_key.get_mut(&key).and_then(VecDeque::pop_front)
             }
-            Matching::Exact | Matching::Position => state.by_number.get(&number).copied(),
+            Matching::Exact | Matching::Position => {
+                self.tape.operations.binary_search_by_key(&number, |operation| operation.number).ok()
+            }
         };
         state.asked.push((number, asked.clone(), index));
-        let Some((index, (recorded_number, recorded))) = index.and_then(|index| Some((index, self.tape.get(index)?)))
-        else {
+        let Some((index, taped)) = index.and_then(|index| Some((index, self.tape.operations.get(index)?))) else {
             return self.unrecorded(&mut state, number, asked, op);
         };
+        let recorded = &taped.asked;
         let is_same = match self.matching {
             _ if *recorded == Asked::left_out() => true,
             Matching::Exact => recorded.key() == asked.key(),
@@ -191,32 +180,31 @@ impl Player {
         if let Some(was_asked) = state.was_asked.get_mut(index) {
             *was_asked = true;
         }
-        match state.answers.get(index).and_then(Option::as_ref) {
-            None => {
-                state.held += 1;
-                self.look_for_end(&mut state);
-                Way::Nothing
+        let Some(answer) = &taped.answer else {
+            state.held += 1;
+            self.look_for_end(&mut state);
+            return Way::Nothing;
+        };
+        match &answer.outcome {
+            Ok(outcome) => {
+                state.waiting.insert(answer.order);
+                Way::Answer(answer, outcome)
             }
-            Some(TapedAnswer { outcome: Err(bytes), .. }) => {
-                let (number, recorded, bytes) = (*recorded_number, recorded.clone(), *bytes);
+            Err(bytes) => {
+                let (number, recorded, bytes) = (taped.number, recorded.clone(), *bytes);
                 state.parting.get_or_insert(Parting::LeftOut { number, recorded, bytes });
                 Way::Nothing
-            }
-            Some(TapedAnswer { order, .. }) => {
-                let order = *order;
-                state.waiting.insert(order);
-                Way::Answer { index, order }
             }
         }
     }
 
     /// A request that is not recorded. By number it is one that had no answer when the run ended.
-    fn unrecorded(&self, state: &mut State, number: u64, asked: Asked, op: &Op) -> Way {
+    fn unrecorded(&self, state: &mut State, number: u64, asked: Asked, op: &Op) -> Way<'_> {
         match (self.matching, op) {
             (Matching::Kind(_), Op::Sleep { ms }) => {
-                let end = (state.now_ms.saturating_add(u64::from(*ms)), number);
-                state.timers.insert(end);
-                Way::Timer { end }
+                let end = state.now_ms.saturating_add(u64::from(*ms));
+                state.timers.insert((end, number));
+                Way::Timer(end, number)
             }
             (Matching::Kind(_), _) => {
                 state.parting.get_or_insert(Parting::NotRecorded { number, asked });
@@ -232,7 +220,7 @@ impl Player {
 
     /// The end of a record without an end: all is answered, and the script waits.
     fn look_for_end(&self, state: &mut State) {
-        let is_over = self.is_cut && state.held > 0 && state.given.len() == self.all;
+        let is_over = self.tape.is_cut && state.held > 0 && state.given.len() == self.tape.answers();
         if is_over && state.was_asked.iter().all(|was_asked| *was_asked) {
             state.parting.get_or_insert(Parting::End);
         }
@@ -263,27 +251,23 @@ impl Player {
         }
     }
 
-    fn give(&self, index: usize, order: usize) -> Option<Answer> {
+    fn give(&self, answer: &TapedAnswer, outcome: &Outcome) -> Answer {
         let mut state = self.state.lock();
-        let taken = state.answers.get_mut(index).and_then(Option::as_mut)?;
-        let nothing = Outcome::Ok(raw(&serde_json::Value::Null));
-        let outcome = std::mem::replace(&mut taken.outcome, Ok(nothing)).ok()?;
-        let now_ms = taken.now_ms.max(state.now_ms);
-        state.now_ms = now_ms;
-        state.waiting.remove(&order);
-        state.given.insert(order);
+        state.now_ms = answer.now_ms.max(state.now_ms);
+        state.waiting.remove(&answer.order);
+        state.given.insert(answer.order);
         self.look_for_end(&mut state);
-        Some(Answer { outcome, now_ms })
+        Answer { outcome: outcome.clone(), now_ms: state.now_ms }
     }
 
     /// Waits until nothing else happens, and this timer is the next.
-    async fn run_out(&self, end: (u64, u64)) -> Answer {
+    async fn run_out(&self, end: u64, number: u64) -> Answer {
         let mut steps = self.steps.subscribe();
         loop {
             steps.borrow_and_update();
             let patience = {
                 let state = self.state.lock();
-                let is_next = state.waiting.is_empty() && state.timers.first() == Some(&end);
+                let is_next = state.waiting.is_empty() && state.timers.first() == Some(&(end, number));
                 if is_next { SLEEP / (1 << state.run_out.min(16)) } else { Duration::MAX }
             };
             if timeout(patience, steps.changed()).await.is_err() {
@@ -291,9 +275,9 @@ impl Player {
             }
         }
         let mut state = self.state.lock();
-        state.timers.remove(&end);
+        state.timers.remove(&(end, number));
         state.run_out += 1;
-        state.now_ms = state.now_ms.max(end.0);
+        state.now_ms = state.now_ms.max(end);
         Answer { outcome: Outcome::Ok(raw(&serde_json::Value::Null)), now_ms: state.now_ms }
     }
 }
@@ -304,11 +288,11 @@ impl Host for Player {
         let way = self.take(number, &op);
         self.step();
         let answer = match way {
-            Way::Answer { index, order } => {
-                self.turn(order).await;
-                self.give(index, order)
+            Way::Answer(answer, outcome) => {
+                self.turn(answer.order).await;
+                Some(self.give(answer, outcome))
             }
-            Way::Timer { end } => Some(self.run_out(end).await),
+            Way::Timer(end, number) => Some(self.run_out(end, number).await),
             Way::Nothing => None,
         };
         self.step();
