@@ -1,5 +1,6 @@
 //! Server name and session → upstream. Only the broker calls it.
 
+mod instance;
 mod instances;
 mod tenant;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use base::error::{Error, ErrorCode, Result};
 use catalog::manifest::{ServerEntry, origin_of};
 use config::{References, Scope};
-use instances::Instance;
+use instance::Instance;
 use upstream::auth::Account;
 use upstream::{Answer, Operation, Progress, Upstream};
 

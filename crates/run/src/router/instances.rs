@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::instance::Instance;
 use super::tenant::{Own, Tenant};
 use super::{Blueprint, replaced};
 use base::error::{Error, ErrorCode, Result};
@@ -17,7 +18,7 @@ use base::task::Task;
 use config::{Login, Scope, Transport};
 use state::State;
 use upstream::auth::{Account, Browsers, Person};
-use upstream::{Answer, Connection, Event, EventReceiver, Operation, Progress, Rotation, Upstream};
+use upstream::{Connection, Event, EventReceiver, Operation, Progress, Rotation, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -45,74 +46,6 @@ struct Held {
     in_force: HashSet<u64>,
     /// Number of the last instance.
     last: u64,
-}
-
-/// One instance: a connection with everything around it.
-pub(super) struct Instance {
-    number: u64,
-    server: String,
-    /// Number of the server.
-    of: u64,
-    scope: Scope,
-    own: Option<Arc<Own>>,
-    /// Client that it was started for, and the digest of its credentials.
-    client: Arc<str>,
-    credentials: Option<Arc<str>>,
-    /// Time that it outlives the last session that may use it.
-    linger: Duration,
-    upstream: Arc<dyn Upstream>,
-    rotation: Rotation,
-    users: Mutex<Users>,
-    _watch: Task,
-}
-
-/// Open sessions that have used an instance.
-#[derive(Default)]
-struct Users {
-    sessions: HashSet<Arc<str>>,
-    /// Since when no session may use it.
-    none_since: Option<Instant>,
-}
-
-impl Instance {
-    /// Performs an operation.
-    pub(super) async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        self.upstream.call(operation, progress).await.map_err(|error| self.explained(error))
-    }
-
-    /// Says of an error about a definition that the catalog shows another instance.
-    fn explained(&self, mut error: Error) -> Error {
-        if error.code == ErrorCode::ToolChanged {
-            let whose = match (&self.scope, &self.own) {
-                (Scope::Session(_), _) => "this session's own",
-                (Scope::Client(_), _) => "this client's own",
-                (Scope::All, _) => "an instance with this client's values of variables, not the common",
-            };
-            let name = &self.server;
-            error.message.push_str(&format!("; the call went to {whose} instance of `{name}`, whose list differs"));
-        }
-        error
-    }
-
-    /// True if it is the instance for these.
-    fn is(&self, of: u64, scope: &Scope, own: Option<&Arc<Own>>, credentials: Option<&Arc<str>>) -> bool {
-        let is_same = match (&self.own, own) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.server == other.server,
-            _ => false,
-        };
-        let is_same = is_same && self.credentials.as_ref() == credentials;
-        self.of == of && self.scope == *scope && is_same
-    }
-
-    /// True if an open session may use it.
-    fn is_wanted(&self, sessions: &HashMap<Arc<str>, Arc<str>>) -> bool {
-        match &self.scope {
-            Scope::Session(session) => sessions.contains_key(session),
-            Scope::Client(client) => sessions.values().any(|other| other == client),
-            Scope::All => !self.users.lock().sessions.is_empty(),
-        }
-    }
 }
 
 impl Instances {
