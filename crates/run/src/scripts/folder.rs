@@ -151,59 +151,64 @@ impl Reader<'_> {
         // The first mistake is the same each time.
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
-            if let Err(mistake) = self.entry(&entry, within) {
-                match mistake {
-                    Mistake::Folder(error) => return Err(error),
-                    Mistake::File(error) => self.refused.push(Refused { name: wire_name(&entry, within), error }),
+            match self.entry(&entry, within) {
+                Ok(None) => {}
+                Ok(Some(folder)) => {
+                    within.push(folder);
+                    self.enter(&entry.path(), within)?;
+                    within.pop();
                 }
+                Err(error) => self.refused.push(Refused { name: wire_name(&entry, within), error }),
+            }
+            if self.found.len() > limits::SCRIPTS.max {
+                let what = format!("over {} scripts", limits::SCRIPTS.max);
+                return Err(refused(self.folder, what, "move those that are no tools elsewhere"));
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, entry: &DirEntry, within: &mut Vec<String>) -> Result<(), Mistake> {
+    /// Reads an entry if it is a script; returns the name of one that is a folder.
+    fn entry(&mut self, entry: &DirEntry, within: &[String]) -> Result<Option<String>, Error> {
         let path = entry.path();
         let Ok(name) = entry.file_name().into_string() else {
-            return Err(refused(&self.shown(&path), "its name is not UTF-8", "rename it").into());
+            return Err(refused(&self.shown(&path), "its name is not UTF-8", "rename it"));
         };
         if name.starts_with('.') || name == PACKAGES {
-            return Ok(());
+            return Ok(None);
         }
         let failed = |error: std::io::Error| refused(&self.shown(&path), error, "remove it, or mend it");
         let mut kind = entry.file_type().map_err(failed)?;
         if kind.is_symlink() {
             if !is_script(&name) && !fs::metadata(&path).is_ok_and(|target| target.is_dir()) {
-                return Ok(());
+                return Ok(None);
             }
             let target = fs::canonicalize(&path).map_err(failed)?;
             if !target.starts_with(self.root) {
                 let what = "the link leads out of the folder of scripts";
-                return Err(refused(&self.shown(&path), what, "put the file itself there").into());
+                return Err(refused(&self.shown(&path), what, "put the file itself there"));
             }
             kind = fs::symlink_metadata(&target).map_err(failed)?.file_type();
             if kind.is_dir() {
                 let what = "it is a link to a folder";
                 let hint = "link to single scripts, or move the folder";
-                return Err(refused(&self.shown(&path), what, hint).into());
+                return Err(refused(&self.shown(&path), what, hint));
             }
-            return self.file(&path, &target, &name, within);
+            return self.file(&path, &target, &name, within).map(|()| None);
         }
         if kind.is_dir() {
-            within.push(name);
-            let entered = self.enter(&path, within);
-            within.pop();
-            return entered.map_err(Mistake::Folder);
+            return Ok(Some(name));
         }
-        self.file(&path, &path, &name, within)
+        self.file(&path, &path, &name, within).map(|()| None)
     }
 
     /// Reads a script; `target` is the file behind a link.
-    fn file(&mut self, path: &Path, target: &Path, name: &str, within: &[String]) -> Result<(), Mistake> {
+    fn file(&mut self, path: &Path, target: &Path, name: &str, within: &[String]) -> Result<(), Error> {
         let shown = self.shown(path);
         let Some((stem, extension)) = name.rsplit_once('.') else { return Ok(()) };
         if let Some((_, right)) = MISTAKEN.iter().find(|(wrong, _)| *wrong == extension) {
             let hint = format!("rename it to {stem}.{right}, or move it out of the folder");
-            return Err(refused(&shown, format!("a script does not end in .{extension}"), hint).into());
+            return Err(refused(&shown, format!("a script does not end in .{extension}"), hint));
         }
         let Some((_, language)) = EXTENSIONS.iter().find(|(known, _)| *known == extension) else { return Ok(()) };
         if stem.ends_with(".d") {
@@ -213,7 +218,7 @@ impl Reader<'_> {
             if !stubgen::is_tool_ident(part) {
                 let what = format!("{part:?} is no identifier of Python and JavaScript, or a reserved word there");
                 let hint = "write letters, digits and `_`, the first one a letter: a script is called by its name";
-                return Err(refused(&shown, what, hint).into());
+                return Err(refused(&shown, what, hint));
             }
         }
         let name = within.iter().map(String::as_str).chain([stem]).collect::<Vec<_>>().join("/");
@@ -232,7 +237,7 @@ impl Reader<'_> {
         self.add(source, &shown)
     }
 
-    fn add(&mut self, source: Source, shown: &Path) -> Result<(), Mistake> {
+    fn add(&mut self, source: Source, shown: &Path) -> Result<(), Error> {
         let ident = ident(&source.name);
         let hint = "give each script a name of its own; case, and `/` or `_`, do not tell two apart";
         if let Some(other) = self.found.remove(&ident) {
@@ -242,15 +247,10 @@ impl Reader<'_> {
             self.refused.push(Refused { name, error: refused(&other_shown, what, hint) });
             self.clashing.insert(ident);
             let what = format!("its tool has the same name as that of {}", other_shown.display());
-            return Err(refused(shown, what, hint).into());
+            return Err(refused(shown, what, hint));
         }
         if self.clashing.contains(&ident) {
-            return Err(refused(shown, "its tool has the same name as those of others", hint).into());
-        }
-        if self.found.len() >= limits::SCRIPTS.max {
-            let what = format!("over {} scripts", limits::SCRIPTS.max);
-            let error = refused(self.folder, what, "move those that are no tools elsewhere");
-            return Err(Mistake::Folder(error));
+            return Err(refused(shown, "its tool has the same name as those of others", hint));
         }
         self.found.insert(ident, source);
         Ok(())
@@ -260,18 +260,6 @@ impl Reader<'_> {
     fn shown(&self, path: &Path) -> PathBuf {
         let below = path.strip_prefix(self.folder).unwrap_or(path);
         Path::new(self.folder.file_name().unwrap_or_default()).join(below)
-    }
-}
-
-/// A mistake of one file, or of the folder.
-enum Mistake {
-    File(Error),
-    Folder(Error),
-}
-
-impl From<Error> for Mistake {
-    fn from(error: Error) -> Self {
-        Self::File(error)
     }
 }
 
