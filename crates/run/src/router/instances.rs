@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::instance::Instance;
 use super::tenant::{Own, Tenant};
 use super::{Blueprint, replaced};
-use base::error::{Error, ErrorCode, Result};
+use base::error::{ErrorCode, Result};
 use base::limits;
 use base::principal::Principal;
 use base::task::Task;
