@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `execution` | a script in, a value or an explained failure out: `journaled` its journal, `render` for the agent in `parts` and `calls`, `background`, `replayed`, `saved`, `proposed` |
+//! | `execution` | a script in, a value or an explained failure out: `journaled` its journal, `concluded` and `render` for the agent in `parts` and `calls`, `background`, `replayed`, `saved`, `proposed` |
 //! | `sandbox` | workers and checkers from outside: `pool` and `warm`, `process` (start, deadlines, kill), `conversation` (each frame), `checkers`, `script` and `signature` (judge a checker's facts) |
 //! | `broker` | one per execution, or per script that a script calls: `arguments`, `policy` (one file per rule), `consent`, `taint`, `ops`, `recorder`, `check` |
 //! | `router` | server, instance and session → upstream |

@@ -1,23 +1,14 @@
 //! A recorded run as a cassette: its script, or the function that it became, played on redacted answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use wire::{Json, Limits, Run, Server};
+use wire::{Json, Run, Server};
 
-use super::replayed::{again, limits_of};
+use super::replayed::{again, limits_of, stall};
 use crate::broker::ExecutionContext;
 use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank};
 use base::error::{Error, ErrorCode, Result};
 use state::journal::{Head, Journals, Operation, Recorded};
-
-/// Silence after which a script that waits has parted, beside the CPU time that it may take.
-const STALL: Duration = Duration::from_secs(10);
-
-/// Silence after which a script with these limits has parted.
-pub fn stall(limits: &Limits) -> Duration {
-    STALL + Duration::from_millis(limits.cpu_ms)
-}
 
 /// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
 #[derive(Debug, Default)]

@@ -38,12 +38,12 @@ use state::journal::Past;
 
 pub use background::Started;
 use concluded::held;
-pub use export::{Called, Export, stall};
+pub use export::{Called, Export};
 pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
 pub use render::waiting;
-pub use replayed::Played;
+pub use replayed::{Played, stall};
 pub use suggested::{Outlined, Suggested};
 pub use verdict::Verdict;
 

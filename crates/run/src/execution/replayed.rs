@@ -6,7 +6,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use wire::{Json, Language, Limits, Run};
 
-use super::{Failed, Verdict, stall};
+use super::{Failed, Verdict};
 use crate::broker::{Broker, ExecutionContext};
 use crate::replay::{Expected, Matching, Player, Tape, bounded};
 use crate::sandbox::{Failure, Report};
@@ -14,6 +14,14 @@ use base::error::{Result, code_name};
 use base::outcome::Outcome;
 use redact::Surface;
 use state::journal::{Head, Recorded};
+
+/// Silence after which a script that waits has parted, beside the CPU time that it may take.
+const STALL: Duration = Duration::from_secs(10);
+
+/// Silence after which a script with these limits has parted.
+pub fn stall(limits: &Limits) -> Duration {
+    STALL + Duration::from_millis(limits.cpu_ms)
+}
 
 /// Most that a configuration may set.
 const MOST: Limits = Limits {
