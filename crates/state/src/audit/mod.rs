@@ -34,9 +34,15 @@ pub struct Log {
 #[derive(Debug)]
 enum Sink {
     Off,
+    /// Records are required, and there is nowhere to write them: the reason, and what to set.
+    Missing(&'static str),
     Stderr,
     File(Lines),
 }
+
+/// Reasons of [`Sink::Missing`].
+const IS_OFF: &str = "[audit] has `required = true` and `to = \"off\"`; set `to = \"file\"`, or `required = false`";
+const NO_FOLDER: &str = "there is no folder for the file; set HOME, XDG_STATE_HOME, or `path` in [audit]";
 
 /// An entry, written in one piece.
 #[derive(Debug, Default)]
@@ -50,13 +56,13 @@ pub struct Entry {
 impl Log {
     /// Opens the configured destination. The file is created with the first record.
     pub fn open(audit: &config::Audit) -> Arc<Self> {
-        let sink = match audit.to {
-            config::AuditTo::Off => Sink::Off,
-            config::AuditTo::Stderr => Sink::Stderr,
-            config::AuditTo::File => match &audit.path {
-                Some(path) => Sink::File(Lines::new(path.clone(), audit)),
-                None => Sink::Stderr,
-            },
+        let is_required = audit.required == config::Required::Calls;
+        let sink = match (audit.to, &audit.path) {
+            (config::AuditTo::Off, _) if is_required => Sink::Missing(IS_OFF),
+            (config::AuditTo::Off, _) => Sink::Off,
+            (config::AuditTo::File, Some(path)) => Sink::File(Lines::new(path.clone(), audit)),
+            (config::AuditTo::File, None) if is_required => Sink::Missing(NO_FOLDER),
+            (config::AuditTo::File, None) | (config::AuditTo::Stderr, _) => Sink::Stderr,
         };
         Arc::new(Self { sink, required: audit.required })
     }
@@ -74,10 +80,11 @@ impl Log {
     /// Opens the file, and creates it if missing.
     ///
     /// # Errors
-    /// When it is not writable.
+    /// When it is not writable, or records are required that have no place.
     pub fn probe(&self) -> io::Result<()> {
         match &self.sink {
             Sink::File(lines) => lines.probe(),
+            Sink::Missing(why) => Err(io::Error::other(*why)),
             Sink::Off | Sink::Stderr => Ok(()),
         }
     }
@@ -107,6 +114,10 @@ impl Log {
     pub fn write_now(&self, entry: &Entry) -> io::Result<()> {
         match &self.sink {
             Sink::Off => Ok(()),
+            Sink::Missing(why) => {
+                tracing::error!("an audit record has no place: {why}");
+                Err(io::Error::other(*why))
+            }
             Sink::Stderr => {
                 entry.lines.lines().for_each(|line| tracing::info!(target: "forgefs::audit", "{line}"));
                 Ok(())
