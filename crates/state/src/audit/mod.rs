@@ -149,3 +149,28 @@ pub fn kept(path: &Path, digest: &str) -> io::Result<String> {
         false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kept text {digest} has been changed"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_records_without_a_place_are_a_fault_that_says_what_to_set() {
+        for (audit, says) in [
+            ("to = \"off\"\nrequired = true", Some("set `to = \"file\"`, or `required = false`")),
+            ("to = \"off\"\npath = \"audit.jsonl\"", None),
+            ("to = \"file\"", Some("set HOME, XDG_STATE_HOME, or `path` in [audit]")),
+            ("to = \"file\"\nrequired = false", None),
+            ("required = true", None),
+        ] {
+            // Without a home folder.
+            let config = config::Config::parse(&format!("[audit]\n{audit}\n"), Path::new("/forge.toml"), &|_| None);
+            let log = Log::open(&config.expect("a configuration").audit);
+            for done in [log.probe(), log.write_now(&Entry::default())] {
+                let error = done.err().map(|error| error.to_string());
+                let is_told = error.as_deref().zip(says).is_some_and(|(error, says)| error.contains(says));
+                assert!(is_told || error.is_none() && says.is_none(), "{audit}: {error:?}");
+            }
+        }
+    }
+}
