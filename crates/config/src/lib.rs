@@ -5,7 +5,7 @@
 //!
 //! `raw` has every key as it is written, and a file per table resolves it; a table of bounds (`bounds`) does both.
 //! `diff` finds edits that widen rights, `entries` makes entries of servers, `edit` writes servers and clients into a file,
-//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` and `reference` describe all keys.
+//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` describes all keys.
 //! `secrets` reads the values that the configuration only names.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,6 @@ mod patterns;
 mod policy;
 mod profiles;
 mod raw;
-mod reference;
 mod references;
 mod sandbox;
 mod schema;
@@ -98,7 +97,6 @@ pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays, Tasks};
 pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
 use raw::{Raw, RawRedaction, RawSkills};
-pub use reference::reference;
 pub use references::{Environment, References};
 pub use sandbox::{Limits, RecyclePolicy, Sandbox};
 pub use schema::{ADDRESS as SCHEMA_ADDRESS, schema};

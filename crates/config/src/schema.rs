@@ -12,7 +12,7 @@ use super::units;
 /// Address of the schema of the newest release.
 pub const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
 
-pub(super) const EXAMPLE: &str = include_str!("../forge.toml.example");
+const EXAMPLE: &str = include_str!("../forge.toml.example");
 
 /// Text that begins a reference, in a regular expression. The value of a reference is checked when it is read.
 const REFERENCE: &str = r"\$\{";
