@@ -68,7 +68,7 @@ mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
-pub use auth::{Auth, Login, OAuth};
+pub use auth::{Grant, Login, OAuth};
 pub use base::memory::Memory;
 pub use clients::{Client, client_of_token, is_client_name, is_of_token, token_digest};
 pub use confinement::Confinement;
@@ -310,8 +310,10 @@ impl Config {
                 return Err(key.at_key(format!("differs from `{other}` only in case")));
             }
             let mut server = server::server(key, raw)?;
-            Identity::attach(identity.as_ref(), &root.key("servers").key(&name), &mut server.auth)?;
-            server.auth.oauth_mut().into_iter().for_each(|oauth| oauth.sealing.clone_from(&sealing));
+            if let Some(oauth) = &mut server.auth {
+                Identity::attach(identity.as_ref(), &root.key("servers").key(&name), oauth)?;
+                oauth.sealing.clone_from(&sealing);
+            }
             servers.insert(name, server);
         }
         let journal = journal::journal(&key("journal"), raw.journal)?;

@@ -177,7 +177,7 @@ tables! {
 
     RawAuth "a table" {
         #[serde(rename = "type")]
-        kind: Option<Word<auth::Kind>>,
+        kind: Option<Word<Option<auth::Grant>>>,
         login: Option<Word<auth::Login>>,
         exchange: Option<RawExchange>,
         scopes: Option<Vec<String>>,
