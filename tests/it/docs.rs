@@ -18,7 +18,6 @@ pub(crate) const WRITE: &str = "FORGEFS_WRITE_DOCS";
 fn the_pages_are_what_the_tables_say() {
     is_current("docs/errors.md", &errors());
     is_current("docs/limits.md", &limits());
-    is_current("docs/forge.schema.json", &forgefs::config::schema());
     is_current("docs/configuration.md", &configuration::page());
 }
 

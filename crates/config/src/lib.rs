@@ -5,8 +5,8 @@
 //!
 //! `raw` has every key as it is written, and a file per table resolves it; a table of bounds (`bounds`) does both.
 //! `diff` finds edits that widen rights, `entries` makes entries of servers, `edit` writes servers and clients into a file,
-//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` describes all keys.
-//! `secrets` reads the values that the configuration only names.
+//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `secrets` reads the values that the
+//! configuration only names. `schema`, a test, writes the JSON Schema of all keys.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -51,6 +51,7 @@ mod profiles;
 mod raw;
 mod references;
 mod sandbox;
+#[cfg(test)]
 mod schema;
 mod scripts;
 pub mod secrets;
@@ -99,7 +100,6 @@ pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
 use raw::{Raw, RawRedaction, RawSkills};
 pub use references::{Environment, References};
 pub use sandbox::{Limits, RecyclePolicy, Sandbox};
-pub use schema::{ADDRESS as SCHEMA_ADDRESS, schema};
 pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
 pub use server::{Access, Binding, Breaker, Server, Start};
 pub use share::{Scope, Share, keeps_session};
@@ -110,6 +110,9 @@ pub use transport::{DocumentPlace, HttpKind, Transport};
 pub use units::show_size;
 pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use words::words;
+
+/// Address of the JSON Schema of `forge.toml` of the newest release.
+pub const SCHEMA_ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
 
 /// The `[search]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
