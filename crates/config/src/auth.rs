@@ -187,9 +187,9 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
         }
     }
     let (key, raw) = (key.key("exchange"), exchange.unwrap_or_default());
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
-    let (audience, resource) = (filled("audience", raw.audience)?, filled("resource", raw.resource)?);
-    let token_url = filled("token_endpoint", raw.token_endpoint)?;
+    let audience = key.given("audience", raw.audience, Key::filled)?;
+    let resource = key.given("resource", raw.resource, Key::filled)?;
+    let token_url = key.given("token_endpoint", raw.token_endpoint, Key::filled)?;
     if token_url.is_none() || audience.is_none() && resource.is_none() {
         let error = key.at_key("needs `token_endpoint`, and `audience` or `resource`");
         return Err(error.with_hint("the provider's token endpoint, and its name for the server"));
@@ -211,16 +211,11 @@ pub(super) fn client(
     key: &Key<'_>,
     (id, secret, private, key_id): (Option<String>, Option<RawCredential>, Option<RawCredential>, Option<String>),
 ) -> Result<OAuth, ConfigError> {
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
-    let kept = |name: &str, raw: Option<RawCredential>| {
-        let key = key.key(name);
-        raw.map(|raw| credential::one(&key, raw)).transpose()
-    };
     let oauth = OAuth {
-        client_id: filled("client_id", id)?,
-        client_secret: kept("client_secret", secret)?,
-        private_key: kept("private_key", private)?,
-        key_id: filled("key_id", key_id)?,
+        client_id: key.given("client_id", id, Key::filled)?,
+        client_secret: key.given("client_secret", secret, credential::one)?,
+        private_key: key.given("private_key", private, credential::one)?,
+        key_id: key.given("key_id", key_id, Key::filled)?,
         ..OAuth::default()
     };
     let fault = |message: &str| Err(key.at_key(message));
@@ -288,7 +283,6 @@ pub(super) fn logins(key: &Key<'_>) -> Option<PathBuf> {
 
 /// Resolves the table; `None` for `type = "none"`.
 fn table(key: &Key<'_>, raw: RawAuth) -> Result<Option<OAuth>, ConfigError> {
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let grant = key.key("type").word(raw.kind)?.unwrap_or(Some(Grant::Login));
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
     let client = client(key, (raw.client_id, raw.client_secret, raw.private_key, raw.key_id))?;
@@ -301,12 +295,12 @@ fn table(key: &Key<'_>, raw: RawAuth) -> Result<Option<OAuth>, ConfigError> {
         return Err(error
             .with_hint("the gateway's client at the server's authorization server; the login is that of [identity]"));
     }
-    let issuer = filled("issuer", raw.issuer)?;
+    let issuer = key.given("issuer", raw.issuer, Key::filled)?;
     if issuer.as_deref().is_some_and(is_open) {
         let error = key.key("issuer").at_value(NO_HTTPS);
         return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
     }
-    let token_url = filled("token_url", raw.token_url)?;
+    let token_url = key.given("token_url", raw.token_url, Key::filled)?;
     if token_url.as_deref().is_some_and(is_open) {
         return Err(key.key("token_url").at_value(NO_HTTPS));
     }

@@ -65,10 +65,9 @@ pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, Conf
         let error = key.key("scopes").at_value("has no `openid`");
         return Err(error.with_hint("without it there is no ID token, by which the provider vouches for a person"));
     }
-    let token_key = key.key("id_token");
     Ok(Identity {
         url,
-        id_token: id_token.map(|token| credential::one(&token_key, token)).transpose()?,
+        id_token: key.given("id_token", id_token, credential::one)?,
         match_subject: match_subject.unwrap_or(false),
         oauth: OAuth {
             issuer: Some(issuer),

@@ -300,7 +300,7 @@ impl Config {
         let root = Key::root(&document, &env, base);
         let key = |name| root.key(name);
         let sealing = state::sealing(&key("state"), &mut raw.state)?;
-        let identity = raw.identity.map(|raw| identity::identity(&key("identity"), raw)).transpose()?;
+        let identity = root.given("identity", raw.identity, identity::identity)?;
         let identity = identity.map(|mut identity| {
             identity.oauth.sealing.clone_from(&sealing);
             Arc::new(identity)

@@ -60,7 +60,7 @@ words!(PinAccept: "text" = Text);
 pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
     let usual = Manifest::default();
     let refresh = key.key("refresh").duration(raw.refresh, SECOND..=24 * HOUR)?;
-    let pin = raw.pin.map(|pin| key.key("pin").path(pin)).transpose()?;
+    let pin = key.given("pin", raw.pin, Key::path)?;
     let pin_first_use = raw.pin_first_use.unwrap_or(usual.pin_first_use);
     if pin_first_use && pin.is_some() {
         let error = key.key("pin_first_use").at_value("what is pinned by `pin` is not pinned by its first use");

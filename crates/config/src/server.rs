@@ -198,10 +198,9 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
     }
     let share = key.key("share").word(raw.share)?;
     let description = key.key("description").text(raw.description.unwrap_or_default())?.text;
-    let patterns = |name: &str, list| Patterns::parse(&key.key(name), list);
     let access = Access {
-        allow: raw.allow.map(|list| patterns("allow", list)).transpose()?,
-        deny: patterns("deny", raw.deny.unwrap_or_default())?,
+        allow: key.given("allow", raw.allow, Patterns::parse)?,
+        deny: key.given("deny", raw.deny, Patterns::parse)?.unwrap_or_default(),
     };
     let (tools, overrides) = tools(&key.key("tools"), raw.tools)?;
     overrides::check_names(key, &overrides, &access, &tools)?;
