@@ -60,25 +60,19 @@ impl Override {
         keys.into_iter().filter_map(|(key, is_set)| is_set.then_some(key)).collect()
     }
 
-    /// Keys whose change is more than hiding further arguments.
-    pub fn widened_by(&self, next: &Self) -> Vec<&'static str> {
+    /// Rows for [`Widened`](super::Widened): keys, and whether their change is more than hiding further arguments.
+    pub(super) fn widened_by(&self, next: &Self) -> [(&'static str, &'static str, bool); 7] {
         let taken: BTreeSet<&String> = next.taken().collect();
-        let mut keys: Vec<&'static str> = Vec::new();
-        if !self.taken().all(|name| taken.contains(name)) {
-            keys.push("hide");
-        }
-        if !self.fixed.iter().all(|(name, value)| next.fixed.get(name) == Some(value)) {
-            keys.push("fixed");
-        }
-        let others = [
-            ("name", self.name != next.name),
-            ("description", self.description != next.description),
-            ("annotations", self.annotations != next.annotations),
-            ("default", self.default != next.default),
-            ("result", self.result != next.result),
-        ];
-        keys.extend(others.into_iter().filter_map(|(key, differs)| differs.then_some(key)));
-        keys
+        let is_other = |(name, value): (&String, &Value)| next.fixed.get(name) != Some(value);
+        [
+            ("hide", "changed", !self.taken().all(|name| taken.contains(name))),
+            ("fixed", "changed", self.fixed.iter().any(is_other)),
+            ("name", "changed", self.name != next.name),
+            ("description", "changed", self.description != next.description),
+            ("annotations", "changed", self.annotations != next.annotations),
+            ("default", "changed", self.default != next.default),
+            ("result", "changed", self.result != next.result),
+        ]
     }
 }
 

@@ -105,6 +105,11 @@ impl Widened {
         }
     }
 
+    /// Adds those of the keys below `key` that are widened.
+    fn rows(&mut self, key: &str, rows: &[(&str, &str, bool)]) {
+        rows.iter().for_each(|(name, why, is_widened)| self.add(format!("{key}.{name}"), why, *is_widened));
+    }
+
     fn add(&mut self, key: impl Into<String>, why: &str, is_widened: bool) {
         if is_widened {
             self.0.push(format!("{} ({why})", key.into()));
