@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Failure, Format, Global, Ui};
 use base::principal::LOCAL;
-use config::{Auth, Config, Transport};
+use config::{Config, Transport};
 use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, Standing, described, kept};
 
 /// Timeout of a login in the browser.
@@ -219,7 +219,7 @@ async fn about(config: &Config, name: &str) -> (Value, String, bool) {
             }
         }
     }
-    if config.servers.get(name).is_some_and(|server| server.auth.login() != config::Login::Gateway) {
+    if config.servers.get(name).is_some_and(|server| server.login() != config::Login::Gateway) {
         object["clients"] = clients.into();
     }
     (object, lines.join("\n"), all.first().is_some_and(|own| own.usable))
@@ -260,10 +260,10 @@ fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Acco
         return Err(Failure::usage(format!("{name} is disabled")));
     }
     if let Some(client) = client {
-        if matches!(server.auth, Auth::Exchange(_)) {
+        if server.exchanges() {
             return Err(Failure::usage(format!("{name} has no logins: the caller's access token is exchanged")));
         }
-        if server.auth.login() == config::Login::Gateway {
+        if server.login() == config::Login::Gateway {
             let failure = Failure::usage(format!("all clients use one login to {name}"));
             return Err(failure.hint("`auth.login = \"client\"` or \"user\" of the server gives each its own"));
         }

@@ -11,7 +11,7 @@ use super::workflow::{data, property};
 use super::{Failure, Ui, about, shapes};
 use base::error::code_name;
 use base::files;
-use base::text::{head, push_visible};
+use base::text::{head, visible};
 use catalog::findings::{RULES, Severity};
 use config::process_env;
 use run::broker::Mistake;
@@ -265,10 +265,8 @@ fn uri(path: &str) -> String {
 
 /// Text as it is, in a cell of a Markdown table.
 fn verbatim(text: &str) -> String {
-    let mut shown = String::new();
-    push_visible(&mut shown, &head(text, ROW_BYTES).replace('\n', " "));
     let mut cell = String::from("<code>");
-    for c in shown.chars() {
+    for c in visible(&head(text, ROW_BYTES).replace('\n', " ")).chars() {
         if c.is_ascii_punctuation() && !matches!(c, ',' | '-' | '/' | '(' | ')') {
             let _ = write!(cell, "&#{};", u32::from(c));
         } else {

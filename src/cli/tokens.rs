@@ -1,6 +1,7 @@
 //! `forgefs clients`: clients of `serve --http`, and their tokens.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -13,11 +14,13 @@ use super::style::{self, Table};
 use super::{Failure, Format, Global, Ui, shapes};
 use base::error::ErrorCode;
 use base::random;
-use config::{Client, Config, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
+use config::{Client, Config, ConfigError, Edit, is_client_name, is_of_token, process_env, state_folder, token_digest};
 use server::running;
 
 /// Time for a gateway to take up the file.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Most attempts on a file that other programs write.
+const ATTEMPTS: usize = 20;
 /// How a client uses its token.
 const SENT: &str = "clients send it as `Authorization: Bearer TOKEN`";
 
@@ -69,13 +72,14 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
             let (target, token) = (Target::existing(global)?, new_token());
             let digest = token_digest(&token);
             target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;
-            let place = match take_back(&target, name).await? {
+            let change = |edit: &Edit<'_>| edit.with_client_token(name, &digest);
+            let (is_everywhere, backup) = without_token(&target, name, change).await?;
+            let place = match is_everywhere {
                 true => {
                     "at every replica; each needs the new one in its forge.toml, and takes it up at `forgefs reload`"
                 }
                 false => "where a gateway runs, which takes up the new one at `forgefs reload`",
             };
-            let backup = target.edit(|edit| edit.with_client_token(name, &digest).map(Some))?;
             let taken_up = taken_up(&target).await;
             let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
             tell_token(&target, (name, &token), [&done, SENT], *format, ui);
@@ -87,12 +91,12 @@ pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Resul
 }
 
 async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
-    let is_everywhere = take_back(target, name).await?;
     let by_claims = Cell::new(false);
-    let backup = target.edit(|edit| {
+    let change = |edit: &Edit<'_>| {
         by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
-        edit.without_client(name).map(Some)
-    })?;
+        edit.without_client(name)
+    };
+    let (is_everywhere, backup) = without_token(target, name, change).await?;
     let taken_up = taken_up(target).await;
     if format.json {
         shapes::print(json!({ "name": name, "file": target.shown() }), ui);
@@ -129,16 +133,41 @@ pub(super) async fn taken_up(target: &Target) -> Result<(), Failure> {
     }
 }
 
-/// Takes a client's token back at all replicas; false if the gateway has no store.
+/// Takes a client's token back at all replicas, and changes the file, which still has that token. True if there are replicas;
+/// with the backup of the file.
+///
+/// # Errors
+/// Those of [`take_back`] and of an edit; and when the file changes again and again.
+async fn without_token(
+    target: &Target,
+    name: &str,
+    change: impl Fn(&Edit<'_>) -> Result<String, ConfigError>,
+) -> Result<(bool, Option<PathBuf>), Failure> {
+    for _ in 0..ATTEMPTS {
+        let text = target.text()?;
+        let is_everywhere = take_back(target, &text, name).await?;
+        // Another edit may have given the client a token that was not taken back.
+        let is_other = Cell::new(false);
+        let backup = target.edit(|edit| {
+            is_other.set(edit.text() != text.strip_prefix('\u{feff}').unwrap_or(&text));
+            if is_other.get() { Ok(None) } else { change(edit).map(Some) }
+        })?;
+        if !is_other.get() {
+            return Ok((is_everywhere, backup));
+        }
+    }
+    Err(Failure::internal(format!("{} is being changed by another program", target.shown())).hint("try again"))
+}
+
+/// Takes the token that a client has in the text of the file back at all replicas; false if the gateway has no store.
 ///
 /// # Errors
 /// When the store is away, or the configuration does not tell which one it is.
-async fn take_back(target: &Target, name: &str) -> Result<bool, Failure> {
-    let text = target.text()?;
-    if !Edit::parse(target.path(), &text)?.has_store() {
+async fn take_back(target: &Target, text: &str, name: &str) -> Result<bool, Failure> {
+    if !Edit::parse(target.path(), text)?.has_store() {
         return Ok(false);
     }
-    let config = Config::parse(&text, target.path(), &process_env)?;
+    let config = Config::parse(text, target.path(), &process_env)?;
     let Some(token) = config.clients.get(name).and_then(Client::token_sha256) else { return Ok(false) };
     state::open(&config)?.revoke(&[token]).await.map_err(|error| match error.code {
         ErrorCode::Timeout => error.into(),

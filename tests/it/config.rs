@@ -107,6 +107,14 @@ fn an_unset_variable_names_key_and_variable() {
 }
 
 #[test]
+fn a_reference_turns_the_cache_off_as_the_word_does() {
+    for (written, cache) in [("off", None), ("${CACHE:-off}", None), ("${CACHE:-lists}", Some("lists"))] {
+        let config = parse(&format!("[manifest]\ncache = \"{written}\"\n")).expect("valid");
+        assert_eq!(config.manifest.cache.as_deref(), cache.map(Path::new), "{written}");
+    }
+}
+
+#[test]
 fn values_from_the_environment_are_redacted_and_reach_the_transport() {
     let config = parse("[servers.a]\ncommand = \"x\"\nenv.ANYTHING = \"Bearer ${TOKEN}\"\n").expect("valid");
     let Transport::Stdio { env, .. } = &config.servers["a"].transport else { panic!("stdio") };

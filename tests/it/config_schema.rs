@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 fn schema() -> Value {
-    serde_json::from_str(&forgefs::config::schema()).expect("JSON")
+    serde_json::from_str(include_str!("../../docs/forge.schema.json")).expect("JSON")
 }
 
 fn validator() -> Validator {

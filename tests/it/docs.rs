@@ -1,8 +1,12 @@
 //! Documentation pages generated from tables of the code.
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use forgefs::base::error::{Behaviour, CODES, code_name};
+use forgefs::base::limits::{BOUNDS, Bound, Counted, FIELDS, Limit};
 use forgefs_measure::count;
 
 use crate::client::Fence;
@@ -12,10 +16,39 @@ pub(crate) const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
 fn the_pages_are_what_the_tables_say() {
-    is_current("docs/errors.md", &forgefs::base::error::documentation());
-    is_current("docs/limits.md", &forgefs::base::limits::documentation());
-    is_current("docs/forge.schema.json", &forgefs::config::schema());
-    is_current("docs/configuration.md", &forgefs::config::reference());
+    is_current("docs/errors.md", &errors());
+    is_current("docs/limits.md", &limits());
+    is_current("docs/configuration.md", &configuration::page());
+}
+
+fn errors() -> String {
+    let mut page = include_str!("../../templates/errors.md").to_owned();
+    for code in CODES {
+        let Behaviour { retryable, fault, fix, means, exit } = Behaviour::of(code);
+        let yes = |is: bool| if is { "yes" } else { "" };
+        let (code, retryable, fault) = (code_name(code), yes(retryable), yes(fault));
+        page.push_str(&format!("| `{code}` | {means} | {retryable} | {fault} | {exit} | {fix} |\n"));
+    }
+    page
+}
+
+fn limits() -> String {
+    let mut page = include_str!("../../templates/limits.md").to_owned();
+    for Bound { work, counted, each, besides } in BOUNDS {
+        let counted = match counted {
+            Counted::Steps => "steps",
+            Counted::Memory => "bytes of memory",
+            Counted::Output => "bytes written",
+        };
+        page.push_str(&format!("| {work} | {counted} | {each} | {besides} |\n"));
+    }
+    page.push_str(include_str!("../../templates/limits-fields.md"));
+    for Limit { field, max, unit, place, key } in FIELDS {
+        let most = unit.counted(*max);
+        let key = key.map_or_else(|| "fixed".to_owned(), |key| format!("`{key}`"));
+        page.push_str(&format!("| {field} | {most} | {place} | {key} |\n"));
+    }
+    page
 }
 
 #[test]
@@ -45,7 +78,7 @@ fn is_current(file: &str, made: &str) {
 fn every_code_has_a_row() {
     let known = serde_json::from_str::<wire::ErrorCode>("\"nothing\"").expect_err("no code").to_string();
     let known: Vec<&str> = known.split('`').skip(3).step_by(2).collect();
-    let listed = forgefs::base::error::CODES.map(forgefs::base::error::code_name);
+    let listed = CODES.map(code_name);
     assert_eq!(listed.as_slice(), known.as_slice());
 }
 

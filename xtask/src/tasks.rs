@@ -228,11 +228,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// The test that compares the pages writes them on request.
+    /// The tests that compare the pages write them on request.
     pub(crate) fn write_docs(&self) -> anyhow::Result<()> {
         // One filter each: a test binary of the workspace takes no more.
-        for pages in ["docs::", "site::"] {
-            let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", pages]);
+        let of_all = |pages| ["test", "--workspace", "--test", "it", "--", pages];
+        let schema = ["test", "--package", "forgefs-config", "--lib", "--", "schema::"];
+        for words in [schema, of_all("docs::"), of_all("site::")] {
+            let mut command = Build::QuickJs.cargo(&words);
             step::run(command.env("FORGEFS_WRITE_DOCS", "1").current_dir(&self.root))?;
         }
         Ok(())

@@ -239,18 +239,6 @@ behaviours! {
         "this is a defect of ForgeFS; please report it";
 }
 
-/// The table as a page of the documentation.
-pub fn documentation() -> String {
-    let mut page = include_str!("../templates/errors.md").to_owned();
-    for code in CODES {
-        let Behaviour { retryable, fault, fix, means, exit } = Behaviour::of(code);
-        let yes = |is: bool| if is { "yes" } else { "" };
-        let (code, retryable, fault) = (code_name(code), yes(retryable), yes(fault));
-        page.push_str(&format!("| `{code}` | {means} | {retryable} | {fault} | {exit} | {fix} |\n"));
-    }
-    page
-}
-
 /// The code as scripts and answers spell it, such as `TOOL_NOT_FOUND`.
 pub fn code_name(code: ErrorCode) -> String {
     match serde_json::to_value(code) {

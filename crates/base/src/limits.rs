@@ -7,6 +7,7 @@ mod bounds;
 mod fields;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::text;
 
 pub use bounds::*;
 pub use fields::*;
@@ -26,14 +27,14 @@ pub enum Unit {
 
 impl Unit {
     /// Formats `1 level`, `64 items`.
-    fn counted(self, count: usize) -> String {
+    pub fn counted(self, count: usize) -> String {
         let unit = match self {
             Self::Bytes => "byte",
             Self::Items => "item",
             Self::Levels => "level",
             Self::Seconds => "second",
         };
-        if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+        text::counted(count, unit)
     }
 }
 
@@ -79,19 +80,4 @@ impl Limit {
         };
         Error::new(code, format!("{field}: {}, over the limit of {}", counted(size), counted(*max))).hint(hint)
     }
-}
-
-/// The table as a page of the documentation.
-pub fn documentation() -> String {
-    let mut page = include_str!("../templates/limits.md").to_owned();
-    for Bound { work, counted, each, besides } in bounds::ALL {
-        page.push_str(&format!("| {work} | {} | {each} | {besides} |\n", counted.name()));
-    }
-    page.push_str(include_str!("../templates/limits-fields.md"));
-    for Limit { field, max, unit, place, key } in fields::ALL {
-        let most = unit.counted(*max);
-        let key = key.map_or_else(|| "fixed".to_owned(), |key| format!("`{key}`"));
-        page.push_str(&format!("| {field} | {most} | {place} | {key} |\n"));
-    }
-    page
 }

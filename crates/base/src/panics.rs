@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::text::{head, push_visible};
+use crate::text::{head, visible};
 
 /// Most bytes of a panic's message in the log: it may quote data.
 const MAX_MESSAGE: usize = 500;
@@ -54,8 +54,7 @@ fn log(info: &PanicHookInfo<'_>, redact: fn(&str) -> String) {
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     let (logged, is_logged) = mpsc::channel::<()>();
     let write = move || {
-        let mut visible = String::new();
-        push_visible(&mut visible, &redact(&message).replace(['\n', '\t'], " "));
+        let visible = visible(&redact(&message).replace(['\n', '\t'], " "));
         tracing::error!(target: "forgefs::panic", place, thread, "panic: {visible}");
         drop(logged);
     };

@@ -22,16 +22,18 @@ pub fn brief(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Appends text from outside, with controls and other invisible characters escaped, but where writing or emoji have one.
-pub fn push_visible(text: &mut String, line: &str) {
-    let (mut before, mut rest) = (None, line.chars().peekable());
+/// Text from outside, with controls and other invisible characters escaped, but where writing or emoji have one.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let (mut before, mut rest) = (None, text.chars().peekable());
     while let Some(c) = rest.next() {
         let is_shown = !stubgen::is_format(c) || stubgen::is_usual(c, before, rest.peek().copied());
         if is_shown || matches!(c, '\t' | '\n') {
-            text.push(c);
+            shown.push(c);
         } else {
-            text.extend(c.escape_unicode());
+            shown.extend(c.escape_unicode());
         }
         before = Some(c);
     }
+    shown
 }

@@ -59,7 +59,7 @@ pub(super) fn audit(key: &Key<'_>, raw: RawAudit) -> Result<Audit, ConfigError> 
     let usual = Audit::default();
     // A configured destination makes records required; by default the log gets records that the file cannot take.
     let to = key.key("to").word(raw.to)?;
-    let is_wanted = raw.path.is_some() || to == Some(AuditTo::File);
+    let is_wanted = to == Some(AuditTo::File) || raw.path.is_some() && to != Some(AuditTo::Off);
     let path = match raw.path {
         Some(path) => Some(key.key("path").path(path)?),
         None => key.state_folder().map(|folder| folder.join("audit.jsonl")),

@@ -12,24 +12,32 @@ use super::key::{Key, own_folder};
 use super::oauth::scopes;
 use super::raw::{RawAuth, RawCredential};
 use super::state::Sealing;
-use super::words::words;
+use super::words::{Words, words};
 use super::{Config, Transport};
 use base::address::is_private;
 
-/// Authentication to a server.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Auth {
-    /// None: the server needs none, or the credentials are in `headers` or `env`.
-    None,
+/// Way to a token of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grant {
     /// Login by a person with `forgefs auth login`, if the server asks for it.
-    Login(Box<OAuth>),
+    #[default]
+    Login,
     /// Client credentials of this program.
-    ClientCredentials(Box<OAuth>),
+    ClientCredentials,
     /// The caller's access token, exchanged for one of the server. Lists, and this machine's user, have client credentials.
-    Exchange(Box<OAuth>),
+    Exchange,
     /// A login at the identity provider of `[identity]`, which vouches for the person at the server's authorization
     /// server (the MCP extension "enterprise-managed authorization", ID-JAG).
-    Enterprise(Box<OAuth>),
+    Enterprise,
+}
+
+/// Value of `type`; `none` is no authentication, and an exchange has a table in place of a word.
+impl Words for Option<Grant> {
+    fn words() -> Vec<(&'static str, Self)> {
+        let enterprise = ("enterprise", Some(Grant::Enterprise));
+        let client = ("client_credentials", Some(Grant::ClientCredentials));
+        vec![("oauth", Some(Grant::Login)), client, enterprise, ("none", None)]
+    }
 }
 
 /// Owner of the login that a call uses. Lists, and calls of this machine's user, use the gateway's.
@@ -46,9 +54,11 @@ pub enum Login {
 
 words!(Login: "gateway" = Gateway, "client" = Client, "user" = User);
 
-/// Settings of a login beyond the server's metadata.
+/// Authentication to a server: settings beyond its metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuth {
+    /// Way to a token.
+    pub grant: Grant,
     /// Owner of the login that a call uses.
     pub login: Login,
     /// Scopes to request; empty leaves them to the server.
@@ -100,51 +110,16 @@ impl OAuth {
     }
 }
 
-impl Auth {
-    /// Owner of the login that a call uses.
-    pub fn login(&self) -> Login {
-        self.oauth().map_or(Login::Gateway, |oauth| oauth.login)
-    }
-
-    /// Settings of its login, if it has one.
-    pub fn oauth(&self) -> Option<&OAuth> {
-        match self {
-            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) | Self::Enterprise(oauth) => {
-                Some(oauth)
-            }
-            Self::None => None,
-        }
-    }
-
-    pub(super) fn oauth_mut(&mut self) -> Option<&mut OAuth> {
-        match self {
-            Self::Login(oauth) | Self::ClientCredentials(oauth) | Self::Exchange(oauth) | Self::Enterprise(oauth) => {
-                Some(oauth)
-            }
-            Self::None => None,
-        }
-    }
-}
-
-/// Value of `type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    OAuth,
-    ClientCredentials,
-    /// Without a word: by the table `exchange`.
-    Exchange,
-    Enterprise,
-    None,
-}
-
-words!(Kind: "oauth" = OAuth, "client_credentials" = ClientCredentials, "enterprise" = Enterprise, "none" = None);
-
 /// Resolves the authentication of a server. Without a table a person may log in, unless the server is not on HTTP, has
 /// credentials in `headers`, or is on plain HTTP beyond this machine.
-pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -> Result<Auth, ConfigError> {
+pub(super) fn auth(
+    key: &Key<'_>,
+    raw: Option<RawAuth>,
+    transport: &Transport,
+) -> Result<Option<Box<OAuth>>, ConfigError> {
     let (url, headers) = match transport {
         Transport::Http { url, headers, .. } => (url, headers),
-        Transport::OpenApi { .. } if raw.is_none() => return Ok(Auth::None),
+        Transport::OpenApi { .. } if raw.is_none() => return Ok(None),
         Transport::OpenApi { base_url: Some(url), headers, .. } => (url, headers),
         Transport::OpenApi { .. } => {
             let error = key.at_key("needs `base_url`");
@@ -152,7 +127,7 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
         }
         Transport::Stdio { .. } => {
             return match raw {
-                None => Ok(Auth::None),
+                None => Ok(None),
                 Some(_) => Err(key
                     .at_key("not a key of a stdio server")
                     .with_hint("a server that is started here takes its credentials from `env`")),
@@ -162,21 +137,18 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
     let private = Url::parse(url).is_ok_and(|url| is_private(&url));
     let has_header = headers.contains_key("authorization");
     let Some(raw) = raw else {
-        let store = logins(key);
-        return Ok(match has_header || !private {
-            true => Auth::None,
-            false => Auth::Login(Box::new(OAuth { store, ..OAuth::default() })),
-        });
+        let login = || Box::new(OAuth { store: logins(key), ..OAuth::default() });
+        return Ok((private && !has_header).then(login));
     };
-    let (kind, oauth) = match raw.exchange {
-        Some(_) => (Kind::Exchange, exchange(key, raw)?),
+    let oauth = match raw.exchange {
+        Some(_) => Some(exchange(key, raw)?),
         None => table(key, raw)?,
     };
+    let Some(oauth) = oauth else { return Ok(None) };
     let fault = |message: &str, hint: &str| Err(key.at_key(message).with_hint(hint));
     let is_api = matches!(transport, Transport::OpenApi { .. });
-    match kind {
-        Kind::None => Ok(Auth::None),
-        Kind::OAuth | Kind::Enterprise if is_api => {
+    match oauth.grant {
+        Grant::Login | Grant::Enterprise if is_api => {
             fault("an API takes `type = \"client_credentials\"` alone", "a token of another kind belongs in `headers`")
         }
         _ if is_api && oauth.token_url.is_none() => {
@@ -184,10 +156,7 @@ pub(super) fn auth(key: &Key<'_>, raw: Option<RawAuth>, transport: &Transport) -
         }
         _ if has_header => fault("there is an Authorization header already", "keep one of the two"),
         _ if !private && !key.is_open(url) => fault("plain HTTP carries no tokens", "use an https URL"),
-        Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
-        Kind::ClientCredentials => Ok(Auth::ClientCredentials(Box::new(oauth))),
-        Kind::Exchange => Ok(Auth::Exchange(Box::new(oauth))),
-        Kind::Enterprise => Ok(Auth::Enterprise(Box::new(oauth))),
+        _ => Ok(Some(Box::new(oauth))),
     }
 }
 
@@ -218,9 +187,9 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
         }
     }
     let (key, raw) = (key.key("exchange"), exchange.unwrap_or_default());
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
-    let (audience, resource) = (filled("audience", raw.audience)?, filled("resource", raw.resource)?);
-    let token_url = filled("token_endpoint", raw.token_endpoint)?;
+    let audience = key.given("audience", raw.audience, Key::filled)?;
+    let resource = key.given("resource", raw.resource, Key::filled)?;
+    let token_url = key.given("token_endpoint", raw.token_endpoint, Key::filled)?;
     if token_url.is_none() || audience.is_none() && resource.is_none() {
         let error = key.at_key("needs `token_endpoint`, and `audience` or `resource`");
         return Err(error.with_hint("the provider's token endpoint, and its name for the server"));
@@ -233,7 +202,8 @@ fn exchange(key: &Key<'_>, raw: RawAuth) -> Result<OAuth, ConfigError> {
         return Err(key.key("token_endpoint").at_value(NO_HTTPS));
     }
     let (scopes, private_network) = (scopes(&key.key("scopes"), raw.scopes)?, private_network.unwrap_or(false));
-    Ok(OAuth { login: Login::User, scopes, private_network, token_url, audience, resource, ..client })
+    let grant = Grant::Exchange;
+    Ok(OAuth { grant, login: Login::User, scopes, private_network, token_url, audience, resource, ..client })
 }
 
 /// Resolves the client at an authorization server: its id, and a secret or a private key with its id.
@@ -241,16 +211,11 @@ pub(super) fn client(
     key: &Key<'_>,
     (id, secret, private, key_id): (Option<String>, Option<RawCredential>, Option<RawCredential>, Option<String>),
 ) -> Result<OAuth, ConfigError> {
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
-    let kept = |name: &str, raw: Option<RawCredential>| {
-        let key = key.key(name);
-        raw.map(|raw| credential::one(&key, raw)).transpose()
-    };
     let oauth = OAuth {
-        client_id: filled("client_id", id)?,
-        client_secret: kept("client_secret", secret)?,
-        private_key: kept("private_key", private)?,
-        key_id: filled("key_id", key_id)?,
+        client_id: key.given("client_id", id, Key::filled)?,
+        client_secret: key.given("client_secret", secret, credential::one)?,
+        private_key: key.given("private_key", private, credential::one)?,
+        key_id: key.given("key_id", key_id, Key::filled)?,
         ..OAuth::default()
     };
     let fault = |message: &str| Err(key.at_key(message));
@@ -276,10 +241,10 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
     let many =
         |(_, client): &(&String, &super::Client)| !client.claims().is_empty() && !client.claims().contains_key("sub");
     let Some((client, _)) = config.clients.iter().find(many) else { return Ok(()) };
-    match config.servers.iter().find(|(_, server)| server.auth.login() == Login::User) {
+    match config.servers.iter().find(|(_, server)| server.login() == Login::User) {
         None => Ok(()),
         Some((name, server)) => {
-            let at = if matches!(server.auth, Auth::Exchange(_)) { "exchange" } else { "login" };
+            let at = if server.exchanges() { "exchange" } else { "login" };
             let message = format!("several people can be the client `{client}`, whose claims name no `sub`");
             let key = key.key(name).key("auth").key(at);
             Err(key.at_value(message).with_hint("name `sub` there, or let them in by a row of [[http.oauth.map]]"))
@@ -290,11 +255,11 @@ pub(super) fn check(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
 /// Checks that `match_subject` can tell whose login one is.
 fn check_subjects(key: &Key<'_>, config: &Config) -> Result<(), ConfigError> {
     let matching = |(_, server): &(&String, &super::Server)| {
-        let identity = server.auth.oauth().and_then(|oauth| oauth.identity.as_ref());
-        server.auth.login() != Login::Gateway && identity.is_some_and(|identity| identity.match_subject)
+        let identity = server.auth.as_ref().and_then(|oauth| oauth.identity.as_ref());
+        server.login() != Login::Gateway && identity.is_some_and(|identity| identity.match_subject)
     };
     let Some((name, server)) = config.servers.iter().find(matching) else { return Ok(()) };
-    let ours = server.auth.oauth().and_then(|oauth| oauth.identity.as_ref()).map(|identity| identity.url.as_str());
+    let ours = server.auth.as_ref().and_then(|oauth| oauth.identity.as_ref()).map(|identity| identity.url.as_str());
     let theirs = config.http.oauth.as_ref().map(|oauth| oauth.issuer.trim_end_matches('/'));
     let key = key.key(name).key("auth").key("login");
     if theirs != ours.map(|issuer| issuer.trim_end_matches('/')) {
@@ -316,41 +281,43 @@ pub(super) fn logins(key: &Key<'_>) -> Option<PathBuf> {
     own_folder(key.env?, "XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"))
 }
 
-fn table(key: &Key<'_>, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
-    let filled = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
-    let kind = key.key("type").word(raw.kind)?.unwrap_or(Kind::OAuth);
+/// Resolves the table; `None` for `type = "none"`.
+fn table(key: &Key<'_>, raw: RawAuth) -> Result<Option<OAuth>, ConfigError> {
+    let grant = key.key("type").word(raw.kind)?.unwrap_or(Some(Grant::Login));
     let scopes = scopes(&key.key("scopes"), raw.scopes)?;
     let client = client(key, (raw.client_id, raw.client_secret, raw.private_key, raw.key_id))?;
     let redirect_port = port(&key.key("redirect_port"), raw.redirect_port)?;
-    if kind == Kind::ClientCredentials && !client.proves_itself() {
+    if grant == Some(Grant::ClientCredentials) && !client.proves_itself() {
         return Err(key.at_key(NEEDS_CLIENT));
     }
-    if kind == Kind::Enterprise && (client.client_id.is_none() || redirect_port.is_some()) {
+    if grant == Some(Grant::Enterprise) && (client.client_id.is_none() || redirect_port.is_some()) {
         let error = key.at_key("needs `client_id`, and no `redirect_port`");
         return Err(error
             .with_hint("the gateway's client at the server's authorization server; the login is that of [identity]"));
     }
-    let issuer = filled("issuer", raw.issuer)?;
+    let issuer = key.given("issuer", raw.issuer, Key::filled)?;
     if issuer.as_deref().is_some_and(is_open) {
         let error = key.key("issuer").at_value(NO_HTTPS);
         return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
     }
-    let token_url = filled("token_url", raw.token_url)?;
+    let token_url = key.given("token_url", raw.token_url, Key::filled)?;
     if token_url.as_deref().is_some_and(is_open) {
         return Err(key.key("token_url").at_value(NO_HTTPS));
     }
-    if token_url.is_some() && kind != Kind::ClientCredentials {
+    if token_url.is_some() && grant != Some(Grant::ClientCredentials) {
         let error = key.key("token_url").at_value("is for `type = \"client_credentials\"`");
         return Err(error.with_hint("a person logs in where the server says"));
     }
     let login = key.key("login").word(raw.login)?.unwrap_or_default();
-    if login != Login::Gateway && !matches!(kind, Kind::OAuth | Kind::Enterprise) {
+    if login != Login::Gateway && !matches!(grant, Some(Grant::Login | Grant::Enterprise)) {
         let error = key.key("login").at_value("is for `type = \"oauth\"` and \"enterprise\"");
         return Err(error.with_hint("a program has one login, with its own secret"));
     }
     let private_network = raw.private_network.unwrap_or(false);
     let store = logins(key);
-    Ok((kind, OAuth { login, scopes, redirect_port, private_network, issuer, token_url, store, ..client }))
+    let with =
+        |grant| OAuth { grant, login, scopes, redirect_port, private_network, issuer, token_url, store, ..client };
+    Ok(grant.map(with))
 }
 
 pub(super) fn port(key: &Key<'_>, port: Option<i64>) -> Result<Option<u16>, ConfigError> {

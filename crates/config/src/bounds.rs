@@ -38,7 +38,8 @@ macro_rules! bounds {
         bounds! { for $table from $raw { $($key as $field: $read, $range;)* } }
     };
     (for $table:ident from $raw:ident { $($key:ident as $field:ident: $read:ident, $range:expr;)* }) => {
-        #[derive(Default, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(Default, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields, default, expecting = "a table")]
         pub(super) struct $raw {
             $($key: Option<$crate::bounds::raw!($read)>,)*

@@ -118,11 +118,10 @@ fn client(
     if let Some((other, _)) = others.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
         return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
     }
-    let named = |text| profiles::named(&key.key("profile"), text, profiles);
     Ok(Client {
         token,
         claims,
-        profile: raw.profile.map(named).transpose()?,
+        profile: key.given("profile", raw.profile, |key, name| profiles::named(key, name, profiles))?,
         budgets: spending::budgets(&key.key("budgets"), raw.budgets)?,
         expose: key.key("expose").word(raw.expose)?,
     })

@@ -125,8 +125,8 @@ impl Words for Layers {
 }
 
 impl Confinement {
-    /// Keys in which `next` allows more, with the reason.
-    pub(super) fn widened_by(&self, next: &Self) -> Vec<(&'static str, &'static str)> {
+    /// Rows for [`Widened`](super::Widened): keys, and whether `next` allows more in them.
+    pub(super) fn widened_by(&self, next: &Self) -> [(&'static str, &'static str, bool); 7] {
         let Self { read, write, named, network, memory, processes, require } = self;
         let holds = |paths: &[&BTreeSet<PathBuf>], path: &PathBuf| {
             // Where `..` leads depends on links.
@@ -134,7 +134,7 @@ impl Confinement {
             let mut known = paths.iter().flat_map(|paths| paths.iter());
             known.any(|known| path == known || is_plain(path) && is_plain(known) && path.starts_with(known))
         };
-        let changes = [
+        [
             ("read", "widened", next.read.iter().any(|path| !holds(&[read, write, named], path))),
             ("write", "widened", next.write.iter().any(|path| !holds(&[write, named], path))),
             ("preset", "weaker", next.named.iter().any(|path| !holds(&[write, named], path))),
@@ -142,8 +142,7 @@ impl Confinement {
             ("memory", "raised", is_raised(*memory, next.memory)),
             ("processes", "raised", is_raised(*processes, next.processes)),
             ("require", "shrunk", !require.is_subset(&next.require)),
-        ];
-        changes.into_iter().filter(|(_, _, is_wider)| *is_wider).map(|(key, why, _)| (key, why)).collect()
+        ]
     }
 }
 

@@ -50,7 +50,7 @@ fn secrets(config: &Config, found: &mut Vec<String>) {
     let enabled = config.servers.values().filter(|server| server.enabled);
     let telemetry = config.telemetry.iter().flat_map(|telemetry| telemetry.headers.values());
     let hooks = config.hooks.values().flat_map(|hook| hook.transport.credentials());
-    let logins = config.servers.values().filter_map(|server| server.auth.oauth()?.sealing.as_deref());
+    let logins = config.servers.values().filter_map(|server| server.auth.as_ref()?.sealing.as_deref());
     let sealing = logins.take(1).flat_map(|sealing| sealing.before.iter().chain([&sealing.key]));
     let given = enabled.flat_map(|server| server.credentials()).chain(telemetry).chain(hooks).chain(sealing);
     let sources = given.filter_map(Credential::source);

@@ -102,7 +102,7 @@ pub(super) fn hook(key: &Key<'_>, raw: RawHook, servers: &[&str]) -> Result<Hook
         sandbox: confinement(&key.key("sandbox"), sandbox, &transport)?,
         transport,
         on,
-        servers: about.map(|about| covered(&key.key("servers"), about, servers)).transpose()?,
+        servers: key.given("servers", about, |key, about| covered(key, about, servers))?,
         timeout: key.key("timeout").duration(timeout, 10 * MILLI..=5 * MINUTE)?.unwrap_or(2 * SECOND),
         fails_open: key.key("fail").word(fail)? == Some(Fail::Allow),
         only_logs: key.key("mode").word(mode)? == Some(Mode::Log),
@@ -117,7 +117,7 @@ fn program(
 ) -> Result<Transport, ConfigError> {
     let mut words = command(&key.key("command"), words)?;
     let args = words.split_off(1);
-    let cwd = cwd.map(|cwd| key.key("cwd").path(cwd)).transpose()?;
+    let cwd = key.given("cwd", cwd, Key::path)?;
     Ok(Transport::Stdio { command: words.remove(0), args, env: environment(&key.key("env"), env)?, cwd })
 }
 

@@ -79,24 +79,21 @@ impl Default for Http {
 
 pub(super) fn http(key: &Key<'_>, raw: RawHttp, profiles: &BTreeMap<String, Profile>) -> Result<Http, ConfigError> {
     let usual = Http::default();
-    let listen = |text| {
-        let key = key.key("listen");
+    let listen = key.given("listen", raw.listen, |key, text| {
         parse_listen(&key.filled(text)?).map_err(|fault| key.at_value(fault).with_hint(LISTEN_FORM))
-    };
-    let listen = raw.listen.map(listen).transpose()?.unwrap_or(usual.listen);
-    let file = |name: &str, path: Option<String>| path.map(|path| key.key(name).path(path)).transpose();
-    let tls = match (file("tls_cert", raw.tls_cert)?, file("tls_key", raw.tls_key)?) {
+    })?;
+    let files = (key.given("tls_cert", raw.tls_cert, Key::path)?, key.given("tls_key", raw.tls_key, Key::path)?);
+    let tls = match files {
         (Some(cert), Some(key)) => Some(Tls { cert, key }),
         (None, None) => None,
         (Some(_), None) => return Err(key.key("tls_cert").at_key("has no `tls_key`")),
         (None, Some(_)) => return Err(key.key("tls_key").at_key("has no `tls_cert`")),
     };
     let count = |name: &str, raw| key.key(name).count(raw, 1..=100_000);
-    let issuer = |raw| oauth::resource_server(&key.key("oauth"), raw, profiles);
-    let public_url = raw.public_url.map(|url| public_url(&key.key("public_url"), &url)).transpose()?;
-    let oauth = raw.oauth.map(issuer).transpose()?.map(Arc::new);
+    let public_url = key.given("public_url", raw.public_url, public_url)?;
+    let oauth = key.given("oauth", raw.oauth, |key, raw| oauth::resource_server(key, raw, profiles))?.map(Arc::new);
     Ok(Http {
-        listen,
+        listen: listen.unwrap_or(usual.listen),
         public_url: public_url.or_else(|| base_of(oauth.as_ref()?.resource.as_str())),
         allowed_hosts: each(&key.key("allowed_hosts"), raw.allowed_hosts, HOST_FORM, host)?,
         allowed_origins: each(&key.key("allowed_origins"), raw.allowed_origins, ORIGIN_FORM, origin)?,
@@ -119,9 +116,9 @@ fn base_of(endpoint: &str) -> Option<Url> {
     Url::parse(base.strip_suffix("/mcp").unwrap_or(base)).ok()
 }
 
-fn public_url(key: &Key<'_>, text: &str) -> Result<Url, ConfigError> {
+fn public_url(key: &Key<'_>, text: String) -> Result<Url, ConfigError> {
     let is_usable = |url: &Url| is_private(url) && oauth::is_bare(url);
-    base_of(&key.filled(text.to_owned())?).filter(is_usable).ok_or_else(|| {
+    base_of(&key.filled(text)?).filter(is_usable).ok_or_else(|| {
         let error = key.at_value("not an https URL without user name, query and fragment");
         error.with_hint("write the URL of this endpoint as browsers reach it, such as \"https://forge.example.com\"")
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::auth::{Auth, Login, NO_HTTPS, OAuth, client, logins, port};
+use super::auth::{Grant, Login, NO_HTTPS, OAuth, client, logins, port};
 use super::credential::{self, Credential};
 use super::error::ConfigError;
 use super::key::Key;
@@ -27,8 +27,10 @@ pub struct Identity {
 
 impl Identity {
     /// Attaches it to a server that needs it.
-    pub(super) fn attach(this: Option<&Arc<Self>>, key: &Key<'_>, auth: &mut Auth) -> Result<(), ConfigError> {
-        let Auth::Enterprise(oauth) = auth else { return Ok(()) };
+    pub(super) fn attach(this: Option<&Arc<Self>>, key: &Key<'_>, oauth: &mut OAuth) -> Result<(), ConfigError> {
+        if oauth.grant != Grant::Enterprise {
+            return Ok(());
+        }
         let Some(identity) = this else {
             let error = key.key("auth").key("type").at_value("needs the table [identity]");
             return Err(error.with_hint("name the identity provider there: `issuer` and `client_id`"));
@@ -63,10 +65,9 @@ pub(super) fn identity(key: &Key<'_>, raw: RawIdentity) -> Result<Identity, Conf
         let error = key.key("scopes").at_value("has no `openid`");
         return Err(error.with_hint("without it there is no ID token, by which the provider vouches for a person"));
     }
-    let token_key = key.key("id_token");
     Ok(Identity {
         url,
-        id_token: id_token.map(|token| credential::one(&token_key, token)).transpose()?,
+        id_token: key.given("id_token", id_token, credential::one)?,
         match_subject: match_subject.unwrap_or(false),
         oauth: OAuth {
             issuer: Some(issuer),

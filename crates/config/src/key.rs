@@ -69,6 +69,16 @@ impl<'a> Key<'a> {
         self.document.at_key(&self.path, message)
     }
 
+    /// Reads the value of a key below this one, if it is given.
+    pub(super) fn given<R, T>(
+        &self,
+        name: &str,
+        raw: Option<R>,
+        read: impl FnOnce(&Self, R) -> Result<T, ConfigError>,
+    ) -> Result<Option<T>, ConfigError> {
+        raw.map(|raw| read(&self.key(name), raw)).transpose()
+    }
+
     /// Reads the elements of a list.
     pub(super) fn each<R, T, C: FromIterator<T>>(
         &self,

@@ -5,8 +5,8 @@
 //!
 //! `raw` has every key as it is written, and a file per table resolves it; a table of bounds (`bounds`) does both.
 //! `diff` finds edits that widen rights, `entries` makes entries of servers, `edit` writes servers and clients into a file,
-//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `schema` and `reference` describe all keys.
-//! `secrets` reads the values that the configuration only names.
+//! `unmatched` finds rules that match nothing, `profiles` what clients may see, `secrets` reads the values that the
+//! configuration only names. `schema`, a test, writes the JSON Schema of all keys.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -49,9 +49,9 @@ mod patterns;
 mod policy;
 mod profiles;
 mod raw;
-mod reference;
 mod references;
 mod sandbox;
+#[cfg(test)]
 mod schema;
 mod scripts;
 pub mod secrets;
@@ -69,7 +69,7 @@ mod words;
 
 pub use approvals::{Approvals, Notify};
 pub use audit::{Audit, AuditTo, Required};
-pub use auth::{Auth, Login, OAuth};
+pub use auth::{Grant, Login, OAuth};
 pub use base::memory::Memory;
 pub use clients::{Client, client_of_token, is_client_name, is_of_token, token_digest};
 pub use confinement::Confinement;
@@ -98,10 +98,8 @@ pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays, Tasks};
 pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
 use raw::{Raw, RawRedaction, RawSkills};
-pub use reference::reference;
 pub use references::{Environment, References};
 pub use sandbox::{Limits, RecyclePolicy, Sandbox};
-pub use schema::{ADDRESS as SCHEMA_ADDRESS, schema};
 pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
 pub use server::{Access, Binding, Breaker, Server, Start};
 pub use share::{Scope, Share, keeps_session};
@@ -112,6 +110,9 @@ pub use transport::{DocumentPlace, HttpKind, Transport};
 pub use units::show_size;
 pub use unmatched::{ListedNames, MEND, Unmatched, of_server as unmatched_of};
 use words::words;
+
+/// Address of the JSON Schema of `forge.toml` of the newest release.
+pub const SCHEMA_ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
 
 /// The `[search]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,7 +300,7 @@ impl Config {
         let root = Key::root(&document, &env, base);
         let key = |name| root.key(name);
         let sealing = state::sealing(&key("state"), &mut raw.state)?;
-        let identity = raw.identity.map(|raw| identity::identity(&key("identity"), raw)).transpose()?;
+        let identity = root.given("identity", raw.identity, identity::identity)?;
         let identity = identity.map(|mut identity| {
             identity.oauth.sealing.clone_from(&sealing);
             Arc::new(identity)
@@ -312,8 +313,10 @@ impl Config {
                 return Err(key.at_key(format!("differs from `{other}` only in case")));
             }
             let mut server = server::server(key, raw)?;
-            Identity::attach(identity.as_ref(), &root.key("servers").key(&name), &mut server.auth)?;
-            server.auth.oauth_mut().into_iter().for_each(|oauth| oauth.sealing.clone_from(&sealing));
+            if let Some(oauth) = &mut server.auth {
+                Identity::attach(identity.as_ref(), &root.key("servers").key(&name), oauth)?;
+                oauth.sealing.clone_from(&sealing);
+            }
             servers.insert(name, server);
         }
         let journal = journal::journal(&key("journal"), raw.journal)?;

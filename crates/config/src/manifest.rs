@@ -60,7 +60,7 @@ words!(PinAccept: "text" = Text);
 pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
     let usual = Manifest::default();
     let refresh = key.key("refresh").duration(raw.refresh, SECOND..=24 * HOUR)?;
-    let pin = raw.pin.map(|pin| key.key("pin").path(pin)).transpose()?;
+    let pin = key.given("pin", raw.pin, Key::path)?;
     let pin_first_use = raw.pin_first_use.unwrap_or(usual.pin_first_use);
     if pin_first_use && pin.is_some() {
         let error = key.key("pin_first_use").at_value("what is pinned by `pin` is not pinned by its first use");
@@ -76,9 +76,10 @@ pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, Conf
         let error = key.key("probe").at_value("what a probe answers is not observed");
         return Err(error.with_hint("leave out `observe = false`"));
     }
+    let cache_key = key.key("cache");
     let cache = match raw.cache {
-        Some(off) if off == "off" => None,
-        Some(path) => Some(key.key("cache").path(path)?),
+        Some(text) if cache_key.text(text.clone())?.text == "off" => None,
+        Some(path) => Some(cache_key.path(path)?),
         None => key.env.and_then(cache_folder),
     };
     let starts = key.key("startup_concurrency").count(raw.startup_concurrency, 1..=1_000)?;

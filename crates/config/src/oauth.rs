@@ -89,7 +89,7 @@ pub(super) fn resource_server(
     };
     let (issuer, _) = address(&key.key("issuer"), issuer)?;
     let (audience, resource) = endpoint(key, raw.audience, raw.resource)?;
-    let jwks_url = raw.jwks_url.map(|url| address(&key.key("jwks_url"), url)).transpose()?.map(|(_, url)| url);
+    let jwks_url = key.given("jwks_url", raw.jwks_url, address)?.map(|(_, url)| url);
     let rows = raw.map.as_ref().map_or(0, Vec::len);
     if rows > limits::CLAIM_ROWS.max {
         let message = format!("{rows} rows, over the limit of {}", limits::CLAIM_ROWS.max);
@@ -184,9 +184,8 @@ fn claim_row(key: &Key<'_>, raw: RawClaimRow, profiles: &BTreeMap<String, Profil
         return Err(error.with_hint("write `claim = \"groups\"`, `value = \"…\"` and `profile = \"…\"`"));
     };
     let claim = key.key("claim").filled(claim)?;
-    let value = raw.value.map(|value| key.key("value").filled(value)).transpose()?;
-    let named = |text| profiles::named(&key.key("profile"), text, profiles);
-    let profile = raw.profile.map(named).transpose()?;
+    let value = key.given("value", raw.value, Key::filled)?;
+    let profile = key.given("profile", raw.profile, |key, name| profiles::named(key, name, profiles))?;
     Ok(ClaimRow { claim, value, profile })
 }
 

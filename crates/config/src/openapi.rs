@@ -24,7 +24,7 @@ pub(super) fn openapi(key: &Key<'_>, raw: &mut RawServer) -> Result<Transport, C
         false => (DocumentPlace::File(document_key.path(document)?), true),
     };
     let base_key = key.key("base_url");
-    let base = raw.base_url.take().map(|base| address(&base_key, base)).transpose()?;
+    let base = key.given("base_url", raw.base_url.take(), address)?;
     let is_private = base.as_ref().map_or(of_document, |(_, is_private)| *is_private);
     if let Some((base, _)) = &base
         && Url::parse(base).is_ok_and(|base| base.query().is_some() || base.fragment().is_some())

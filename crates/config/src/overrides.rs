@@ -60,45 +60,35 @@ impl Override {
         keys.into_iter().filter_map(|(key, is_set)| is_set.then_some(key)).collect()
     }
 
-    /// Keys whose change is more than hiding further arguments.
-    pub fn widened_by(&self, next: &Self) -> Vec<&'static str> {
+    /// Rows for [`Widened`](super::Widened): keys, and whether their change is more than hiding further arguments.
+    pub(super) fn widened_by(&self, next: &Self) -> [(&'static str, &'static str, bool); 7] {
         let taken: BTreeSet<&String> = next.taken().collect();
-        let mut keys: Vec<&'static str> = Vec::new();
-        if !self.taken().all(|name| taken.contains(name)) {
-            keys.push("hide");
-        }
-        if !self.fixed.iter().all(|(name, value)| next.fixed.get(name) == Some(value)) {
-            keys.push("fixed");
-        }
-        let others = [
-            ("name", self.name != next.name),
-            ("description", self.description != next.description),
-            ("annotations", self.annotations != next.annotations),
-            ("default", self.default != next.default),
-            ("result", self.result != next.result),
-        ];
-        keys.extend(others.into_iter().filter_map(|(key, differs)| differs.then_some(key)));
-        keys
+        let is_other = |(name, value): (&String, &Value)| next.fixed.get(name) != Some(value);
+        [
+            ("hide", "changed", !self.taken().all(|name| taken.contains(name))),
+            ("fixed", "changed", self.fixed.iter().any(is_other)),
+            ("name", "changed", self.name != next.name),
+            ("description", "changed", self.description != next.description),
+            ("annotations", "changed", self.annotations != next.annotations),
+            ("default", "changed", self.default != next.default),
+            ("result", "changed", self.result != next.result),
+        ]
     }
 }
 
 /// Parses the override of one entry; `None` without one.
 pub(super) fn parse(key: &Key<'_>, raw: &mut RawTool) -> Result<Option<Override>, ConfigError> {
-    let text = |name: &str, text: Option<String>| text.map(|text| key.key(name).filled(text)).transpose();
     let given = |name: &str, given: Option<BTreeMap<String, Value>>| {
         key.key(name).entries(given.unwrap_or_default(), |key, value| expand(key, value))
     };
     let found = Override {
-        name: text("name", raw.name.take())?,
-        description: text("description", raw.description.take())?,
+        name: key.given("name", raw.name.take(), Key::filled)?,
+        description: key.given("description", raw.description.take(), Key::filled)?,
         annotations: raw.annotations.take().map(annotations).unwrap_or_default(),
         hide: raw.hide.take().unwrap_or_default().into_iter().collect(),
         fixed: given("fixed", raw.fixed.take())?,
         default: given("default", raw.default.take())?,
-        result: match text("result", raw.result.take())? {
-            Some(path) => keys(&key.key("result"), &path)?,
-            None => Vec::new(),
-        },
+        result: key.given("result", raw.result.take(), keys)?.unwrap_or_default(),
     };
     let set = found.keys();
     let Some(first) = set.first() else { return Ok(None) };
@@ -150,7 +140,8 @@ fn expand(key: &Key<'_>, value: Value) -> Result<Value, ConfigError> {
 }
 
 /// Keys of a path: `data.items`, or a JSON Pointer.
-fn keys(key: &Key<'_>, path: &str) -> Result<Vec<String>, ConfigError> {
+fn keys(key: &Key<'_>, path: String) -> Result<Vec<String>, ConfigError> {
+    let path = key.filled(path)?;
     let keys: Vec<String> = match path.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect(),
         None => path.split('.').map(str::to_owned).collect(),

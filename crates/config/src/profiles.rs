@@ -152,11 +152,11 @@ impl View {
 
 pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: Known<'_>) -> Result<Profile, ConfigError> {
     check_name(key, "profile")?;
-    let servers = raw.servers.map(|list| servers(&key.key("servers"), list, known)).transpose()?;
-    let tools = |name: &str, list: Vec<String>| tools(&key.key(name), list, known);
+    let servers = key.given("servers", raw.servers, |key, list| servers(key, list, known))?;
+    let tools = |name: &str, list: Option<Vec<String>>| key.given(name, list, |key, list| tools(key, list, known));
     let flows = key.key("flows").each(raw.flows, |key, raw| policy::flow(key, known, raw))?;
     let auto_tokens = key.key("auto_tokens").count(raw.auto_tokens, 1..=1_000_000)?;
-    let direct = tools("direct", raw.direct.unwrap_or_default())?;
+    let direct = tools("direct", raw.direct)?.unwrap_or_default();
     let expose = key.key("expose").word(raw.expose)?.unwrap_or_default();
     if expose == Expose::Hybrid && direct.entries().is_empty() {
         let error = key.key("expose").at_value("names no tool to show beside the four");
@@ -164,9 +164,9 @@ pub(super) fn profile(key: &Key<'_>, raw: RawProfile, known: Known<'_>) -> Resul
     }
     Ok(Profile {
         servers,
-        allow: raw.allow.map(|list| tools("allow", list)).transpose()?,
-        deny: tools("deny", raw.deny.unwrap_or_default())?,
-        scripts: raw.scripts.map(|list| Patterns::parse(&key.key("scripts"), list)).transpose()?,
+        allow: tools("allow", raw.allow)?,
+        deny: tools("deny", raw.deny)?.unwrap_or_default(),
+        scripts: key.given("scripts", raw.scripts, Patterns::parse)?,
         approval: key.key("approval").word(raw.approval)?.unwrap_or_default(),
         flows,
         budgets: spending::budgets(&key.key("budgets"), raw.budgets)?,

@@ -1,30 +1,31 @@
 //! Raw types of the file: every key, all optional, checked only by type.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
 use jsonwebtoken::Algorithm;
 use redact::Results;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::confinement::{self, Network, Preset};
 use super::manifest::PinAccept;
 use super::sandbox::{self, RawLimits, RawMemory};
+#[cfg(test)]
+use super::schema;
 use super::server::RawBreaker;
 use super::words::Word;
 use super::{
     Approval, AuditTo, Binding, Expose, FlowAction, HookEvent, Isolation, Relay, Returns, ScriptApproval, Share, Start,
-    Tasks, auth, daemon, hooks, schema, transport,
+    Tasks, auth, daemon, hooks, transport,
 };
 
 /// Tables of the file, each with the words for a value that is none: no key has to be there, and an unknown one is a
 /// mistake.
 macro_rules! tables {
     ($($name:ident $expecting:literal { $($(#[$of_key:meta])* $key:ident: $kind:ty,)* })*) => {$(
-        #[derive(Default, Deserialize, JsonSchema)]
+        #[derive(Default, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields, default, expecting = $expecting)]
         pub(super) struct $name {
             $($(#[$of_key])* pub(super) $key: $kind,)*
@@ -35,7 +36,7 @@ macro_rules! tables {
 tables! {
     Raw "a table" {
         env_files: Option<Vec<String>>,
-        #[schemars(schema_with = "schema::names::<RawServer>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<RawServer>"))]
         servers: BTreeMap<String, RawServer>,
         sandbox: RawSandbox,
         memory: RawMemory,
@@ -47,7 +48,7 @@ tables! {
         approvals: RawApprovals,
         identity: Option<RawIdentity>,
         state: RawState,
-        #[schemars(schema_with = "schema::names::<RawHook>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<RawHook>"))]
         hooks: BTreeMap<String, RawHook>,
         redaction: RawRedaction,
         budgets: RawBudgets,
@@ -58,11 +59,11 @@ tables! {
         flows: Vec<RawFlow>,
         scripts: RawScripts,
         http: RawHttp,
-        #[schemars(schema_with = "schema::names::<RawProfile>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<RawProfile>"))]
         profiles: BTreeMap<String, RawProfile>,
-        #[schemars(schema_with = "schema::names::<RawClient>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<RawClient>"))]
         clients: BTreeMap<String, RawClient>,
-        #[schemars(schema_with = "schema::names::<RawConsole>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<RawConsole>"))]
         console: BTreeMap<String, RawConsole>,
     }
 
@@ -85,7 +86,7 @@ tables! {
         reconnect: Option<bool>,
         max_reconnect_backoff: Option<DurationText>,
         breaker: RawBreaker,
-        #[schemars(schema_with = "schema::names::<Vec<String>>")]
+        #[cfg_attr(test, schemars(schema_with = "schema::names::<Vec<String>>"))]
         categories: BTreeMap<String, Vec<String>>,
         binding: Option<Word<Binding>>,
         allow: Option<Vec<String>>,
@@ -177,7 +178,7 @@ tables! {
 
     RawAuth "a table" {
         #[serde(rename = "type")]
-        kind: Option<Word<auth::Kind>>,
+        kind: Option<Word<Option<auth::Grant>>>,
         login: Option<Word<auth::Login>>,
         exchange: Option<RawExchange>,
         scopes: Option<Vec<String>>,
@@ -395,16 +396,6 @@ pub(super) trait TableOrText {
     const EXPECTED: &'static str;
 }
 
-impl<W: JsonSchema, T: JsonSchema> JsonSchema for TextOr<W, T> {
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [W::json_schema(generator), T::json_schema(generator)] })
-    }
-}
-
 impl<'de, W: From<String>, T: Deserialize<'de> + TableOrText> Deserialize<'de> for TextOr<W, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor<W, T>(PhantomData<(W, T)>);
@@ -447,14 +438,16 @@ impl TableOrText for RawSource {
 // A duration or a size as it is written. Untagged, since such an enum has an error text of its own, here in the form of
 // serde's texts. A doc comment would stand in the schema.
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "invalid type, expected a duration in quotes, such as \"30s\"")]
 pub(super) enum DurationText {
-    Text(#[schemars(schema_with = "schema::duration")] String),
+    Text(#[cfg_attr(test, schemars(schema_with = "schema::duration"))] String),
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "invalid type, expected a size in quotes, such as \"64MiB\"")]
 pub(super) enum SizeText {
-    Text(#[schemars(schema_with = "schema::size")] String),
+    Text(#[cfg_attr(test, schemars(schema_with = "schema::size"))] String),
 }

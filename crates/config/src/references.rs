@@ -12,7 +12,7 @@ use super::error::ConfigError;
 use super::expand::{self, has_reference};
 use super::key::Key;
 use super::raw::RawServer;
-use super::{Auth, Env, Server, server};
+use super::{Env, OAuth, Server, server};
 use redact::secret::{MASK, Secret};
 
 /// Keys that are resolved for each client: those that start or reach the server. All others, such as limits and
@@ -134,7 +134,7 @@ impl References {
         let raw: RawServer = entry.keys.clone().try_into().map_err(|_| key.at_key("not a server any more"))?;
         let Server { transport, auth, .. } = server::server(key, raw)?;
         // The folder of logins is the gateway's.
-        let auth = kept_as(auth, &own.auth);
+        let auth = auth.map(|auth| Box::new(kept_as(*auth, own.auth.as_deref())));
         let theirs = Server { transport, auth, ..own.clone() };
         Ok((theirs != *own).then_some(theirs))
     }
@@ -155,12 +155,9 @@ fn variables<'v>(value: &'v Value, names: &mut BTreeSet<&'v str>) {
 }
 
 /// `auth` with the stored logins of `own`.
-fn kept_as(mut auth: Auth, own: &Auth) -> Auth {
-    if let Some(oauth) = auth.oauth_mut() {
-        (oauth.store, oauth.sealing, oauth.identity) =
-            own.oauth().map(|own| (own.store.clone(), own.sealing.clone(), own.identity.clone())).unwrap_or_default();
-    }
-    auth
+fn kept_as(auth: OAuth, own: Option<&OAuth>) -> OAuth {
+    let OAuth { store, sealing, identity, .. } = own.cloned().unwrap_or_default();
+    OAuth { store, sealing, identity, ..auth }
 }
 
 #[cfg(test)]

@@ -1,24 +1,34 @@
-//! JSON Schema of `forge.toml`, for editors: the raw types with the words and the texts of `forge.toml.example`.
+//! JSON Schema of `forge.toml`, for editors: the raw types with the words and the texts of `forge.toml.example`. A test
+//! compares docs/forge.schema.json with it, or writes it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::generate::SchemaSettings;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::raw::Raw;
-use super::units;
+use super::raw::{Raw, TextOr};
+use super::words::{Word, Words};
+use super::{SCHEMA_ADDRESS, units};
 
-/// Address of the schema of the newest release.
-pub const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
-
-pub(super) const EXAMPLE: &str = include_str!("../forge.toml.example");
+const EXAMPLE: &str = include_str!("../forge.toml.example");
 
 /// Text that begins a reference, in a regular expression. The value of a reference is checked when it is read.
 const REFERENCE: &str = r"\$\{";
 
+#[test]
+fn the_schema_of_the_documentation_is_current() {
+    let (file, made) = (concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/forge.schema.json"), schema());
+    if std::env::var_os("FORGEFS_WRITE_DOCS").is_some() {
+        std::fs::write(file, &made).expect("the file can be written");
+    }
+    let written = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(written == made, "docs/forge.schema.json is not current: `cargo xtask docs` writes it");
+}
+
 /// The schema as JSON text, in draft 7: TOML language servers know no later one.
-pub fn schema() -> String {
+fn schema() -> String {
     let mut settings = SchemaSettings::draft07();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<Raw>().to_value();
@@ -28,7 +38,7 @@ pub fn schema() -> String {
             place.insert("description".to_owned(), text.into());
         }
     }
-    schema["$id"] = ADDRESS.into();
+    schema["$id"] = SCHEMA_ADDRESS.into();
     schema["title"] = "Configuration of ForgeFS".into();
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
@@ -122,7 +132,7 @@ pub(super) fn size(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Schema of a name that becomes a folder.
-pub(super) fn names<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn names<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let value = generator.subschema_for::<T>();
     json_schema!({
         "type": "object",
@@ -132,7 +142,27 @@ pub(super) fn names<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) ->
 }
 
 /// Schema of one of a few words.
-pub(super) fn word<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
+fn word<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
     let words: Vec<&str> = words.collect();
     json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": REFERENCE }] })
+}
+
+impl<W: JsonSchema, T: JsonSchema> JsonSchema for TextOr<W, T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [W::json_schema(generator), T::json_schema(generator)] })
+    }
+}
+
+impl<T: Words> JsonSchema for Word<T> {
+    fn schema_name() -> Cow<'static, str> {
+        "Word".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        word(T::words().into_iter().map(|(word, _)| word))
+    }
 }

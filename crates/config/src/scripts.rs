@@ -77,7 +77,7 @@ words!(Returns: "labelled" = Labelled, "clean" = Clean);
 
 pub(super) fn scripts(root: &Key<'_>, raw: RawScripts) -> Result<Scripts, ConfigError> {
     let RawScripts { path, unlocked, proposals, tools } = raw;
-    let path = path.map(|path| root.key("path").path(path)).transpose()?;
+    let path = root.given("path", path, Key::path)?;
     let others = [("unlocked", unlocked.is_some()), ("proposals", proposals.is_some()), ("tools", !tools.is_empty())];
     if let (None, Some((name, _))) = (&path, others.iter().find(|(_, is_given)| *is_given)) {
         let error = root.key(name).at_key("there is no folder of scripts");

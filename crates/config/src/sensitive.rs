@@ -26,35 +26,11 @@ pub(super) fn variable(name: &str, value: Expanded) -> Secret {
 
 /// True for the value of a setting, which stands in ordinary text.
 fn is_setting(value: &str) -> bool {
+    #[rustfmt::skip]
     const WORDS: &[&str] = &[
-        "all",
-        "auto",
-        "critical",
-        "debug",
-        "default",
-        "dev",
-        "development",
-        "disabled",
-        "enabled",
-        "error",
-        "fatal",
-        "info",
-        "local",
-        "localhost",
-        "none",
-        "notice",
-        "off",
-        "prod",
-        "production",
-        "stage",
-        "staging",
-        "stdio",
-        "test",
-        "testing",
-        "trace",
-        "warn",
-        "warning",
-        "yes",
+        "all", "auto", "critical", "debug", "default", "dev", "development", "disabled", "enabled", "error",
+        "fatal", "info", "local", "localhost", "none", "notice", "off", "prod", "production", "stage", "staging",
+        "stdio", "test", "testing", "trace", "warn", "warning", "yes",
     ];
     let is_number = value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     is_number || WORDS.contains(&&*value.to_ascii_lowercase())
@@ -142,28 +118,10 @@ fn list_password(value: &str) {
 
 /// True for variables that describe the machine or user.
 pub(super) fn describes_machine(name: &str) -> bool {
+    #[rustfmt::skip]
     const NAMES: &[&str] = &[
-        "APPDATA",
-        "DISPLAY",
-        "EDITOR",
-        "HOME",
-        "HOSTNAME",
-        "LANG",
-        "LANGUAGE",
-        "LOCALAPPDATA",
-        "LOGNAME",
-        "OLDPWD",
-        "PATH",
-        "PWD",
-        "SHELL",
-        "SYSTEMROOT",
-        "TEMP",
-        "TERM",
-        "TMP",
-        "TMPDIR",
-        "TZ",
-        "USER",
-        "USERNAME",
+        "APPDATA", "DISPLAY", "EDITOR", "HOME", "HOSTNAME", "LANG", "LANGUAGE", "LOCALAPPDATA", "LOGNAME", "OLDPWD",
+        "PATH", "PWD", "SHELL", "SYSTEMROOT", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "USERNAME",
         "USERPROFILE",
     ];
     let name = name.to_ascii_uppercase();

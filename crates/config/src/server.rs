@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::auth::{Login, OAuth, auth};
+use super::auth::{Grant, Login, OAuth, auth};
 use super::bounds::{Bounds as _, bounds};
 use super::clients::is_client_name;
 use super::confinement::confinement;
@@ -16,8 +16,7 @@ use super::transport::transport;
 use super::units::{DAY, HOUR, MILLI, MINUTE, SECOND};
 use super::words::words;
 use super::{
-    Amount, Approval, Auth, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides,
-    spending,
+    Amount, Approval, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides, spending,
 };
 
 /// One `[servers.<name>]` entry.
@@ -54,8 +53,8 @@ pub struct Server {
     pub idle_stop: Option<Duration>,
     /// Clients that share one instance of it.
     pub share: Share,
-    /// Authentication.
-    pub auth: Auth,
+    /// Authentication; `None` if it needs none, or the credentials are in `headers` or `env`.
+    pub auth: Option<Box<OAuth>>,
     /// Rate limit.
     pub rate: Option<Rate>,
     /// Price of a call, unless a rule of its tool sets one.
@@ -79,8 +78,18 @@ pub struct Server {
 impl Server {
     /// Its credentials.
     pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
-        let oauth = self.auth.oauth().into_iter().flat_map(OAuth::credentials);
+        let oauth = self.auth.as_deref().into_iter().flat_map(OAuth::credentials);
         self.transport.credentials().chain(oauth)
+    }
+
+    /// Owner of the login that a call uses.
+    pub fn login(&self) -> Login {
+        self.auth.as_ref().map_or(Login::Gateway, |oauth| oauth.login)
+    }
+
+    /// True if the caller's access token is exchanged for one of the server.
+    pub fn exchanges(&self) -> bool {
+        self.auth.as_ref().is_some_and(|oauth| oauth.grant == Grant::Exchange)
     }
 
     /// True if some of its credentials are kept outside of the configuration.
@@ -156,7 +165,7 @@ impl Server {
             start: Start::default(),
             idle_stop: None,
             share: Share::default(),
-            auth: Auth::None,
+            auth: None,
             rate: None,
             cost: Amount::ONE,
             approval: Approval::default(),
@@ -189,15 +198,15 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
     }
     let share = key.key("share").word(raw.share)?;
     let description = key.key("description").text(raw.description.unwrap_or_default())?.text;
-    let patterns = |name: &str, list| Patterns::parse(&key.key(name), list);
     let access = Access {
-        allow: raw.allow.map(|list| patterns("allow", list)).transpose()?,
-        deny: patterns("deny", raw.deny.unwrap_or_default())?,
+        allow: key.given("allow", raw.allow, Patterns::parse)?,
+        deny: key.given("deny", raw.deny, Patterns::parse)?.unwrap_or_default(),
     };
     let (tools, overrides) = tools(&key.key("tools"), raw.tools)?;
     overrides::check_names(key, &overrides, &access, &tools)?;
     let auth = auth(&key.key("auth"), raw.auth, &usual.transport)?;
-    if auth.login() != Login::Gateway && share == Some(Share::All) {
+    let is_shared = auth.as_ref().is_none_or(|oauth| oauth.login == Login::Gateway);
+    if !is_shared && share == Some(Share::All) {
         let error = key.key("share").at_value("would put several people on one connection");
         return Err(error.with_hint("leave it out, or let them share a login: `auth.login = \"gateway\"`"));
     }

@@ -176,13 +176,12 @@ pub(super) fn rate(key: &Key<'_>, raw: Option<RawRate>) -> Result<Option<Rate>, 
 
 /// Parses the rules of one entry of `[servers.<name>.tools]`.
 pub(super) fn tool(key: &Key<'_>, raw: RawTool) -> Result<ToolRule, ConfigError> {
-    let scripts = |list| scripts::only_from(&key.key("only_from"), list);
     Ok(ToolRule {
         tools: Patterns::key(key)?,
         rate: rate(key, raw.rate)?,
         cost: cost(key, raw.cost)?,
         approval: key.key("approval").word(raw.approval)?,
-        only_from: raw.only_from.map(scripts).transpose()?,
+        only_from: key.given("only_from", raw.only_from, scripts::only_from)?,
     })
 }
 

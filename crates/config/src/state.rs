@@ -89,7 +89,7 @@ pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, Confi
     }
     Ok(Some(Store {
         url: Secret::new(text),
-        ca: ca.map(|ca| key.key("ca").path(ca)).transpose()?,
+        ca: key.given("ca", ca, Key::path)?,
         prefix,
         timeout: key.key("timeout").duration(timeout, 50 * MILLI..=30 * SECOND)?.unwrap_or(2 * SECOND),
         replicas: key.key("replicas").count(replicas, 0..=16)?.unwrap_or(0),

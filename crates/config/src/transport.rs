@@ -181,7 +181,7 @@ fn stdio(key: &Key<'_>, raw: &mut RawServer) -> Result<Transport, ConfigError> {
     let mut args = Vec::new();
     key.key("args").each::<_, _, ()>(raw.args.take(), |key, arg| argument(key, arg, &mut args))?;
     let env = environment(&key.key("env"), raw.env.take())?;
-    let cwd = raw.cwd.take().map(|cwd| key.key("cwd").path(cwd)).transpose()?;
+    let cwd = key.given("cwd", raw.cwd.take(), Key::path)?;
     Ok(Transport::Stdio { command, args, env, cwd })
 }
 

@@ -1,13 +1,9 @@
 //! Values that are one of a few words. Each list of words stands once, for reading, for hints and for the schema.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::slice;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-
-use super::schema;
 
 /// A type whose values are written as words.
 pub(super) trait Words: Copy + 'static {
@@ -49,15 +45,5 @@ pub(super) struct Word<T> {
 impl<T> From<String> for Word<T> {
     fn from(text: String) -> Self {
         Self { text, of: PhantomData }
-    }
-}
-
-impl<T: Words> JsonSchema for Word<T> {
-    fn schema_name() -> Cow<'static, str> {
-        "Word".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schema::word(T::words().into_iter().map(|(word, _)| word))
     }
 }

@@ -4,69 +4,27 @@
 
 use super::scan::spent;
 
-/// Endings of secret names, without separators and in lower case.
-const ENDINGS: &[(&str, &str)] = &[
-    ("password", "password"),
-    ("passwd", "password"),
-    ("passphrase", "password"),
-    ("passcode", "password"),
-    ("pwd", "password"),
-    ("apikey", "api-key"),
-    ("token", "token"),
-    ("secret", "secret"),
-    ("secretvalue", "secret"),
-    ("secretkey", "secret"),
-    ("secretkeybase", "secret"),
-    ("accesskey", "secret"),
-    ("privatekey", "secret"),
-    ("accountkey", "secret"),
-    ("signingkey", "secret"),
-    ("encryptionkey", "secret"),
-    ("masterkey", "secret"),
-    ("authkey", "secret"),
-    ("sharedkey", "secret"),
-    ("servicekey", "secret"),
-    ("servicerolekey", "secret"),
-    ("storagekey", "secret"),
-    ("appkey", "secret"),
-    ("licensekey", "secret"),
-    ("subscriptionkey", "secret"),
-    ("functionskey", "secret"),
-    ("credential", "secret"),
-    ("credentials", "secret"),
-    ("connectionstring", "secret"),
-    ("npmauth", "secret"),
-    ("sessioncookie", "secret"),
+/// Labels of secret names by their endings, which are without separators and in lower case.
+#[rustfmt::skip]
+const ENDINGS: &[(&str, &[&str])] = &[
+    ("password", &["password", "passwd", "passphrase", "passcode", "pwd"]),
+    ("api-key", &["apikey"]),
+    ("token", &["token"]),
+    ("secret", &[
+        "secret", "secretvalue", "secretkey", "secretkeybase", "accesskey", "privatekey", "accountkey",
+        "signingkey", "encryptionkey", "masterkey", "authkey", "sharedkey", "servicekey", "servicerolekey",
+        "storagekey", "appkey", "licensekey", "subscriptionkey", "functionskey", "credential", "credentials",
+        "connectionstring", "npmauth", "sessioncookie",
+    ]),
 ];
 
 /// Exceptions: cursors, counts and the like, which an agent needs.
+#[rustfmt::skip]
 const HARMLESS: &[&str] = &[
-    "pagetoken",
-    "nexttoken",
-    "synctoken",
-    "continuationtoken",
-    "continuetoken",
-    "cursortoken",
-    "startingtoken",
-    "paginationtoken",
-    "resumetoken",
-    "changetoken",
-    "maxtoken",
-    "stoptoken",
-    "eostoken",
-    "bostoken",
-    "padtoken",
-    "unktoken",
-    "progresstoken",
-    "clienttoken",
-    "idempotencytoken",
-    "watchtoken",
-    "deltatoken",
-    "skiptoken",
-    "csstoken",
-    "designtoken",
-    "publicapikey",
-    "publickey",
+    "pagetoken", "nexttoken", "synctoken", "continuationtoken", "continuetoken", "cursortoken", "startingtoken",
+    "paginationtoken", "resumetoken", "changetoken", "maxtoken", "stoptoken", "eostoken", "bostoken", "padtoken",
+    "unktoken", "progresstoken", "clienttoken", "idempotencytoken", "watchtoken", "deltatoken", "skiptoken",
+    "csstoken", "designtoken", "publicapikey", "publickey",
 ];
 
 /// The label for a secret field of this name.
@@ -85,7 +43,8 @@ pub(super) fn label(name: &str) -> Option<&'static str> {
     if matches!(&*plain, "authorization" | "proxyauthorization") {
         return Some("authorization");
     }
-    ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
+    let is_one = |(_, endings): &&(&str, &[&str])| endings.iter().any(|ending| plain.ends_with(ending));
+    ENDINGS.iter().find(is_one).map(|(label, _)| *label)
 }
 
 /// True if a field of foreign data with this name holds a credential.
@@ -121,55 +80,13 @@ fn has_word(name: &str, words: &[&str]) -> bool {
 }
 
 /// Fields of an object under a secret name that describe the secret.
+#[rustfmt::skip]
 const ABOUT: &[&str] = &[
-    "name",
-    "id",
-    "type",
-    "kind",
-    "algorithm",
-    "alg",
-    "hash",
-    "format",
-    "pattern",
-    "description",
-    "title",
-    "label",
-    "version",
-    "versions",
-    "url",
-    "uri",
-    "href",
-    "link",
-    "path",
-    "file",
-    "region",
-    "arn",
-    "ref",
-    "status",
-    "state",
-    "policy",
-    "user",
-    "username",
-    "login",
-    "email",
-    "owner",
-    "host",
-    "hostname",
-    "server",
-    "database",
-    "scope",
-    "scopes",
-    "created",
-    "updated",
-    "expires",
-    "rotated",
-    "hint",
-    "example",
-    "default",
-    "message",
-    "error",
-    "provider",
-    "source",
+    "name", "id", "type", "kind", "algorithm", "alg", "hash", "format", "pattern", "description", "title", "label",
+    "version", "versions", "url", "uri", "href", "link", "path", "file", "region", "arn", "ref", "status", "state",
+    "policy", "user", "username", "login", "email", "owner", "host", "hostname", "server", "database", "scope",
+    "scopes", "created", "updated", "expires", "rotated", "hint", "example", "default", "message", "error",
+    "provider", "source",
 ];
 
 /// True if a field of an object under a secret name may be the secret.

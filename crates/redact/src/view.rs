@@ -109,7 +109,7 @@ fn backslash(text: &str, at: usize) -> Option<Escape> {
 
 /// The character of `0041`, of `db40dc41` as JSON writes it (`\\udb40\\udc41`) or of `{41}`, and the length.
 fn unicode(digits: &str) -> Option<(char, usize)> {
-    let number = |from: usize, to: usize| u32::from_str_radix(digits.get(from..to)?, 16).ok();
+    let number = |from: usize, to: usize| hex(digits.get(from..to)?);
     if digits.starts_with('{') {
         let length = run(digits, 1, LONGEST, |byte| byte.is_ascii_hexdigit());
         let is_closed = digits.as_bytes().get(1 + length) == Some(&b'}');
@@ -144,7 +144,7 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
         _ => {
             let digits = name.strip_prefix('#')?;
             let number = match digits.strip_prefix(['x', 'X']) {
-                Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+                Some(digits) => hex(digits)?,
                 None => digits.parse().ok()?,
             };
             char::from_u32(number).filter(|plain| plain.is_ascii() || is_invisible(*plain))?
@@ -155,9 +155,14 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
 
 /// Decodes the two digits of an ASCII character.
 fn code(text: &str, at: usize) -> Option<char> {
-    let number = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    let plain = char::from(number);
-    (number.is_ascii() && (!number.is_ascii_control() || plain == '\n')).then_some(plain)
+    let plain = char::from_u32(hex(text.get(at..at + 2)?)?)?;
+    (plain.is_ascii() && (!plain.is_ascii_control() || plain == '\n')).then_some(plain)
+}
+
+/// The number of hexadecimal digits, and of nothing else: the parser of numbers takes a sign too.
+fn hex(digits: &str) -> Option<u32> {
+    let is_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u32::from_str_radix(digits, 16).ok().filter(|_| is_digits)
 }
 
 fn invisible(text: &str, at: usize) -> Option<Escape> {
@@ -173,6 +178,8 @@ fn is_invisible(plain: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Surface;
+    use crate::secret::Secret;
 
     /// Replaced parts where `needle` is found in a view.
     fn places(text: &str, needle: &str) -> Vec<String> {
@@ -208,5 +215,14 @@ mod tests {
         for odd in ["\\", "%", "%4", "&", "&;", "\\u12", "%é", "&#xé;", "\\u00é", "&#99999999999;"] {
             assert!(View::of(odd).is_none(), "{odd}");
         }
+        for signed in ["%+a", "\\x+a", "\\u+022", "\\ud83d\\u+e00", "&#x+2;"] {
+            assert!(View::of(signed).is_none(), "{signed}");
+        }
+    }
+
+    #[test]
+    fn a_value_with_what_is_no_escape_is_found_among_escapes() {
+        let _secret = Secret::new("kT%+a9/Vx77q");
+        assert_eq!(crate::text(Surface::Script, r"value: kT%+a9\/Vx77q"), "value: [redacted]");
     }
 }

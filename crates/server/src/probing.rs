@@ -89,7 +89,7 @@ async fn probe(gateway: &Gateway, session: &Arc<Session>, entry: &ServerEntry, p
 /// agents would lack those that a probe takes.
 fn is_open(config: &Config, entry: &ServerEntry, principal: &Principal) -> bool {
     let is_open = |server: &config::Server| {
-        let is_shared = server.share.scope(principal) == Scope::All && server.auth.login() == Login::Gateway;
+        let is_shared = server.share.scope(principal) == Scope::All && server.login() == Login::Gateway;
         is_shared && server.rate.is_none() && server.tools.iter().all(|rule| rule.rate.is_none())
     };
     let is_ready = matches!(entry.state, ServerState::Ready { .. }) && config.budgets == Budgets::default();

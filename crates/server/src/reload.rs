@@ -120,7 +120,7 @@ pub async fn take_back(gateway: &Gateway) -> Revoked {
     revoked
 }
 
-/// Held while the configuration file is edited here.
+/// Held while the configuration file is edited or taken up here, from its reading until it is in force.
 static EDITING: Mutex<()> = Mutex::new(());
 
 /// Switches a server on or off in the configuration file, as `forgefs enable` and `disable` do, and applies that. Blocks on
@@ -286,8 +286,9 @@ impl Follower {
     }
 
     fn try_to_take_up(&self, asked: bool, revoked: &Revoked) -> Result<Taken, String> {
-        let read =
-            files::at_rest(&self.path, REST, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
+        // Locked from the reading on: what the console writes meanwhile would be undone.
+        let read = || (EDITING.lock(), read(&self.path, &self.env));
+        let (_one, read) = files::at_rest(&self.path, REST, read).map_err(|error| error.to_string())?;
         let (config, variables) = read.map_err(|error| error.to_string())?;
         let config = config.without_tokens(revoked).unwrap_or(config);
         let now = self.gateway.config();

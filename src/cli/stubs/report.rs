@@ -10,7 +10,7 @@ use super::{Failure, Ui};
 use crate::cli::findings::{self, ACCEPTED, Found};
 use crate::cli::reports::{Problem, Report, ReportArgs, place};
 use crate::cli::style::Role;
-use base::text::{counted, push_visible};
+use base::text::{counted, visible};
 use catalog::Catalog;
 use catalog::drift::{self, Class, Difference};
 use catalog::findings::{Item, Severity};
@@ -95,9 +95,7 @@ pub(super) fn print(
         // Of files alone there is nothing else to say.
         for change in changes.iter().filter(|_| diff || tools.is_empty()) {
             // A file not written here may contain terminal or workflow commands.
-            let mut diff = String::with_capacity(change.diff.len());
-            push_visible(&mut diff, &change.diff);
-            ui.out(&diff);
+            ui.out(&visible(&change.diff));
         }
         for line in findings::lines(findings.catalog, findings.found) {
             ui.out(&format!("finding: {line}"));
@@ -162,9 +160,7 @@ fn in_words(finding: &Difference) -> String {
 
 /// Text of a server or a file as one line.
 fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    push_visible(&mut line, &text.replace('\n', "\\n"));
-    line
+    visible(&text.replace('\n', "\\n"))
 }
 
 /// The tools among the changed files: each has one `.json` with its definition. A stub edited by hand has an unchanged

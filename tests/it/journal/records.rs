@@ -38,6 +38,8 @@ const ROWS: &[(&[&str], &str, bool, bool, bool)] = &[
     (&[AUDIT],           "[audit]\nrequired = true\n",                            false, false, false),
     (&[JOURNALS, AUDIT], "[audit]\nto = \"stderr\"\n",                            true,  true,  true),
     (&[JOURNALS],        "[audit]\nto = \"off\"\n",                               false, true,  true),
+    (&[],                "[audit]\nto = \"off\"\nrequired = true\n",             false, false, false),
+    (&[],                "[audit]\nto = \"off\"\nrequired = false\n",            true,  true,  false),
     (&[AUDIT],           "[journal]\non = false\n",                               false, true,  false),
     (&[STATE],           "[journal]\non = false\n[audit]\nto = \"off\"\n",        true,  true,  false),
     (&[JOURNALS],        "[journal]\nrequired = true\n",                          false, false, false),

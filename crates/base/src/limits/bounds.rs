@@ -11,17 +11,6 @@ pub enum Counted {
     Output,
 }
 
-impl Counted {
-    /// Name in the documentation.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Steps => "steps",
-            Self::Memory => "bytes of memory",
-            Self::Output => "bytes written",
-        }
-    }
-}
-
 /// Upper bound of work on an input.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
@@ -46,12 +35,13 @@ impl Bound {
     }
 }
 
-/// Declares the bounds, and the table of all of them in the order of the documentation.
+/// Declares the bounds, and the table of all of them in the order of docs/limits.md.
 macro_rules! bounds {
     ($($name:ident: $work:literal, $counted:ident, $each:expr, $besides:expr;)*) => {
         $(#[doc = $work] pub const $name: Bound = Bound::new($work, Counted::$counted, $each, $besides);)*
 
-        pub(super) const ALL: &[&Bound] = &[$(&$name),*];
+        /// All bounds.
+        pub const BOUNDS: &[&Bound] = &[$(&$name),*];
     };
 }
 

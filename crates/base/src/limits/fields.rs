@@ -2,7 +2,7 @@
 
 use super::{Limit, Unit};
 
-/// Declares the limits, and the table of all of them in the order of the documentation.
+/// Declares the limits, and the table of all of them in the order of docs/limits.md.
 macro_rules! limits {
     ($(
         $(#[$doc:meta])*
@@ -10,7 +10,8 @@ macro_rules! limits {
     )*) => {
         $($(#[$doc])* pub const $name: Limit = Limit::new($field, $max, Unit::$unit, $place)$(.raised_by($key))?;)*
 
-        pub(super) const ALL: &[&Limit] = &[$(&$name),*];
+        /// All limits.
+        pub const FIELDS: &[&Limit] = &[$(&$name),*];
     };
 }
 

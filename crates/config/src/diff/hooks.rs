@@ -25,14 +25,13 @@ fn content(key: &str, now: &Hook, next: &Hook, widened: &mut Widened) {
     let Hook { transport, sandbox, on, servers, timeout, fails_open, only_logs } = now;
     reached(key, transport, &next.transport, widened);
     let leaves_out = |next: &Patterns| servers.as_ref().is_none_or(|now| has_more(now, next));
-    for (name, why, is_widened) in [
+    let rows = [
         ("on", "shrunk", !on.is_subset(&next.on)),
         ("servers", "perhaps shrunk", next.servers.as_ref().is_some_and(leaves_out)),
         ("timeout", "lowered", next.fails_open && next.timeout < *timeout),
         ("fail", "open", next.fails_open && !fails_open),
         ("mode", "only logs", next.only_logs && !only_logs),
         ("sandbox", "changed", sandbox.is_some() && next.sandbox != *sandbox),
-    ] {
-        widened.add(format!("{key}.{name}"), why, is_widened);
-    }
+    ];
+    widened.rows(key, &rows);
 }

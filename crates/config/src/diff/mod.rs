@@ -10,13 +10,12 @@ mod profiles;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use super::{
     Approvals, Audit, AuditTo, Budgets, Config, Journal, Manifest, RecyclePolicy, Sandbox, ScriptRule, Scripts, Server,
 };
 use crate::bounds::Bounds as _;
-use base::text::{head, push_visible};
+use base::text::{head, visible};
 
 /// Most keys in a message.
 const NAMED: usize = 8;
@@ -98,15 +97,17 @@ impl Widened {
 
     /// The keys in one line, the first ones by name: their text comes from the edit.
     pub fn summary(&self) -> String {
-        let mut line = String::new();
-        for (number, key) in self.0.iter().take(NAMED).enumerate() {
-            line.push_str(if number == 0 { "" } else { ", " });
-            push_visible(&mut line, head(key, KEY));
+        let named: Vec<String> = self.0.iter().take(NAMED).map(|key| visible(head(key, KEY))).collect();
+        let named = named.join(", ");
+        match self.0.len().saturating_sub(NAMED) {
+            0 => named,
+            more => format!("{named} and {more} more"),
         }
-        if self.0.len() > NAMED {
-            let _ = write!(line, " and {} more", self.0.len() - NAMED);
-        }
-        line
+    }
+
+    /// Adds those of the keys below `key` that are widened.
+    fn rows(&mut self, key: &str, rows: &[(&str, &str, bool)]) {
+        rows.iter().for_each(|(name, why, is_widened)| self.add(format!("{key}.{name}"), why, *is_widened));
     }
 
     fn add(&mut self, key: impl Into<String>, why: &str, is_widened: bool) {

@@ -53,7 +53,7 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
         let is_its = |next: &&Flow| (&next.from, &next.to) == (&flow.from, &flow.to);
         next.flows.iter().filter(is_its).any(|next| next.action >= flow.action)
     };
-    for (name, why, is_widened) in [
+    let rows = [
         ("servers", "widened", is_more),
         ("allow", "widened", is_wider(allow.as_ref(), next.allow.as_ref())),
         ("deny", "shrunk", has_more(deny, &next.deny)),
@@ -63,9 +63,8 @@ fn content(key: &str, now: &Profile, next: &Profile, widened: &mut Widened) {
         ("direct", "widened", has_more(&next.direct, direct)),
         ("auto_tokens", "raised", next.auto_tokens > *auto_tokens),
         ("allow_unmatched", "turned on", next.allow_unmatched && !allow_unmatched),
-    ] {
-        widened.add(format!("{key}.{name}"), why, is_widened);
-    }
+    ];
+    widened.rows(key, &rows);
     widened.budgets(&format!("{key}.budgets"), budgets, &next.budgets);
     exposed(&format!("{key}.expose"), *expose, next.expose, widened);
 }

@@ -23,8 +23,9 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     reached(key, transport, &next.transport, widened);
     let Breaker { faults, pause } = breaker;
     let Relays { elicitation, sampling } = relays;
+    let Access { allow, deny } = access;
     let is_opened = |now: Relay, next: Relay| now == Relay::Never && next == Relay::Ask;
-    for (name, why, is_widened) in [
+    let rows = [
         ("timeout", "raised", next.timeout > *timeout),
         ("max_timeout", "raised", next.max_timeout > *max_timeout),
         ("connect_timeout", "raised", next.connect_timeout > *connect_timeout),
@@ -41,28 +42,20 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("elicitation", "passed on", is_opened(*elicitation, next.relays.elicitation)),
         ("sampling", "passed on", is_opened(*sampling, next.relays.sampling)),
         ("tasks", "turned on", *tasks == Tasks::Never && next.tasks == Tasks::Auto),
-    ] {
-        widened.add(format!("{key}.{name}"), why, is_widened);
-    }
-    let Access { allow, deny } = access;
-    widened.add(format!("{key}.allow"), "widened", is_wider(allow.as_ref(), next.access.allow.as_ref()));
-    widened.add(format!("{key}.deny"), "shrunk", has_more(deny, &next.access.deny));
+        ("allow", "widened", is_wider(allow.as_ref(), next.access.allow.as_ref())),
+        ("deny", "shrunk", has_more(deny, &next.access.deny)),
+    ];
+    widened.rows(key, &rows);
     tool_rules(key, tools, &next.tools, widened);
     let plain = Override::default();
     for tool in overrides.keys().chain(next.overrides.keys().filter(|tool| !overrides.contains_key(*tool))) {
         let [now, next] = [overrides, &next.overrides].map(|all| all.get(tool).unwrap_or(&plain));
-        for name in now.widened_by(next) {
-            widened.add(format!("{key}.tools.{tool}.{name}"), "changed", true);
-        }
+        widened.rows(&format!("{key}.tools.{tool}"), &now.widened_by(next));
     }
     match (sandbox, &next.sandbox) {
         (None, _) => {}
         (Some(_), None) => widened.add(format!("{key}.sandbox"), "removed", true),
-        (Some(now), Some(next)) => {
-            for (name, why) in now.widened_by(next) {
-                widened.add(format!("{key}.sandbox.{name}"), why, true);
-            }
-        }
+        (Some(now), Some(next)) => widened.rows(&format!("{key}.sandbox"), &now.widened_by(next)),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::Refused;
 use base::limits;
 use base::program::{Ended, Program};
-use base::text::push_visible;
+use base::text::visible;
 use redact::Surface;
 use redact::secret::{self, MASK};
 
@@ -33,12 +33,7 @@ fn failed(ended: &Ended) -> Refused {
     String::from_utf8_lossy(&ended.stdout).lines().take(LINES).for_each(secret::list_token);
     let words = redact::text(Surface::Log, ended.words.trim()).into_owned();
     let refused = Refused::from(format!("failed ({})", ended.status));
-    if words.is_empty() {
-        return refused;
-    }
-    let mut hint = "its stderr: ".to_owned();
-    push_visible(&mut hint, &words);
-    refused.hint(hint)
+    if words.is_empty() { refused } else { refused.hint(format!("its stderr: {}", visible(&words))) }
 }
 
 /// The gateway's environment without variables whose value is a secret of the configuration.

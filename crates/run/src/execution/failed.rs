@@ -11,7 +11,7 @@ use crate::calls;
 use crate::sandbox::{Failure, Script};
 use base::error::{Behaviour, code_name, did_you_mean};
 use base::outcome::Outcome;
-use base::text::{head, push_visible};
+use base::text::{head, visible};
 use redact::{Outgoing as _, Redaction, Results, Surface};
 use state::audit::CallRecord;
 
@@ -274,12 +274,6 @@ fn mistake(mistake: &Value) -> Option<String> {
         text("message")?,
         text("suggested_fix")?
     ))
-}
-
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    push_visible(&mut shown, text);
-    shown
 }
 
 /// Cuts a long text and says how much is missing.

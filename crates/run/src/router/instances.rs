@@ -248,7 +248,7 @@ struct Started<'a> {
 
 /// True for a server at which each client has its own login.
 fn is_personal(blueprint: &Blueprint) -> bool {
-    blueprint.server.auth.login() != Login::Gateway
+    blueprint.server.login() != Login::Gateway
 }
 
 /// True for a server that is started here.

@@ -13,7 +13,7 @@ use wire::{
 use super::Failure;
 use super::pipes::Frame;
 use base::limits;
-use base::text::{head, push_visible};
+use base::text::{head, visible};
 
 /// Lines of an honest worker beyond those within its output limit: about cut output and calls not awaited.
 const REMARKS: u64 = 2;
@@ -57,7 +57,7 @@ impl Captured {
         if stream == Stream::Err {
             self.text.push_str("! ");
         }
-        push_visible(&mut self.text, kept);
+        self.text.push_str(&visible(kept));
         self.text.push('\n');
     }
 }
@@ -135,8 +135,7 @@ impl Conversation {
                 self.is_current(output.run)?;
                 if output.stream == Stream::Progress {
                     self.reports_left = take(self.reports_left, "progress reports")?;
-                    let mut text = String::new();
-                    push_visible(&mut text, head(&output.text, MAX_REPORT));
+                    let text = visible(head(&output.text, MAX_REPORT));
                     return Ok(Step::Reported(text.replace(['\n', '\t'], " ")));
                 }
                 self.lines_left = take(self.lines_left, "lines of output")?;

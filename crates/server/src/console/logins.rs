@@ -30,7 +30,7 @@ impl Console {
             let logins = logins.into_iter().map(|Standing { client, detail, usable, is_kept }| {
                 json!({ "client": client, "detail": detail, "usable": usable, "kept": is_kept })
             });
-            let owner = match server.auth.login() {
+            let owner = match server.login() {
                 Login::Gateway => "gateway",
                 Login::Client => "client",
                 Login::User => "user",

@@ -34,9 +34,15 @@ pub struct Log {
 #[derive(Debug)]
 enum Sink {
     Off,
+    /// Records are required, and there is nowhere to write them: the reason, and what to set.
+    Missing(&'static str),
     Stderr,
     File(Lines),
 }
+
+/// Reasons of [`Sink::Missing`].
+const IS_OFF: &str = "[audit] has `required = true` and `to = \"off\"`; set `to = \"file\"`, or `required = false`";
+const NO_FOLDER: &str = "there is no folder for the file; set HOME, XDG_STATE_HOME, or `path` in [audit]";
 
 /// An entry, written in one piece.
 #[derive(Debug, Default)]
@@ -50,13 +56,13 @@ pub struct Entry {
 impl Log {
     /// Opens the configured destination. The file is created with the first record.
     pub fn open(audit: &config::Audit) -> Arc<Self> {
-        let sink = match audit.to {
-            config::AuditTo::Off => Sink::Off,
-            config::AuditTo::Stderr => Sink::Stderr,
-            config::AuditTo::File => match &audit.path {
-                Some(path) => Sink::File(Lines::new(path.clone(), audit)),
-                None => Sink::Stderr,
-            },
+        let is_required = audit.required == config::Required::Calls;
+        let sink = match (audit.to, &audit.path) {
+            (config::AuditTo::Off, _) if is_required => Sink::Missing(IS_OFF),
+            (config::AuditTo::Off, _) => Sink::Off,
+            (config::AuditTo::File, Some(path)) => Sink::File(Lines::new(path.clone(), audit)),
+            (config::AuditTo::File, None) if is_required => Sink::Missing(NO_FOLDER),
+            (config::AuditTo::File, None) | (config::AuditTo::Stderr, _) => Sink::Stderr,
         };
         Arc::new(Self { sink, required: audit.required })
     }
@@ -74,10 +80,11 @@ impl Log {
     /// Opens the file, and creates it if missing.
     ///
     /// # Errors
-    /// When it is not writable.
+    /// When it is not writable, or records are required that have no place.
     pub fn probe(&self) -> io::Result<()> {
         match &self.sink {
             Sink::File(lines) => lines.probe(),
+            Sink::Missing(why) => Err(io::Error::other(*why)),
             Sink::Off | Sink::Stderr => Ok(()),
         }
     }
@@ -107,6 +114,10 @@ impl Log {
     pub fn write_now(&self, entry: &Entry) -> io::Result<()> {
         match &self.sink {
             Sink::Off => Ok(()),
+            Sink::Missing(why) => {
+                tracing::error!("an audit record has no place: {why}");
+                Err(io::Error::other(*why))
+            }
             Sink::Stderr => {
                 entry.lines.lines().for_each(|line| tracing::info!(target: "forgefs::audit", "{line}"));
                 Ok(())
@@ -136,5 +147,30 @@ pub fn kept(path: &Path, digest: &str) -> io::Result<String> {
     match stubgen::digest(&text) == digest {
         true => Ok(text),
         false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the kept text {digest} has been changed"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_records_without_a_place_are_a_fault_that_says_what_to_set() {
+        for (audit, says) in [
+            ("to = \"off\"\nrequired = true", Some("set `to = \"file\"`, or `required = false`")),
+            ("to = \"off\"\npath = \"audit.jsonl\"", None),
+            ("to = \"file\"", Some("set HOME, XDG_STATE_HOME, or `path` in [audit]")),
+            ("to = \"file\"\nrequired = false", None),
+            ("required = true", None),
+        ] {
+            // Without a home folder.
+            let config = config::Config::parse(&format!("[audit]\n{audit}\n"), Path::new("/forge.toml"), &|_| None);
+            let log = Log::open(&config.expect("a configuration").audit);
+            for done in [log.probe(), log.write_now(&Entry::default())] {
+                let error = done.err().map(|error| error.to_string());
+                let is_told = error.as_deref().zip(says).is_some_and(|(error, says)| error.contains(says));
+                assert!(is_told || error.is_none() && says.is_none(), "{audit}: {error:?}");
+            }
+        }
     }
 }

@@ -24,7 +24,7 @@ use super::store::Store;
 use super::{Account, configured_client, hide};
 use base::address::is_private;
 use base::error::{Result, chain};
-use base::text::push_visible;
+use base::text::{head, visible};
 use base::time::now_secs;
 
 /// Longest time for a person to enter a code, whatever the server says.
@@ -101,10 +101,8 @@ impl DeviceLogin {
 
     /// Address for a browser, and the code to enter there. The text is the server's, made visible.
     pub fn shown(&self) -> (String, String) {
-        let (mut address, mut code) = (String::new(), String::new());
-        push_visible(&mut address, base::text::head(self.details.verification_uri(), SHOWN));
-        push_visible(&mut code, base::text::head(self.details.user_code().secret(), SHOWN));
-        (address, code)
+        let shown = |text: &str| visible(head(text, SHOWN));
+        (shown(self.details.verification_uri()), shown(self.details.user_code().secret()))
     }
 
     /// Time in which the code is valid.

@@ -38,7 +38,7 @@ use url::Url;
 use base::error::{Error, ErrorCode, Result};
 use base::principal::LOCAL;
 use config::secrets;
-use config::{Auth, Credential, OAuth, Transport};
+use config::{Credential, Grant, OAuth, Transport};
 use redact::secret::list_token as hide;
 use state::{LoginVersion, State};
 
@@ -150,7 +150,7 @@ impl Account {
         person: Person<'_>,
         browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
-        let is_own = server.auth.login() != config::Login::Gateway && &**person.client != LOCAL;
+        let is_own = server.login() != config::Login::Gateway && &**person.client != LOCAL;
         Self::new(name, server, state, is_own.then_some(person), browsers.filter(|_| is_own))
     }
 
@@ -161,7 +161,7 @@ impl Account {
         person: Option<Person<'_>>,
         browsers: Option<&Browsers>,
     ) -> Option<Arc<Self>> {
-        let oauth = server.auth.oauth()?;
+        let oauth = server.auth.as_deref()?;
         let of_server = match &server.transport {
             Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
@@ -171,18 +171,16 @@ impl Account {
             Some(identity) => (IDENTITY, identity.url.clone(), &identity.oauth),
             None => (name, of_server.clone(), oauth),
         };
-        let means = match &server.auth {
-            Auth::None | Auth::Login(_) => Means::Login,
-            Auth::ClientCredentials(_) => Means::Program(tokio::sync::Mutex::default()),
-            Auth::Exchange(_) => {
+        let means = match oauth.grant {
+            Grant::Login => Means::Login,
+            Grant::ClientCredentials => Means::Program(tokio::sync::Mutex::default()),
+            Grant::Exchange => {
                 let tokens = browsers.map_or_else(Arc::default, |browsers| Arc::clone(&browsers.tokens));
                 Means::Exchange(Exchange::new(person.map(|person| person.name()), tokens))
             }
-            Auth::Enterprise(oauth) => Means::Vouched(Box::new(Vouched::new(
-                of_server,
-                OAuth::clone(oauth),
-                Arc::clone(oauth.identity.as_ref()?),
-            ))),
+            Grant::Enterprise => {
+                Means::Vouched(Box::new(Vouched::new(of_server, oauth.clone(), Arc::clone(oauth.identity.as_ref()?))))
+            }
         };
         let store = |folder: &PathBuf| {
             Arc::new(Store::new(Arc::clone(state), folder, (filed, &url), (person, login.sealing.as_ref())))

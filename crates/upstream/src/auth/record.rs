@@ -77,7 +77,7 @@ impl Record {
     /// Settings of this login in a server's configuration: one at an identity provider is for several servers. `None` if
     /// it is none of this server.
     pub(super) fn settings<'s>(&self, name: &str, server: &'s config::Server) -> Option<&'s OAuth> {
-        let oauth = server.auth.oauth()?;
+        let oauth = server.auth.as_deref()?;
         match &oauth.identity {
             Some(identity) => (identity.url.as_str() == self.url).then_some(&identity.oauth),
             None => (self.server == name).then_some(oauth),

@@ -23,7 +23,7 @@ impl Standing {
     /// Logins to a server without network access: that of the gateway, and those of clients with one of their own.
     pub async fn all(config: &Config, state: &Arc<dyn State>, name: &str) -> Vec<Self> {
         let mut all = vec![Self::of_gateway(config, state, name).await];
-        let Some(server) = config.servers.get(name).filter(|server| server.auth.login() != Login::Gateway) else {
+        let Some(server) = config.servers.get(name).filter(|server| server.login() != Login::Gateway) else {
             return all;
         };
         let clients = match Account::of(name, server, state) {
@@ -88,7 +88,7 @@ pub fn account(config: &Config, state: &Arc<dyn State>, name: &str, client: Opti
 
 /// Folder of stored logins, and the keys that encrypt them: of all servers alike.
 pub fn kept(config: &Config) -> Option<(&Path, Option<&Sealing>)> {
-    let mut logins = config.servers.values().filter_map(|server| server.auth.oauth());
+    let mut logins = config.servers.values().filter_map(|server| server.auth.as_deref());
     logins.find_map(|oauth| Some((oauth.store.as_deref()?, oauth.sealing.as_deref())))
 }
 

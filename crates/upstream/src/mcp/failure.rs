@@ -12,7 +12,7 @@ use super::http_client::retry_after;
 use super::refusal::{Refusal, is_lost_session, refusal};
 use crate::auth;
 use base::error::{Effect, Error, ErrorCode, chain};
-use base::text::push_visible;
+use base::text::visible;
 use redact::Surface;
 
 /// Errors of the HTTP transports.
@@ -59,8 +59,7 @@ pub(super) fn told(words: String, data: Option<Value>) -> ErrorData {
 pub(super) fn excerpt(came: &[u8]) -> String {
     const SHOWN: usize = 200;
     const READ: usize = 4000;
-    let mut visible = String::new();
-    push_visible(&mut visible, &String::from_utf8_lossy(&came[..came.len().min(READ)]));
+    let visible = visible(&String::from_utf8_lossy(&came[..came.len().min(READ)]));
     let redacted = redact::text(Surface::Error, visible.trim());
     let mut shown: String = redacted.chars().take(SHOWN).collect();
     if shown.len() < redacted.len() || came.len() > READ {

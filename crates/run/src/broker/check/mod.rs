@@ -26,7 +26,7 @@ use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
 use base::labels::Held;
 use base::outcome::Outcome;
-use base::text::{head, push_visible};
+use base::text::{self, head};
 use catalog::manifest::ServerEntry;
 use config::Approval;
 use redact::{Results, Surface};
@@ -359,9 +359,7 @@ impl Judge<'_> {
 
 /// Foreign text as people and agents see it.
 fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    push_visible(&mut shown, &redact::text(Surface::Output(Results::Secrets), text));
-    shown
+    text::visible(&redact::text(Surface::Output(Results::Secrets), text))
 }
 
 /// The script that a call names.

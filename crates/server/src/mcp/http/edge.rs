@@ -36,7 +36,7 @@ use base::panics;
 use base::random;
 use base::task;
 use catalog::manifest::Phase;
-use config::{Auth, Config, Expose};
+use config::{Config, Expose, Server};
 use upstream::auth::Person;
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -107,7 +107,7 @@ impl Edge {
         }
         let (headers, query) = (request.headers(), request.uri().query());
         let who = who::client(config, &self.issuers, headers, query, from).await?;
-        let exchanges = || config.servers.values().any(|server| matches!(server.auth, Auth::Exchange(_)));
+        let exchanges = || config.servers.values().any(Server::exchanges);
         if let Some(until) = who.until.filter(|_| exchanges())
             && let Some(token) = who::single_token(headers, query)?
         {

@@ -491,7 +491,7 @@ fn problems_are_told_in_a_line_of_bounded_length() {
 
 #[test]
 fn the_page_of_limits_says_how_many_steps_there_are() {
-    let page = base::limits::documentation();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md")).expect("the page");
     let steps = [allowed(1, 0) - allowed(0, 0), allowed(0, 1) - allowed(0, 0), allowed(0, 0)];
     assert_eq!(steps, [100, 100, 2_000_000]);
     assert!(page.contains("100 steps per byte of both, and 2,000,000 steps"), "{page}");

@@ -1,15 +1,15 @@
-//! Reference of `forge.toml` as a page of the documentation: every key of `forge.toml.example`, with its text.
+//! The page with every key of `forge.toml.example` and its text.
 
 use std::collections::BTreeMap;
 
-use super::schema::EXAMPLE;
+const EXAMPLE: &str = include_str!("../../../forge.toml.example");
 
-/// The page, made from `forge.toml.example`.
-pub fn reference() -> String {
+/// The page, made from the example.
+pub(super) fn page() -> String {
     let mut page = Page::default();
     keys().for_each(|line| page.line(line));
     page.paragraph();
-    include_str!("../templates/configuration.md").to_owned() + &page.text
+    include_str!("../../../templates/configuration.md").to_owned() + &page.text
 }
 
 /// The lines with every key: without the first paragraph, which is about the file, and without entries to copy.
@@ -112,22 +112,17 @@ fn linked(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_has_every_key_and_table() {
-        let page = reference();
-        let settings = keys().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.starts_with(' '));
-        let (mut keys, mut tables) = (0, 0);
-        for setting in settings.filter(|setting| !setting.is_empty()) {
-            match setting.starts_with('[') {
-                true => tables += 1,
-                false => keys += 1,
-            }
+#[test]
+fn the_page_has_every_key_and_table() {
+    let page = page();
+    let settings = keys().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.starts_with(' '));
+    let (mut keys, mut tables) = (0, 0);
+    for setting in settings.filter(|setting| !setting.is_empty()) {
+        match setting.starts_with('[') {
+            true => tables += 1,
+            false => keys += 1,
         }
-        assert_eq!(page.matches("\n### `[").count(), tables);
-        assert_eq!(page.matches("\n| `").count(), keys);
     }
+    assert_eq!(page.matches("\n### `[").count(), tables);
+    assert_eq!(page.matches("\n| `").count(), keys);
 }
