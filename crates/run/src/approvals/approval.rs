@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use base::labels::Labels;
-use base::time::rfc3339;
+use base::time::{now_ms, rfc3339};
 
 /// Version of the format. An approval of another version is not used.
 pub const VERSION: u32 = 1;
@@ -114,6 +114,13 @@ pub struct Decision {
     /// Why, for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Decision {
+    /// A decision that is made now, without a reason.
+    pub(super) fn now(is_allowed: bool, scope: Scope, by: &str) -> Self {
+        Self { is_allowed, at_ms: now_ms(), by: by.to_owned(), scope, reason: None }
+    }
 }
 
 /// Calls that a decision covers.

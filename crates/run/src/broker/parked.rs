@@ -66,10 +66,9 @@ impl Broker {
         let Parked { approvals, evidence, call, reasons, op, known } = parked;
         // Telling people counts as the script's time: a script must not stretch it call by call.
         let kept = match known {
-            Known::Waits(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
-            Known::Waits(approval) => Ok(*approval),
+            Known::Kept(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
+            Known::Kept(approval) => Ok(*approval),
             Known::Nothing(id) => approvals.ask(self.approval(id, call, reasons, asked, fields)).await,
-            Known::Allowed(_) | Known::Denied(_) => return error,
         };
         let approval = match kept {
             Ok(approval) => approval,
@@ -140,12 +139,12 @@ impl Broker {
 impl Parked<'_> {
     /// The consent or refusal of a person; `None` while it waits, or before anyone was asked.
     pub(super) fn decided(&self) -> Option<Result<Approval>> {
-        let (Known::Allowed(approval) | Known::Denied(approval)) = &self.known else { return None };
+        let Known::Kept(approval) = &self.known else { return None };
         let decision = approval.decision.as_ref()?;
         let who = format!("by {} at {}, approval {}", decision.by, rfc3339(decision.at_ms), approval.id);
-        Some(match &self.known {
-            Known::Allowed(_) => Ok(Approval::Waited { id: approval.id.as_str().into(), who: who.into() }),
-            _ => {
+        Some(match decision.is_allowed {
+            true => Ok(Approval::Waited { id: approval.id.as_str().into(), who: who.into() }),
+            false => {
                 let reason = decision.reason.as_deref().map(|reason| format!(": {}", people::line(reason)));
                 Err(denied(format!("{} was denied {who}{}", approval.label, reason.unwrap_or_default())))
             }
@@ -154,7 +153,7 @@ impl Parked<'_> {
 
     /// Closes an approval that waits, since the client's user has answered the question now.
     pub(super) async fn answered(&self, is_allowed: bool, run: &str) {
-        let Known::Waits(approval) = &self.known else { return };
+        let Known::Kept(approval) = &self.known else { return };
         let closed = async {
             let choice = Choice { is_allowed, by: "the user, through the client", reason: None };
             self.approvals.decide(&approval.id, choice).await?;
