@@ -13,7 +13,6 @@ use super::policy::PendingCall;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::session::Consent;
 use base::error::Result;
-use base::json;
 use base::limits;
 use catalog::people::{self, MARK};
 use redact::Surface;
@@ -40,11 +39,9 @@ impl Planned {
             Args::Named(fields, is_open) => (fields.as_slice(), *is_open),
             Args::Unknown | Args::Positional(_) => (&[][..], true),
         };
-        let value = |known: &Known| match known {
-            Known::Json(text) => json::parse(text.as_bytes(), usize::MAX).ok(),
-            Known::Type(_) | Known::Nothing => None,
-        };
-        let fields = fields.iter().map(|(name, known)| (arguments::wire_name(stub, name).to_owned(), value(known)));
+        let field =
+            |(name, known): &(String, Known)| (arguments::wire_name(stub, name).to_owned(), arguments::value_of(known));
+        let fields = fields.iter().map(field);
         Self { consent, label, fields: fields.collect(), is_open, left: (!site.repeats).then_some(1) }
     }
 

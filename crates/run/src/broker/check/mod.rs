@@ -18,9 +18,10 @@ use serde_json::{Map, Value};
 use stubgen::ToolStub;
 use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used};
 
+use super::arguments::{self, Given};
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
-use super::{Broker, arguments, consent};
+use super::{Broker, consent};
 use crate::scripts::SERVER;
 use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
@@ -320,7 +321,8 @@ impl Judge<'_> {
             }
         };
         let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
-        match arguments::fitting_partly(&self.broker.context, (entry, stub), known, is_open, self.language).await {
+        let given = Given::Shown(known, is_open);
+        match arguments::fitting(&self.broker.context, (entry, stub), given, Some(self.language)).await {
             // Too much to check is no mistake.
             Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
             _ => Ok(()),
@@ -396,9 +398,6 @@ fn settled(value: &Known) -> Known {
 /// Arguments for the record, as far as they are known.
 fn shown(args: &Args) -> String {
     let Args::Named(fields, _) = args else { return "{}".to_owned() };
-    let fields = fields.iter().filter_map(|(name, value)| match value {
-        Known::Json(text) => Some((name.clone(), base::json::parse(text.as_bytes(), usize::MAX).ok()?)),
-        Known::Type(_) | Known::Nothing => None,
-    });
+    let fields = fields.iter().filter_map(|(name, value)| Some((name.clone(), arguments::value_of(value)?)));
     Value::Object(fields.collect()).to_string()
 }
