@@ -40,19 +40,24 @@ impl Broker {
         let evidence = self.evidence().filter(|evidence| evidence.is_written());
         let (Some(approvals), Some(evidence)) = (approvals, evidence) else { return Ok(None) };
         let (op, args_hash) = call.key();
-        let principal = self.context.session.principal();
-        let call = approvals::Call {
-            client: principal.client.to_string(),
-            chain: evidence.root().unwrap_or_else(|| self.id()).to_owned(),
+        let chain = evidence.root().unwrap_or_else(|| self.id()).to_owned();
+        let call = approvals::Call { chain, args_hash, ..self.any_like(asked) };
+        let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+        let known = approvals.known(&call, &reasons, self.run.recorder.script()).await?;
+        Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
+    }
+
+    /// The calls of this operation by this client, in any chain and with any arguments.
+    pub(super) fn any_like(&self, asked: &PendingCall<'_>) -> approvals::Call {
+        approvals::Call {
+            client: self.context.session.principal().client.to_string(),
+            chain: String::new(),
             server: asked.entry.name.clone(),
             origin: asked.entry.origin.to_string(),
             tool: asked.operation.name().into_owned(),
             definition: definition(asked).to_owned(),
-            args_hash,
-        };
-        let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let known = approvals.known(&call, &reasons, self.run.recorder.script()).await?;
-        Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
+            args_hash: String::new(),
+        }
     }
 
     /// Parks a call that no user could be asked about, for the reason in `error`; returns the error for the script.

@@ -22,8 +22,8 @@ use super::arguments::{self, Given};
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
 use super::{Broker, consent};
+use crate::approvals::Further;
 use crate::scripts::SERVER;
-use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
 use base::labels::Held;
 use base::outcome::Outcome;
@@ -76,8 +76,8 @@ pub struct Judgement {
     pub plan: Plan,
     /// Calls of tools, by place.
     pub calls: Vec<(Place, String)>,
-    /// Calls that need approval, with all reasons for it; true for one that may run more than once.
-    pub asks: Vec<Asks>,
+    /// Calls that need approval, in any chain, with all reasons for it.
+    pub asks: Vec<Further>,
     /// Calls about which the user is asked before it runs.
     pub planned: Vec<Planned>,
     /// Reads of answers, with the server and tool of each.
@@ -86,19 +86,6 @@ pub struct Judgement {
     pub uses: BTreeSet<Used>,
     /// Calls of scripts, as written; true for one that may run more than once.
     pub scripts: Vec<(String, bool)>,
-}
-
-/// A call in the text that needs approval.
-#[derive(Debug, Clone)]
-pub struct Asks {
-    /// The tool, at its server's current origin, with its current definition.
-    pub consent: Consent,
-    /// The tool in messages.
-    pub label: String,
-    /// Rules that want approval.
-    pub reasons: Vec<String>,
-    /// True if it may run more than once.
-    pub repeats: bool,
 }
 
 impl fmt::Display for Mistake {
@@ -274,9 +261,9 @@ impl Judge<'_> {
         let asked = PendingCall { from, ..PendingCall::new(entry, Some(stub), &operation) };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         let label = format!("{}.{}", entry.ident, stub.ident);
-        if let Some(reason) = reasons.first() {
-            self.judgement.asks.push(Asks {
-                consent: consent::consent(&asked, reason),
+        if !reasons.is_empty() {
+            self.judgement.asks.push(Further {
+                call: self.broker.any_like(&asked),
                 label: label.clone(),
                 reasons: reasons.iter().map(Reason::to_string).collect(),
                 repeats: site.repeats,
