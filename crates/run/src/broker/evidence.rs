@@ -61,21 +61,10 @@ struct Request {
 pub(super) enum Inherited {
     /// It was done, with this answer.
     Answer(Value),
-    /// The server has made a task of it, which may have the answer.
-    Task(EarlierTask),
+    /// The server has made a task of it, with this id, which may have the answer.
+    Task(Taken, String),
     /// It has to be made, in place of that earlier call if there is one.
     Nothing(Option<RunOp>),
-}
-
-/// A task that a server has made of a call of an earlier run.
-pub(super) struct EarlierTask {
-    /// The earlier call.
-    pub(super) origin: RunOp,
-    at_ms: u64,
-    /// The server's id of the task.
-    pub(super) id: String,
-    /// Digest of its arguments, as its journal has it.
-    args_hash: String,
 }
 
 impl Evidence {
@@ -336,17 +325,17 @@ impl Broker {
         self.decide(&rules, asked, taint)?;
         self.taint.enter(server)?;
         let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
-        match past.take(&asked.entry.name, name, &args_hash, &subject) {
-            Found::Nothing => Ok(Inherited::Nothing(None)),
-            Found::Task { origin, at_ms, id } if !self.run.is_dry => {
-                Ok(Inherited::Task(EarlierTask { origin, at_ms, id, args_hash }))
+        let Some((taken, found)) = past.take(server, name, &args_hash, &subject) else {
+            return Ok(Inherited::Nothing(None));
+        };
+        match found {
+            Found::Task(id) if !self.run.is_dry => Ok(Inherited::Task(taken, id)),
+            Found::Task(_) => Err(maybe_done(asked, &taken, Doubt::Unanswered)),
+            Found::Doubtful(doubt) if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
+                Ok(Inherited::Nothing(Some(taken.origin().clone())))
             }
-            Found::Task { origin, at_ms, .. } => Err(maybe_done(asked, &origin, at_ms, Doubt::Unanswered)),
-            Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
-                Ok(Inherited::Nothing(Some(origin)))
-            }
-            Found::Doubtful { origin, at_ms, doubt } => Err(maybe_done(asked, &origin, at_ms, doubt)),
-            Found::Done { origin, answer, now_ms } => {
+            Found::Doubtful(doubt) => Err(maybe_done(asked, &taken, doubt)),
+            Found::Done(answer, now_ms) => {
                 self.taint.receive(server);
                 // Values that were configured since are kept from it as from any answer.
                 let parse = || {
@@ -354,14 +343,15 @@ impl Broker {
                     Ok::<_, serde_json::Error>(redact::json(self.arriving(Surface::Script), value))
                 };
                 let Ok(value) = task::work_on(answer.get().len(), parse) else {
-                    return Err(maybe_done(asked, &origin, now_ms, Doubt::LeftOut));
+                    return Err(maybe_done(asked, &taken, Doubt::LeftOut));
                 };
+                let origin = taken.origin().clone();
                 call.note(|record| {
                     record.verdict = Verdict::Inherited(origin.run.clone());
                     record.answer_bytes = answer.get().len();
                 });
                 if let Some(scope) = &self.scope {
-                    scope.took([past.taken(server, name, &args_hash, &subject, (origin.clone(), answer, now_ms))]);
+                    scope.took([taken]);
                 }
                 evidence.open.lock().entry(op).or_default().inherited = Some((origin, now_ms));
                 Ok(Inherited::Answer(value))
@@ -376,20 +366,12 @@ impl Broker {
         Some(Arc::new(move |id: &str| _ = writer.upgrade().map(|writer| writer.has_task(op, id))))
     }
 
-    /// The past, and the earlier call whose task was asked, to be given back to it.
-    pub(super) fn taken_task(&self, asked: &PendingCall<'_>, task: &EarlierTask) -> Option<(&Past, Taken)> {
-        let past = self.evidence()?.past.as_ref()?;
-        let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
-        let earlier = (task.origin.clone(), task.at_ms, task.id.clone());
-        Some((past, past.task_taken((&asked.entry.name, &asked.operation.name(), &task.args_hash), &subject, earlier)))
-    }
-
     /// The task of an earlier call was asked in vain: the error of a call that may be done, or the call to be made again.
     pub(super) fn asked_in_vain(
         &self,
         call: &Call<'_>,
         asked: &PendingCall<'_>,
-        task: &EarlierTask,
+        earlier: &Taken,
     ) -> Result<Option<RunOp>> {
         let (op, _) = call.key();
         let again = RunOp { run: self.id().to_owned(), op };
@@ -397,9 +379,9 @@ impl Broker {
             return Ok(Some(again));
         }
         if let Some(past) = self.evidence().and_then(|evidence| evidence.past.as_ref()) {
-            past.doubt(&asked.entry.name, &asked.operation.name(), &task.args_hash, again);
+            past.doubt(earlier, again);
         }
-        Err(maybe_done(asked, &task.origin, task.at_ms, Doubt::Unanswered))
+        Err(maybe_done(asked, earlier, Doubt::Unanswered))
     }
 }
 
@@ -411,8 +393,8 @@ pub(super) fn definition<'a>(asked: &PendingCall<'a>) -> &'a str {
     }
 }
 
-fn maybe_done(asked: &PendingCall<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Error {
-    let (label, run, at) = (asked.label(), &origin.run, rfc3339(at_ms));
+fn maybe_done(asked: &PendingCall<'_>, earlier: &Taken, doubt: Doubt) -> Error {
+    let (label, run, at) = (asked.label(), &earlier.origin().run, rfc3339(earlier.at_ms()));
     let message = match doubt {
         Doubt::Unanswered | Doubt::Fresh => format!(
             "{label} was sent with these arguments by run {run} at {at}, and no answer came: it may be done or not"

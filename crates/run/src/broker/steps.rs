@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::consent::Approval;
-use super::evidence::{EarlierTask, Inherited};
+use super::evidence::Inherited;
 use super::ledger::Call;
 use super::normalise::{self, Origin};
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
@@ -20,7 +20,7 @@ use catalog::manifest::ServerEntry;
 use config::{Amount, Required};
 use redact::Surface;
 use state::audit::{CallRecord, Verdict};
-use state::journal::RunOp;
+use state::journal::{RunOp, Taken};
 use state::spending::Item;
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
@@ -54,11 +54,13 @@ impl Broker {
         let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
             Ok(Inherited::Answer(value)) => Ok(value),
-            Ok(Inherited::Task(task)) => match Box::pin(self.ask_task(&mut call, asked, &taint, &task)).await {
-                Ok(Err(again)) => self.make(&mut call, asked, taint, again).await,
-                Ok(Ok(value)) => Ok(value),
-                Err(error) => Err(error),
-            },
+            Ok(Inherited::Task(earlier, task)) => {
+                match Box::pin(self.ask_task(&mut call, asked, &taint, (earlier, task))).await {
+                    Ok(Err(again)) => self.make(&mut call, asked, taint, again).await,
+                    Ok(Ok(value)) => Ok(value),
+                    Err(error) => Err(error),
+                }
+            }
             Ok(Inherited::Nothing(again)) => self.make(&mut call, asked, taint, again).await,
         };
         let is_run = || asked.entry.is_scripts() && !call.record().is_inherited();
@@ -104,31 +106,32 @@ impl Broker {
         call: &mut Call<'_>,
         asked: &PendingCall<'_>,
         taint: &Held,
-        task: &EarlierTask,
+        (earlier, task): (Taken, String),
     ) -> Result<Result<Value, Option<RunOp>>> {
-        call.note(|record| record.verdict = Verdict::Inherited(task.origin.run.clone()));
+        let again = earlier.origin().clone();
+        call.note(|record| record.verdict = Verdict::Inherited(again.run.clone()));
         let mut operation = asked.operation.clone();
         if let Operation::Tool { repeatable, .. } = &mut operation {
             // A call that was not admitted now is not made in place of the task.
             *repeatable = false;
         }
         let asked = &PendingCall { operation: &operation, ..*asked };
-        let (rules, again, id) = (self.context.rules_now(), Some(task.origin.clone()), Some(task.id.clone()));
-        let (taint, reasons) = (taint.clone(), Vec::new());
-        let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
+        let (rules, taint, reasons) = (self.context.rules_now(), taint.clone(), Vec::new());
+        let (again, task) = (Some(again), Some(task));
+        let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task };
         match self.send(call, asked, &admitted).await {
-            Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, task).map(Err),
+            Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, &earlier).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
             Err(error) if error.code != ErrorCode::ToolError => {
-                if let Some((past, taken)) = self.taken_task(asked, task) {
-                    past.give_back(vec![taken]);
+                if let Some(evidence) = self.evidence() {
+                    evidence.give_back(vec![earlier]);
                 }
                 Err(error.with_effect(Effect::Unknown))
             }
             answer => {
                 // A script that is called and fails gives it back.
-                if let (Some(scope), Some((_, taken))) = (&self.scope, self.taken_task(asked, task)) {
-                    scope.took([taken]);
+                if let Some(scope) = &self.scope {
+                    scope.took([earlier]);
                 }
                 answer.map(Ok)
             }

@@ -54,9 +54,21 @@ struct Call {
     task: Option<String>,
 }
 
-/// A call that was taken from the past.
+/// A call that was taken from the past, and can be given back.
 #[derive(Debug, Clone)]
 pub struct Taken(Key, Call);
+
+impl Taken {
+    /// The earlier call.
+    pub fn origin(&self) -> &RunOp {
+        &self.1.origin
+    }
+
+    /// Time it was sent, in Unix milliseconds.
+    pub fn at_ms(&self) -> u64 {
+        self.1.at_ms
+    }
+}
 
 /// The operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,38 +87,15 @@ enum Ended {
     Unknown,
 }
 
-/// The past of one call.
+/// What became of a call that was sent.
 #[derive(Debug)]
 pub enum Found {
-    /// It was not made, or without effect.
-    Nothing,
-    /// It was done.
-    Done {
-        /// The earlier call.
-        origin: RunOp,
-        /// The answer that the script got.
-        answer: Json,
-        /// The script's clock then, in Unix milliseconds.
-        now_ms: u64,
-    },
-    /// It was sent, and the server has made a task of it, which may have the answer.
-    Task {
-        /// The earlier call.
-        origin: RunOp,
-        /// Time it was sent, in Unix milliseconds.
-        at_ms: u64,
-        /// The server's id of the task.
-        id: String,
-    },
-    /// It was sent, and its answer is not to be had.
-    Doubtful {
-        /// The earlier call.
-        origin: RunOp,
-        /// Time it was sent, in Unix milliseconds.
-        at_ms: u64,
-        /// Why.
-        doubt: Doubt,
-    },
+    /// It was done: the answer that the script got, and the script's clock then, in Unix milliseconds.
+    Done(Json, u64),
+    /// The server has made a task of it, with this id, which may have the answer.
+    Task(String),
+    /// Its answer is not to be had.
+    Doubtful(Doubt),
 }
 
 /// Reason for which an answer is not to be had.
@@ -181,54 +170,29 @@ impl Past {
         self.doubtful.lock().get_mut(&key(server, tool, args_hash)).and_then(VecDeque::pop_front)
     }
 
-    /// Takes the next call of this kind. `tool` is its wire name; `subject` has the origin as it is in memory.
-    pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
+    /// Takes the next call of this kind; `None` if none is left. `tool` is its wire name; `subject` has the origin as it is
+    /// in memory.
+    pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Option<(Taken, Found)> {
         let (subject, key) = (self.kept(subject), key(server, tool, args_hash));
-        let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
-        let Call { origin, at_ms, subject: known, ended, task } = call;
-        let doubt = match ended {
-            Ended::Unknown => match task.filter(|_| known == subject) {
-                Some(id) => return Found::Task { origin, at_ms, id },
-                None => Doubt::Unanswered,
-            },
-            Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
-            Ended::Done(..) if known != subject => Doubt::Changed,
-            Ended::Done(_, None) => Doubt::LeftOut,
-            Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
+        let call = self.calls.lock().get_mut(&key)?.pop_front()?;
+        let found = match (&call.ended, &call.task) {
+            (Ended::Unknown, Some(id)) if call.subject == subject => Found::Task(id.clone()),
+            (Ended::Unknown, _) => Found::Doubtful(Doubt::Unanswered),
+            (Ended::Done(..), _) if self.is_fresh(server, tool, &call.origin.run) => Found::Doubtful(Doubt::Fresh),
+            (Ended::Done(..), _) if call.subject != subject => Found::Doubtful(Doubt::Changed),
+            (Ended::Done(_, None), _) => Found::Doubtful(Doubt::LeftOut),
+            (Ended::Done(now_ms, Some(answer)), _) => Found::Done(answer.clone(), *now_ms),
         };
-        if doubt != Doubt::Fresh {
-            self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
+        let taken = Taken(key, call);
+        if matches!(found, Found::Doubtful(doubt) if doubt != Doubt::Fresh) {
+            self.doubt(&taken, taken.origin().clone());
         }
-        Found::Doubtful { origin, at_ms, doubt }
+        Some((taken, found))
     }
 
-    /// Notes a call whose task was asked in vain: it may be done.
-    pub fn doubt(&self, server: &str, tool: &str, args_hash: &str, origin: RunOp) {
-        self.doubtful.lock().entry(key(server, tool, args_hash)).or_default().push_back(origin);
-    }
-
-    /// A call that was taken, to be given back.
-    pub fn taken(
-        &self,
-        server: &str,
-        tool: &str,
-        args_hash: &str,
-        subject: &Subject,
-        (origin, answer, now_ms): (RunOp, Json, u64),
-    ) -> Taken {
-        let (subject, ended) = (self.kept(subject), Ended::Done(now_ms, Some(answer)));
-        Taken(key(server, tool, args_hash), Call { origin, at_ms: now_ms, subject, ended, task: None })
-    }
-
-    /// A call that was taken and whose task `id` is to be asked again, to be given back.
-    pub fn task_taken(
-        &self,
-        (server, tool, args_hash): (&str, &str, &str),
-        subject: &Subject,
-        (origin, at_ms, id): (RunOp, u64, String),
-    ) -> Taken {
-        let (subject, ended) = (self.kept(subject), Ended::Unknown);
-        Taken(key(server, tool, args_hash), Call { origin, at_ms, subject, ended, task: Some(id) })
+    /// Notes that a call which was taken may be done; `origin` is the last one that was made or asked in its place.
+    pub fn doubt(&self, taken: &Taken, origin: RunOp) {
+        self.doubtful.lock().entry(taken.0.clone()).or_default().push_back(origin);
     }
 
     /// A subject as journals have it.
