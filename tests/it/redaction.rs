@@ -216,6 +216,15 @@ async fn lists_are_redacted_and_what_they_name_can_be_read() {
         let near = format!("forge:///{server}/resources/x://files/nothing-like-it");
         let read = peer.read_resource(ReadResourceRequestParams::new(near)).await;
         check("a resource nearby", &read.map_or_else(|error| error.to_string(), |read| json!(read).to_string()));
+        // Nor does a script see all of what its error suggests.
+        let token = token();
+        let code = format!(
+            "try {{ return await forge.readResource('{server}', 'x://files/{}') }} \
+             catch (error) {{ return [...error.message + error.suggested_fix].join('-') }}",
+            &token[..token.len() - 1]
+        );
+        let parted = session.execute("javascript", &code).await.to_string().replace('-', "");
+        check("a resource nearby, to a script", &parted);
     }
     session.close().await;
     check("the log", &fence.stderr());
