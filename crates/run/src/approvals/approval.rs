@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::scripts::SERVER;
 use base::labels::Labels;
 use base::time::{now_ms, rfc3339};
 
@@ -193,6 +194,14 @@ impl Approval {
             (None, Some(_)) => Standing::Allowed,
             (None, None) => Standing::Waits,
         }
+    }
+
+    /// True if it allows its call to a run. A resumed run makes the call of a script again, for what its calls have
+    /// answered before: each run of the chain may once.
+    pub(super) fn allows(&self, run: &str, now_ms: u64) -> bool {
+        let used_before = self.used.as_ref().filter(|used| used.run != run && self.call.server == SERVER);
+        let is_again = used_before.is_some() && now_ms <= self.ends_ms();
+        is_again || self.standing(now_ms) == Standing::Allowed
     }
 
     /// Time at which it expires: undecided, or allowed and not used.

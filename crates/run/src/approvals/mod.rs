@@ -80,17 +80,16 @@ impl Approvals {
     }
 
     /// The approval of a call of a script, by the script's digest: its own, or a decision that covers further calls. One
-    /// that was allowed, or waits, for other reasons than these is another question.
+    /// that was allowed, or waits, for other reasons than these is another question. `run` is the one that makes the call.
     ///
     /// # Errors
     /// `INTERNAL` when an approval cannot be read.
-    pub async fn known(&self, call: &Call, reasons: &[String], script: &str) -> Result<Known> {
+    pub async fn known(&self, call: &Call, reasons: &[String], (run, script): (&str, &str)) -> Result<Known> {
         let now = now_ms();
         let is_about = |approval: &Approval| reasons.iter().all(|reason| approval.reasons.contains(reason));
         let own = |approval: &Approval| match approval.standing(now) {
             Standing::Denied => true,
-            Standing::Waits | Standing::Allowed => is_about(approval),
-            Standing::Used | Standing::Expired => false,
+            standing => is_about(approval) && (standing == Standing::Waits || approval.allows(run, now)),
         };
         let own = self.first(call, own).await?;
         if matches!(&own, Known::Kept(own) if own.decision.is_some()) {
@@ -98,7 +97,7 @@ impl Approvals {
         }
         let further = |approval: &Approval| {
             let is_for_script = approval.script.as_ref().is_none_or(|known| known == script);
-            is_for_script && is_about(approval) && approval.standing(now) == Standing::Allowed
+            is_for_script && is_about(approval) && approval.allows(run, now)
         };
         match self.first(&call.with_any_arguments(), further).await? {
             Known::Nothing(_) => Ok(own),
@@ -191,7 +190,7 @@ impl Approvals {
     pub async fn use_up(&self, id: &str, run: &str, op: u64) -> Result<()> {
         let used = self.change(id, |approval| match approval.standing(now_ms()) {
             Standing::Allowed if approval.is_for_all() => Ok(()),
-            Standing::Allowed => {
+            _ if approval.allows(run, now_ms()) => {
                 approval.used = Some(Used { at_ms: now_ms(), run: run.to_owned(), op });
                 Ok(())
             }

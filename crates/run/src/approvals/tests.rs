@@ -92,7 +92,7 @@ async fn of_many_that_ask_the_same_one_question_is_kept() {
     let ids: Vec<String> = join_all(asking).await.into_iter().map(|asked| asked.expect("no panic")).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     let here = store(folder.path());
-    let known = here.known(&call("a"), &[], SCRIPT).await;
+    let known = here.known(&call("a"), &[], (RUN, SCRIPT)).await;
     assert!(matches!(known, Ok(Known::Kept(approval)) if approval.standing(now_ms()) == Standing::Waits));
     assert_eq!(here.list().await.expect("listed").len(), 1);
 }
@@ -123,7 +123,7 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
     let newer = whole.replacen("\"version\":1", "\"version\":2", 1);
     for text in ["", "{", "[]", &whole[..whole.len() / 2], &newer, &whole.replacen("\"id\":\"", "\"id\":\"0", 1)] {
         std::fs::write(&file, text).expect("written");
-        let error = here.known(&call("a"), &[], SCRIPT).await.expect_err("damaged");
+        let error = here.known(&call("a"), &[], (RUN, SCRIPT)).await.expect_err("damaged");
         assert!(error.message.contains(&approval.id) && error.code == ErrorCode::Internal, "{error}");
         assert!(here.decide(&approval.id, choice(true)).await.is_err());
     }
@@ -139,7 +139,7 @@ const SCRIPT: &str = "s";
 
 /// The approval that allows a call.
 async fn allowed(approvals: &Approvals, args: &str) -> Option<Approval> {
-    match approvals.known(&call(args), &[], SCRIPT).await {
+    match approvals.known(&call(args), &[], (RUN, SCRIPT)).await {
         Ok(Known::Kept(approval)) => Some(*approval).filter(|kept| kept.standing(now_ms()) == Standing::Allowed),
         _ => None,
     }
@@ -166,7 +166,7 @@ async fn a_decision_for_a_plan_covers_as_many_calls_as_it_shows_of_one_script() 
     assert!(is_allowed(&here, "a").await && is_allowed(&here, "c").await, "the one that waited, and the other place");
     assert!(!is_allowed(&here, "b").await, "what was denied stays so");
     assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Waits, "nobody saw it");
-    let edited = here.known(&call("c"), &[], "edited").await;
+    let edited = here.known(&call("c"), &[], (RUN, "edited")).await;
     assert!(matches!(edited, Ok(Known::Nothing(_))), "another script asks anew");
     let place = allowed(&here, "c").await.expect("allowed");
     here.use_up(&place.id, RUN, 2).await.expect("once");
@@ -189,14 +189,17 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
         here.use_up(&all.id, RUN, 3).await.expect("any number of times");
     }
     let other = ["another rule".to_owned()];
-    assert!(matches!(here.known(&call("d"), &other, SCRIPT).await, Ok(Known::Nothing(_))), "another rule asks anew");
+    assert!(
+        matches!(here.known(&call("d"), &other, (RUN, SCRIPT)).await, Ok(Known::Nothing(_))),
+        "another rule asks anew"
+    );
     for strange in [
         Call { chain: "000000000009".to_owned(), ..call("d") },
         Call { client: "other".to_owned(), ..call("d") },
         Call { definition: "d2".to_owned(), ..call("d") },
         Call { origin: "o2".to_owned(), ..call("d") },
     ] {
-        let known = here.known(&strange, &[], SCRIPT).await;
+        let known = here.known(&strange, &[], (RUN, SCRIPT)).await;
         assert!(matches!(known, Ok(Known::Nothing(_))), "{strange:?} asks anew");
     }
     here.use_up(&first.id, RUN, 4).await.expect("it is allowed");

@@ -43,7 +43,7 @@ impl Broker {
         let chain = evidence.root().unwrap_or_else(|| self.id()).to_owned();
         let call = approvals::Call { chain, args_hash, ..self.any_like(asked) };
         let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let known = approvals.known(&call, &reasons, self.run.recorder.script()).await?;
+        let known = approvals.known(&call, &reasons, (self.id(), self.run.recorder.script())).await?;
         Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
     }
 
