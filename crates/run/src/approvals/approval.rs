@@ -11,7 +11,7 @@ use base::time::{now_ms, rfc3339};
 pub const VERSION: u32 = 1;
 
 /// A call that needs approval, and its decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// [`VERSION`].
@@ -56,7 +56,7 @@ pub struct Approval {
 }
 
 /// The run that asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asker {
     /// The client's name for itself.
@@ -69,7 +69,7 @@ pub struct Asker {
 }
 
 /// Scope of an approval: this one call and no other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
     /// Client that the run belongs to.

@@ -1,8 +1,6 @@
 //! Decisions that cover further calls of a run: all of one tool, or those that the text of its script shows. Each is an
 //! approval of its own without arguments, which a call that needs one finds beside its own.
 
-use serde_json::Value;
-
 use super::{Approval, Approvals, Call, Decision, Scope, Standing, VERSION, id};
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
@@ -174,16 +172,14 @@ impl Approvals {
                 label: label.clone(),
                 reasons: reasons.clone(),
                 labels: first.labels.clone(),
-                arguments: Value::Null,
                 question: format!("Allowed with approval {}: {words}, with any arguments.", first.id),
                 at_ms,
                 until_ms: at_ms.saturating_add(first.holds_ms),
                 holds_ms: first.holds_ms,
-                told: None,
                 decision: Some(decision.clone()),
-                used: None,
                 parent: Some(first.id.clone()),
                 script: script.map(str::to_owned),
+                ..Approval::default()
             };
             if self.swap(&approval.id, None, Some(&approval)).await? {
                 return Ok(());

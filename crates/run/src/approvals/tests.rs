@@ -44,18 +44,12 @@ async fn asked(approvals: &Approvals, call: Call) -> Approval {
         asker,
         call,
         label: "bank.pay".to_owned(),
-        reasons: Vec::new(),
-        labels: Default::default(),
         arguments: json!({"n": 1.50, "big": 12_345_678_901_234_567_890_u64}),
         question: "may it?".to_owned(),
         at_ms: now_ms(),
         until_ms: now_ms() + 60_000,
         holds_ms: 60_000,
-        told: None,
-        decision: None,
-        used: None,
-        parent: None,
-        script: None,
+        ..Approval::default()
     };
     approvals.ask(approval).await.expect("kept")
 }

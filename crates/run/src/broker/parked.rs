@@ -51,12 +51,11 @@ impl Broker {
     pub(super) fn any_like(&self, asked: &PendingCall<'_>) -> approvals::Call {
         approvals::Call {
             client: self.context.session.principal().client.to_string(),
-            chain: String::new(),
             server: asked.entry.name.clone(),
             origin: asked.entry.origin.to_string(),
             tool: asked.operation.name().into_owned(),
             definition: definition(asked).to_owned(),
-            args_hash: String::new(),
+            ..approvals::Call::default()
         }
     }
 
@@ -113,11 +112,7 @@ impl Broker {
             at_ms,
             until_ms: at_ms.saturating_add(holds_ms),
             holds_ms,
-            told: None,
-            decision: None,
-            used: None,
-            parent: None,
-            script: None,
+            ..approvals::Approval::default()
         }
     }
 
