@@ -24,6 +24,7 @@ mod evidence;
 pub mod fuzzing;
 mod hooked;
 mod ledger;
+mod misfit;
 mod nested;
 mod normalise;
 mod ops;

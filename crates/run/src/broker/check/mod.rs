@@ -21,7 +21,7 @@ use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used}
 use super::arguments::{self, Given};
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
-use super::{Broker, consent};
+use super::{Broker, consent, misfit};
 use crate::approvals::Further;
 use crate::scripts::SERVER;
 use base::error::{Error, ErrorCode, Result, code_name};
@@ -303,7 +303,7 @@ impl Judge<'_> {
                 let message = format!("{label} takes {takes}");
                 return Err(Error::new(ErrorCode::ScriptError, message).hint(format!(
                     "call {label}{form}; the signature is {}",
-                    arguments::signature(entry, stub, Some(self.language))
+                    misfit::signature(entry, stub, Some(self.language))
                 )));
             }
         };
