@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use stubgen::ToolStub;
 use wire::{Args, Known, Site};
 
-use super::consent::{Decision, denied};
+use super::consent::Settled;
 use super::policy::PendingCall;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::session::Consent;
@@ -127,10 +127,10 @@ impl Broker {
                 return Ok(());
             }
             match self.decision(&**caller, message, whole.digest.clone(), "the plan of this script").await {
-                Decision::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
-                Decision::Granted(_) => {}
-                Decision::Denied(why) | Decision::Dismissed(why) => return Err(denied(why)),
-                Decision::Unable(_) => return Ok(()),
+                Settled::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
+                Settled::Granted(_) => {}
+                Settled::Refused(error) | Settled::Dismissed(error) => return Err(error),
+                Settled::Unable(_) => return Ok(()),
             }
         }
         self.run.consents.plan(planned);
