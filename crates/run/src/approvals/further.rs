@@ -21,7 +21,7 @@ pub struct Further {
 
 impl Approval {
     /// True for one that covers every call of its tool in the run.
-    pub fn is_for_all(&self) -> bool {
+    pub(super) fn is_for_all(&self) -> bool {
         self.call.args_hash.is_empty() && self.decision.as_ref().is_some_and(|decision| decision.scope == Scope::Run)
     }
 
@@ -38,18 +38,6 @@ impl Call {
     }
 }
 
-impl Further {
-    /// The further calls like that of an approval.
-    pub fn like(approval: &Approval) -> Self {
-        Self {
-            call: approval.call.with_any_arguments(),
-            label: approval.label.clone(),
-            reasons: approval.reasons.clone(),
-            repeats: true,
-        }
-    }
-}
-
 impl Approvals {
     /// Allows a call that waits, and every further one of its tool in its run; those that wait too are decided with it.
     ///
@@ -58,8 +46,9 @@ impl Approvals {
     pub async fn allow_run(&self, id: &str, by: &str) -> Result<Approval> {
         let listed = self.list().await?;
         let first = self.settle(id, Scope::Run, by).await?;
-        let further = Further::like(&first);
-        let added = self.add(&first, Scope::Run, by, further.clone(), None).await;
+        let (call, label, reasons) = (first.call.with_any_arguments(), first.label.clone(), first.reasons.clone());
+        let further = Further { call, label, reasons, repeats: true };
+        let added = self.add(&first, by, further.clone(), None).await;
         let first = self.whole(first, by, added).await?;
         let is_covered = |other: &&Approval| {
             other.is_like(&further.call) && other.reasons.iter().all(|reason| further.reasons.contains(reason))
@@ -96,7 +85,7 @@ impl Approvals {
                         continue;
                     }
                 }
-                self.add(&first, Scope::Plan, by, further, Some(script)).await?;
+                self.add(&first, by, further, Some(script)).await?;
             }
             Ok(())
         };
@@ -150,17 +139,12 @@ impl Approvals {
         Ok(())
     }
 
-    async fn add(
-        &self,
-        first: &Approval,
-        scope: Scope,
-        by: &str,
-        further: Further,
-        script: Option<&str>,
-    ) -> Result<()> {
+    async fn add(&self, first: &Approval, by: &str, further: Further, script: Option<&str>) -> Result<()> {
         let Further { call, label, reasons, repeats } = further;
-        let words = if repeats { "any number of calls in this run" } else { "one more call in this run" };
-        let scope = if repeats { Scope::Run } else { scope };
+        let (scope, words) = match repeats {
+            true => (Scope::Run, "any number of calls in this run"),
+            false => (Scope::Plan, "one more call in this run"),
+        };
         let decision = Decision::now(true, scope, by);
         let at_ms = decision.at_ms;
         for number in 0..=limits::APPROVALS_KEPT.max {
