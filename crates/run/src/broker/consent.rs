@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::Broker;
+use super::evidence::definition;
 use super::ledger::Call;
 use super::parked::Parked;
 use super::planned::Planned;
@@ -421,14 +422,9 @@ pub(super) fn denied(why: String) -> Error {
 }
 
 pub(super) fn consent(asked: &PendingCall<'_>, reason: &Reason) -> Consent {
-    let tool = asked.operation.name().into_owned();
-    let digest = match asked.operation {
-        Operation::Tool { definition, .. } => definition.clone(),
-        Operation::Prompt { definition, .. } => definition.clone().unwrap_or_default(),
-        // All resources and prompts of one server share one consent.
-        _ => String::new(),
-    };
     let (server, origin) = (asked.entry.name.clone(), Arc::clone(&asked.entry.origin));
+    // All resources of one server share one consent.
+    let (tool, digest) = (asked.operation.name().into_owned(), definition(asked).to_owned());
     Consent { server, origin, tool, digest, rule: reason.to_string() }
 }
 
