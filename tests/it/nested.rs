@@ -204,6 +204,26 @@ fn a_reviewed_script_asks_as_its_rights_say() {
 }
 
 #[test]
+fn an_approval_that_a_script_waited_for_covers_one_call_of_each_run() {
+    let asks = "[servers.bank.tools.pay]\napproval = \"always\"\n[approvals]\nwait = \"1h\"\n";
+    let rights = format!("[scripts.tools.pay_all]\napproval = \"once\"\n{asks}");
+    let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], &rights) else { return };
+    let code = "await scripts.pay_all({ numbers: [1] });\nreturn await scripts.pay_all({ numbers: [1] })";
+    let mut answer = shelf.bank.json(&[], code);
+    let mut approvals = Vec::new();
+    for paid in [&[][..], &[1]] {
+        assert_eq!((error_of(&answer).0.as_str(), shelf.bank.paid()), ("APPROVAL_WAITS", paid.to_vec()), "{answer}");
+        let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).expect("a text").to_owned();
+        let (run, approval) = (text("/resume"), text("/waits/0/approval"));
+        shelf.bank.fence.run(["approvals", "allow", &approval]).success();
+        approvals.push(approval);
+        answer = shelf.bank.json(&["--resume", &run], code);
+    }
+    assert_eq!((&answer["value"], shelf.bank.paid()), (&json!({"paid": 1}), vec![1, 1]), "{answer}");
+    assert_ne!(approvals[0], approvals[1]);
+}
+
+#[test]
 fn content_of_a_clean_script_is_not_for_those_who_guess_its_handle() {
     let Some(offers) = super::relay::offers("odd") else { return };
     let count = "export default async function (): Promise<number> { await offers.mixed({}); return 1; }\n";
@@ -238,6 +258,14 @@ fn calls_of_a_script_count_for_the_scripts_around_it() {
     let Some(shelf) = Shelf::new(&files, "[scripts.tools.outer]\ncalls = 3\n") else { return };
     let (code, message) = shelf.run("return await scripts.outer({})").expect_err("it makes four calls");
     assert!(message.contains("scripts.outer may make 3 calls"), "{code}: {message}");
+    // What its own limit refuses to a script counts for none around it.
+    let inner = "export default async function (): Promise<number> {\n  let made = 0;\n  for (const at of [1, 2, 3]) {\n    \
+                 try { await bank.list(); made += 1 } catch (error) { console.log(at, error) }\n  }\n  return made;\n}\n";
+    let outer = "export default async function (): Promise<number> {\n  \
+                 return await scripts.inner() + (await bank.list()).length;\n}\n";
+    let bounds = "[scripts.tools.inner]\ncalls = 1\n[scripts.tools.outer]\ncalls = 3\n";
+    let Some(shelf) = Shelf::new(&[("inner.ts", inner), ("outer.ts", outer)], bounds) else { return };
+    assert_eq!(shelf.run("return await scripts.outer({})"), Ok(json!(1)));
 }
 
 #[test]

@@ -216,9 +216,39 @@ async fn lists_are_redacted_and_what_they_name_can_be_read() {
         let near = format!("forge:///{server}/resources/x://files/nothing-like-it");
         let read = peer.read_resource(ReadResourceRequestParams::new(near)).await;
         check("a resource nearby", &read.map_or_else(|error| error.to_string(), |read| json!(read).to_string()));
+        // Nor does a script see all of what its error suggests.
+        let token = token();
+        let code = format!(
+            "try {{ return await forge.readResource('{server}', 'x://files/{}') }} \
+             catch (error) {{ return [...error.message + error.suggested_fix].join('-') }}",
+            &token[..token.len() - 1]
+        );
+        let parted = session.execute("javascript", &code).await.to_string().replace('-', "");
+        check("a resource nearby, to a script", &parted);
     }
     session.close().await;
     check("the log", &fence.stderr());
+}
+
+/// What a server says in its lists is in files and definitions, which scripts read.
+#[tokio::test]
+async fn no_word_of_a_server_shows_a_value_of_the_configuration_to_a_script() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "").await else { return };
+    for (server, value) in [("leaky", VARIABLE), ("web", HEADER)] {
+        let reversed: String = value.chars().rev().collect();
+        for words in [
+            format!("manifest.tool('{server}', 'answer')"),
+            "manifest.search('answer')".to_owned(),
+            format!("forge.cat('/{server}/answer.pyi')"),
+            "forge.search('answer')".to_owned(),
+            format!("forge.ls('/{server}')"),
+            format!("forge.ls('/{server}/resources')"),
+        ] {
+            let code = format!("return JSON.stringify(await {words}).includes([...'{reversed}'].reverse().join(''))");
+            assert_eq!(session.execute("javascript", &code).await, json!(false), "{words}");
+        }
+    }
 }
 
 /// The structure of an answer: names in lists and pairs, in JSON strings, beside a media type.

@@ -95,7 +95,8 @@ def text(identifier, value, **more):
 
 
 def log(level, words):
-    send({"method": "notifications/message", "params": {"level": level, "logger": "worker", "data": words}})
+    logger = "worker ghp_" + "a1B2c3D4e5F6" * 3
+    send({"method": "notifications/message", "params": {"level": level, "logger": logger, "data": words}})
 
 
 def call(identifier, params):

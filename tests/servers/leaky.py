@@ -82,6 +82,9 @@ def reply(message, own):
     elif method == "resources/templates/list":
         result = {"resourceTemplates": [{"uriTemplate": f"x://t?key={PLANTED['token']}{{&of}}", **named(own)}]}
     elif method == "resources/read":
+        is_listed = params["uri"] in [listed["uri"] for listed in resources(own)]
+        if params["uri"].startswith("x://files/") and not is_listed:
+            return {**answer, "error": {"code": -32002, "message": "there is no such file"}}
         result = {"contents": [{"uri": params["uri"], "text": everything(own)}]}
     elif method == "prompts/list":
         arguments = [{"name": "x", "description": everything(own)}]

@@ -16,7 +16,7 @@ use base::memory::Reservation;
 use base::pause::Pause;
 use base::text::head;
 use config::{Relay, Relays};
-use redact::{Results, Surface};
+use redact::{Outgoing as _, Results, Surface};
 
 /// Most bytes of a server's message that are forwarded.
 const MAX_MESSAGE: usize = 300;
@@ -195,7 +195,8 @@ impl Progress {
             (Some(MadeFor { caller, server }), Ok(())) => {
                 let _held = self.pause.hold();
                 let params = redact::json(Surface::Output(Results::Secrets), question.params);
-                caller.ask(Speaker::Server(server), Question { params, ..question }).await
+                let name = question.name.map(|name| name.redacted(Surface::Output(Results::Secrets)));
+                caller.ask(Speaker::Server(server), Question { params, name, ..question }).await
             }
             (Some(_), Err(refused)) => Err(refused),
             (None, _) => Err(denied("no client is connected that could be asked")),
@@ -240,7 +241,9 @@ impl Progress {
                 true => redact::json(Surface::Output(Results::Secrets), entry.data),
                 false => json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message),
             };
-            caller.log(server, LogEntry { data, ..entry });
+            let logger = entry.logger.filter(|logger| logger.len() <= limits::LOG_ENTRY.max);
+            let logger = logger.map(|logger| logger.redacted(Surface::Output(Results::Secrets)));
+            caller.log(server, LogEntry { data, logger, ..entry });
         }
     }
 }

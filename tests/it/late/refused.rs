@@ -1,5 +1,8 @@
 //! Late answers that are of no use: forged and replayed states, other requests, two at once, and what changed meanwhile.
 
+use std::fs;
+use std::process::Command;
+
 use futures::future::join;
 use serde_json::json;
 
@@ -102,6 +105,29 @@ async fn a_state_that_another_gateway_still_holds_is_answered_there() {
     assert!(done.starts_with('1') && bank.paid() == [1], "{done}");
     let refused = second.refusal(&pay, &state, &keys).await;
     assert!(refused.contains("answered before"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_answer_that_the_journal_does_not_take_can_be_given_again() {
+    let Some(bank) = Bank::new(&format!("{ASKS}[audit]\nto = \"off\"\n")) else { return };
+    let gateway = Gateway::start(&bank.fence, "bank").await;
+    let pay = script("javascript", PAY);
+    let (keys, _, state) = gateway.ask(&pay).await.asked();
+    let written = fs::metadata(bank.fence.journal(&state[..12])).expect("a journal").len();
+    // A disk that is full behind the question.
+    let limited = |bytes: &str| {
+        let limits = [format!("--pid={}", gateway.pid), format!("--fsize={bytes}:")];
+        Command::new("prlimit").args(limits).status().is_ok_and(|status| status.success())
+    };
+    if !limited(&written.to_string()) {
+        return crate::real::skipped("the files of a running process cannot be limited here");
+    }
+    let answers: Vec<(&str, serde_json::Value)> = keys.iter().map(|key| (key.as_str(), decided(ONCE))).collect();
+    let refused = gateway.send(&pay, Some(&state), &answers).await.expect_err("it is not taken");
+    assert!(refused.to_string().contains("the answer is not taken") && bank.paid().is_empty(), "{refused}");
+    assert!(limited("unlimited"), "the disk has room again");
+    let done = gateway.answer(&pay, &state, &keys, &decided(ONCE)).await.value();
+    assert!(done.starts_with('1') && bank.paid() == [1], "{done}");
 }
 
 #[tokio::test]

@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::scripts::SERVER;
 use base::labels::Labels;
-use base::time::rfc3339;
+use base::time::{now_ms, rfc3339};
 
 /// Version of the format. An approval of another version is not used.
 pub const VERSION: u32 = 1;
 
 /// A call that needs approval, and its decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// [`VERSION`].
@@ -55,7 +56,7 @@ pub struct Approval {
 }
 
 /// The run that asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asker {
     /// The client's name for itself.
@@ -68,7 +69,7 @@ pub struct Asker {
 }
 
 /// Scope of an approval: this one call and no other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
     /// Client that the run belongs to.
@@ -114,6 +115,13 @@ pub struct Decision {
     /// Why, for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Decision {
+    /// A decision that is made now, without a reason.
+    pub(super) fn now(is_allowed: bool, scope: Scope, by: &str) -> Self {
+        Self { is_allowed, at_ms: now_ms(), by: by.to_owned(), scope, reason: None }
+    }
 }
 
 /// Calls that a decision covers.
@@ -186,6 +194,14 @@ impl Approval {
             (None, Some(_)) => Standing::Allowed,
             (None, None) => Standing::Waits,
         }
+    }
+
+    /// True if it allows its call to a run. A resumed run makes the call of a script again, for what its calls have
+    /// answered before: each run of the chain may once.
+    pub(super) fn allows(&self, run: &str, now_ms: u64) -> bool {
+        let used_before = self.used.as_ref().filter(|used| used.run != run && self.call.server == SERVER);
+        let is_again = used_before.is_some() && now_ms <= self.ends_ms();
+        is_again || self.standing(now_ms) == Standing::Allowed
     }
 
     /// Time at which it expires: undecided, or allowed and not used.

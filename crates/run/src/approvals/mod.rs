@@ -52,17 +52,13 @@ pub struct Choice<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// State of a call that needs approval.
+/// The approval of a call that needs one.
 #[derive(Debug)]
 pub enum Known {
-    /// Nothing; with the id of a new approval.
+    /// None; the id of a new one.
     Nothing(String),
-    /// It waits.
-    Waits(Box<Approval>),
-    /// A person allowed it.
-    Allowed(Box<Approval>),
-    /// A person denied it.
-    Denied(Box<Approval>),
+    /// One that waits, or was decided about and allows or denies the call.
+    Kept(Box<Approval>),
 }
 
 impl Approvals {
@@ -83,36 +79,42 @@ impl Approvals {
         self.wait
     }
 
-    /// The approval of a call of a script, by the script's digest. One that was allowed, or waits, for other reasons than
-    /// these is another question.
+    /// The approval of a call of a script, by the script's digest: its own, or a decision that covers further calls. One
+    /// that was allowed, or waits, for other reasons than these is another question. `run` is the one that makes the call.
     ///
     /// # Errors
     /// `INTERNAL` when an approval cannot be read.
-    pub async fn known(&self, call: &Call, reasons: &[String], script: &str) -> Result<Known> {
-        match self.known_alone(call, reasons).await? {
-            known @ (Known::Nothing(_) | Known::Waits(_)) => {
-                let further = self.further(call, reasons, script).await?;
-                Ok(further.map_or(known, |approval| Known::Allowed(Box::new(approval))))
-            }
-            known => Ok(known),
+    pub async fn known(&self, call: &Call, reasons: &[String], (run, script): (&str, &str)) -> Result<Known> {
+        let now = now_ms();
+        let is_about = |approval: &Approval| reasons.iter().all(|reason| approval.reasons.contains(reason));
+        let own = |approval: &Approval| match approval.standing(now) {
+            Standing::Denied => true,
+            standing => is_about(approval) && (standing == Standing::Waits || approval.allows(run, now)),
+        };
+        let own = self.first(call, own).await?;
+        if matches!(&own, Known::Kept(own) if own.decision.is_some()) {
+            return Ok(own);
+        }
+        let further = |approval: &Approval| {
+            let is_for_script = approval.script.as_ref().is_none_or(|known| known == script);
+            is_for_script && is_about(approval) && approval.allows(run, now)
+        };
+        match self.first(&call.with_any_arguments(), further).await? {
+            Known::Nothing(_) => Ok(own),
+            further => Ok(further),
         }
     }
 
-    /// The approval of this one call.
-    async fn known_alone(&self, call: &Call, reasons: &[String]) -> Result<Known> {
-        let now = now_ms();
+    /// The first approval of a call that is such.
+    async fn first(&self, call: &Call, is_such: impl Fn(&Approval) -> bool) -> Result<Known> {
         for number in 0..=limits::APPROVALS_KEPT.max {
             let id = id(call, number);
-            let Some(approval) = self.find(&id).await? else { return Ok(Known::Nothing(id)) };
-            if approval.call != *call {
-                continue;
-            }
-            let is_same = reasons.iter().all(|reason| approval.reasons.contains(reason));
-            match approval.standing(now) {
-                Standing::Denied => return Ok(Known::Denied(Box::new(approval))),
-                Standing::Waits if is_same => return Ok(Known::Waits(Box::new(approval))),
-                Standing::Allowed if is_same => return Ok(Known::Allowed(Box::new(approval))),
-                _ => {}
+            match self.find(&id).await? {
+                None => return Ok(Known::Nothing(id)),
+                Some(approval) if approval.call == *call && is_such(&approval) => {
+                    return Ok(Known::Kept(Box::new(approval)));
+                }
+                Some(_) => {}
             }
         }
         Err(limits::APPROVALS_KEPT.exceeded(ErrorCode::ApprovalDenied, limits::APPROVALS_KEPT.max + 1))
@@ -153,10 +155,7 @@ impl Approvals {
     pub async fn decide(&self, id: &str, choice: Choice<'_>) -> Result<Approval> {
         let Choice { is_allowed, by, reason } = choice;
         limits::DENIAL.check(reason.map_or(0, str::len))?;
-        if !is_allowed {
-            self.revoke_further(&self.get(id).await?, by).await?;
-        }
-        self.change(id, |approval| {
+        let decided = self.change(id, |approval| {
             let now = now_ms();
             let is_late = now > approval.until_ms;
             let over = match approval.standing(now) {
@@ -171,12 +170,17 @@ impl Approvals {
             }
             let is_same = approval.decision.as_ref().is_some_and(|known| known.is_allowed == is_allowed);
             if !is_same {
-                let (by, reason) = (by.to_owned(), reason.map(str::to_owned));
-                approval.decision = Some(Decision { is_allowed, at_ms: now, by, scope: Scope::Once, reason });
+                let reason = reason.map(str::to_owned);
+                approval.decision = Some(Decision { reason, ..Decision::now(is_allowed, Scope::Once, by) });
             }
             Ok(())
-        })
-        .await
+        });
+        let decided = decided.await?;
+        // Behind it: a denial that fails takes nothing back.
+        if !is_allowed {
+            self.revoke_further(id, by).await?;
+        }
+        Ok(decided)
     }
 
     /// Uses up an approval for a call that is about to be sent.
@@ -186,7 +190,7 @@ impl Approvals {
     pub async fn use_up(&self, id: &str, run: &str, op: u64) -> Result<()> {
         let used = self.change(id, |approval| match approval.standing(now_ms()) {
             Standing::Allowed if approval.is_for_all() => Ok(()),
-            Standing::Allowed => {
+            _ if approval.allows(run, now_ms()) => {
                 approval.used = Some(Used { at_ms: now_ms(), run: run.to_owned(), op });
                 Ok(())
             }

@@ -44,18 +44,12 @@ async fn asked(approvals: &Approvals, call: Call) -> Approval {
         asker,
         call,
         label: "bank.pay".to_owned(),
-        reasons: Vec::new(),
-        labels: Default::default(),
         arguments: json!({"n": 1.50, "big": 12_345_678_901_234_567_890_u64}),
         question: "may it?".to_owned(),
         at_ms: now_ms(),
         until_ms: now_ms() + 60_000,
         holds_ms: 60_000,
-        told: None,
-        decision: None,
-        used: None,
-        parent: None,
-        script: None,
+        ..Approval::default()
     };
     approvals.ask(approval).await.expect("kept")
 }
@@ -92,7 +86,8 @@ async fn of_many_that_ask_the_same_one_question_is_kept() {
     let ids: Vec<String> = join_all(asking).await.into_iter().map(|asked| asked.expect("no panic")).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     let here = store(folder.path());
-    assert!(matches!(here.known(&call("a"), &[], SCRIPT).await, Ok(Known::Waits(_))));
+    let known = here.known(&call("a"), &[], (RUN, SCRIPT)).await;
+    assert!(matches!(known, Ok(Known::Kept(approval)) if approval.standing(now_ms()) == Standing::Waits));
     assert_eq!(here.list().await.expect("listed").len(), 1);
 }
 
@@ -122,7 +117,7 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
     let newer = whole.replacen("\"version\":1", "\"version\":2", 1);
     for text in ["", "{", "[]", &whole[..whole.len() / 2], &newer, &whole.replacen("\"id\":\"", "\"id\":\"0", 1)] {
         std::fs::write(&file, text).expect("written");
-        let error = here.known(&call("a"), &[], SCRIPT).await.expect_err("damaged");
+        let error = here.known(&call("a"), &[], (RUN, SCRIPT)).await.expect_err("damaged");
         assert!(error.message.contains(&approval.id) && error.code == ErrorCode::Internal, "{error}");
         assert!(here.decide(&approval.id, choice(true)).await.is_err());
     }
@@ -136,8 +131,16 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
 /// The script that asks.
 const SCRIPT: &str = "s";
 
+/// The approval that allows a call.
+async fn allowed(approvals: &Approvals, args: &str) -> Option<Approval> {
+    match approvals.known(&call(args), &[], (RUN, SCRIPT)).await {
+        Ok(Known::Kept(approval)) => Some(*approval).filter(|kept| kept.standing(now_ms()) == Standing::Allowed),
+        _ => None,
+    }
+}
+
 async fn is_allowed(approvals: &Approvals, args: &str) -> bool {
-    matches!(approvals.known(&call(args), &[], SCRIPT).await, Ok(Known::Allowed(_)))
+    allowed(approvals, args).await.is_some()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,9 +160,9 @@ async fn a_decision_for_a_plan_covers_as_many_calls_as_it_shows_of_one_script() 
     assert!(is_allowed(&here, "a").await && is_allowed(&here, "c").await, "the one that waited, and the other place");
     assert!(!is_allowed(&here, "b").await, "what was denied stays so");
     assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Waits, "nobody saw it");
-    let edited = here.known(&call("c"), &[], "edited").await;
+    let edited = here.known(&call("c"), &[], (RUN, "edited")).await;
     assert!(matches!(edited, Ok(Known::Nothing(_))), "another script asks anew");
-    let Ok(Known::Allowed(place)) = here.known(&call("c"), &[], SCRIPT).await else { panic!("allowed") };
+    let place = allowed(&here, "c").await.expect("allowed");
     here.use_up(&place.id, RUN, 2).await.expect("once");
     assert!(!is_allowed(&here, "d").await, "the plan shows no third call");
     // A further decision gives no place twice.
@@ -176,20 +179,48 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
     here.allow_run(&first.id, "a person").await.expect("it waits");
     assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Allowed, "it waited as well");
     for args in ["d", "f"] {
-        let Ok(Known::Allowed(all)) = here.known(&call(args), &[], SCRIPT).await else { panic!("allowed") };
+        let all = allowed(&here, args).await.expect("allowed");
         here.use_up(&all.id, RUN, 3).await.expect("any number of times");
     }
     let other = ["another rule".to_owned()];
-    assert!(matches!(here.known(&call("d"), &other, SCRIPT).await, Ok(Known::Nothing(_))), "another rule asks anew");
+    assert!(
+        matches!(here.known(&call("d"), &other, (RUN, SCRIPT)).await, Ok(Known::Nothing(_))),
+        "another rule asks anew"
+    );
     for strange in [
         Call { chain: "000000000009".to_owned(), ..call("d") },
         Call { client: "other".to_owned(), ..call("d") },
         Call { definition: "d2".to_owned(), ..call("d") },
         Call { origin: "o2".to_owned(), ..call("d") },
     ] {
-        let known = here.known(&strange, &[], SCRIPT).await;
+        let known = here.known(&strange, &[], (RUN, SCRIPT)).await;
         assert!(matches!(known, Ok(Known::Nothing(_))), "{strange:?} asks anew");
     }
+    here.use_up(&first.id, RUN, 4).await.expect("it is allowed");
+    here.decide(&first.id, choice(false)).await.expect_err("it is used up");
+    assert!(is_allowed(&here, "d").await, "a denial that fails takes nothing back");
+    here.give_back(&first.id, RUN, 4).await;
     here.decide(&first.id, choice(false)).await.expect("it was not used");
     assert!(!is_allowed(&here, "d").await, "a denial takes back the rest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_for_more_that_fails_leaves_the_call_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = store(folder.path());
+    let first = asked(&here, call("a")).await;
+    let places = |tools: &[&str]| {
+        let of = |tool: &&str| Call { tool: (*tool).to_owned(), ..call("") };
+        let further = |call| Further { call, label: "bank".to_owned(), reasons: Vec::new(), repeats: true };
+        tools.iter().map(of).map(further).collect::<Vec<_>>()
+    };
+    // The second one cannot be kept.
+    let broken = here.folder.join(id(&places(&["list"])[0].call, 0)).with_extension("json");
+    std::fs::create_dir(&broken).expect("a folder");
+    here.allow_plan(&first.id, "a person", places(&["pay", "list"]), SCRIPT).await.expect_err("it is not kept");
+    assert_eq!(here.get(&first.id).await.expect("kept").standing(now_ms()), Standing::Waits);
+    assert!(!is_allowed(&here, "c").await, "the first place is taken back");
+    std::fs::remove_dir(&broken).expect("removed");
+    here.allow_plan(&first.id, "a person", places(&["pay", "list"]), SCRIPT).await.expect("it waits");
+    assert!(is_allowed(&here, "c").await);
 }

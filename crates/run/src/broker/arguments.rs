@@ -7,14 +7,15 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 
-use wire::{Known, Language};
+use wire::{JsonType, Known, Language};
 
 use super::ExecutionContext;
-use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
-use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use super::misfit::{Spelling, invalid, refusal, too_deep};
+use super::schema::{Check, Dialect, Halt, Patterns, Problem, Problems};
+use base::error::{Error, ErrorCode, Result};
 use base::json;
 use base::limits;
-use base::meter::{Meter, Stopped, metered};
+use base::meter::{self, Meter, Stopped, metered};
 use base::task;
 use base::text::head;
 use catalog::manifest::ServerEntry;
@@ -27,23 +28,60 @@ const SMALL_ARGS: usize = 64 << 10;
 /// several times as much.
 const MAX_KNOWN: usize = 4096;
 const MAX_KNOWN_BYTES: usize = 2 << 20;
-/// Most parameters that an unknown name is compared with.
-const MAX_COMPARED: usize = 500;
-/// Most bytes of a signature in a hint.
-const MAX_SIGNATURE: usize = 4 << 10;
-/// Most bytes of a definition whose signature is made for the hint; larger ones have that of the stub.
-const MAX_SIGNED: usize = 32 << 10;
-
 /// Step limit for fitting `args` bytes of arguments to a definition of `definition` bytes.
 pub(super) fn allowed(args: usize, definition: usize) -> u64 {
     limits::SCHEMA_STEPS.of(args.saturating_add(definition)) as u64
 }
 
-/// Arguments of a call by wire name, valid for the tool's input schema. A `null` for an optional parameter means "not
-/// sent" unless the schema itself accepts null.
+/// Arguments of a call, as far as they are known.
+pub(super) enum Given {
+    /// All of them, as JSON that is [small enough](small_enough).
+    Whole(String),
+    /// Those that the text of a script shows, before the call. Open: there may be others.
+    Shown(Vec<(String, Known)>, bool),
+}
+
+/// An argument whose value is not known, with the type of that if it is.
+type Unknown = (String, Option<JsonType>);
+
+impl Given {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(args) => args.len(),
+            Self::Shown(known, _) => known.iter().map(|(name, value)| name.len() + value.bytes()).sum(),
+        }
+    }
+
+    /// Values by their names as written, and the arguments beside them.
+    fn parts(&self) -> Result<(Map<String, Value>, Vec<Unknown>)> {
+        let known = match self {
+            Self::Whole(args) => return Ok((object(args)?, Vec::new())),
+            Self::Shown(known, _) => known,
+        };
+        let (mut values, mut others) = (Map::new(), Vec::new());
+        for (name, known) in known {
+            match (value_of(known), known) {
+                (Some(value), _) => drop(values.insert(name.clone(), value)),
+                (None, Known::Type(of)) => others.push((name.clone(), Some(*of))),
+                (None, _) => others.push((name.clone(), None)),
+            }
+        }
+        Ok((values, others))
+    }
+}
+
+/// A value that is known.
+pub(super) fn value_of(known: &Known) -> Option<Value> {
+    match known {
+        Known::Json(text) => json::parse(text.as_bytes(), usize::MAX).ok(),
+        Known::Type(_) | Known::Nothing => None,
+    }
+}
+
+/// Arguments of a call by wire name, valid for the tool's input schema; of those that are not all known, what no other
+/// argument can mend is checked. A `null` for an optional parameter means "not sent" unless the schema itself accepts null.
 ///
-/// An invalid schema checks nothing: the server decides then, as it would without a gateway. `args` are
-/// [small enough](small_enough).
+/// An invalid schema checks nothing: the server decides then, as it would without a gateway.
 ///
 /// # Errors
 /// `INVALID_ARGS` when they are not an object, name one parameter twice, or do not fit: with each problem,
@@ -51,21 +89,24 @@ pub(super) fn allowed(args: usize, definition: usize) -> u64 {
 pub(super) async fn fitting(
     context: &ExecutionContext,
     (entry, stub): (&ServerEntry, &ToolStub),
-    args: &str,
+    given: Given,
     language: Option<Language>,
 ) -> Result<Map<String, Value>> {
     let bytes = stub.definition_bytes;
     if bytes > limits::DEFINITION.max {
         return Err(limits::DEFINITION.exceeded(ErrorCode::LimitExceeded, bytes));
     }
-    let steps = allowed(args.len(), bytes);
+    let steps = allowed(given.bytes(), bytes);
     let work = {
         let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
-        let args = args.to_owned();
         let (server, tool) = (entry.name.clone(), stub.name.clone());
-        move |meter: &Meter| match catalog.any_tool(&server, &tool) {
-            Ok((entry, stub)) => validators.fit(entry, stub, &args, language, meter),
-            Err(error) => Ok(Err(error)),
+        move |meter: &Meter| {
+            let found = catalog.any_tool(&server, &tool).map_err(meter::Halt::from);
+            match found.and_then(|(entry, stub)| validators.fit(entry, stub, &given, language, meter)) {
+                Ok(arguments) => Ok(Ok(arguments)),
+                Err(meter::Halt::Failed(error)) => Ok(Err(error)),
+                Err(meter::Halt::Stopped(stopped)) => Err(stopped),
+            }
         }
     };
     match metered(steps, work).await {
@@ -76,36 +117,6 @@ pub(super) async fn fitting(
             let hint = "send fewer or less nested arguments; docs/limits.md says how many steps there are";
             Err(Error::new(ErrorCode::LimitExceeded, message).hint(hint))
         }
-        Err(stopped) => Err(stopped.error("check the arguments")),
-    }
-}
-
-/// Checks what is known of arguments before their call. Open: there may be others.
-///
-/// # Errors
-/// `INVALID_ARGS` as of [`fitting`], for what no other argument can mend. `LIMIT_EXCEEDED` when the check takes too many
-/// steps.
-pub(super) async fn fitting_partly(
-    context: &ExecutionContext,
-    (entry, stub): (&ServerEntry, &ToolStub),
-    known: Vec<(String, Known)>,
-    is_open: bool,
-    language: Language,
-) -> Result<()> {
-    if stub.definition_bytes > limits::DEFINITION.max {
-        return Ok(());
-    }
-    let bytes: usize = known.iter().map(|(name, value)| name.len() + value.bytes()).sum();
-    let work = {
-        let (validators, catalog) = (Arc::clone(&context.validators), Arc::clone(&context.catalog));
-        let (server, tool) = (entry.name.clone(), stub.name.clone());
-        move |meter: &Meter| match catalog.tool(&server, &tool) {
-            Ok((entry, stub)) => validators.fit_partly(entry, stub, (&known, is_open), language, meter),
-            Err(error) => Ok(Err(error)),
-        }
-    };
-    match metered(allowed(bytes, stub.definition_bytes), work).await {
-        Ok(fitted) => fitted,
         Err(stopped) => Err(stopped.error("check the arguments")),
     }
 }
@@ -183,104 +194,53 @@ impl Schema {
 }
 
 impl Validators {
-    /// Fits one call's arguments. The outer error asks for more steps.
+    /// Fits one call's arguments. Of those that are not all known, the parts of the schema are checked that hold whatever
+    /// the others are.
     fn fit(
         &self,
         entry: &ServerEntry,
         stub: &ToolStub,
-        args: &str,
+        given: &Given,
         language: Option<Language>,
         meter: &Meter,
-    ) -> Result<Result<Map<String, Value>>, Stopped> {
-        meter.spend(args.len() as u64 / 4)?;
-        let written = match object(args) {
-            Ok(written) => written,
-            Err(error) => return Ok(Err(error)),
-        };
-        let spelling = Spelling::new(stub, written.keys().map(String::as_str), language);
+    ) -> Result<Map<String, Value>, meter::Halt> {
+        meter.spend(given.bytes() as u64 / 4)?;
+        let (values, others) = given.parts()?;
+        let is_open = matches!(given, Given::Shown(_, true));
+        let is_whole = others.is_empty() && !is_open;
+        let written = values.keys().chain(others.iter().map(|(name, _)| name)).map(String::as_str);
+        let spelling = Spelling::new(stub, written, language);
         let schema = self.schema(entry, stub, meter)?;
         let (root, dialect) = (schema.root(), schema.dialect);
-        let arguments = match self.by_wire_name(stub, root, dialect, written, meter)? {
-            Ok(arguments) => arguments,
-            Err(error) => return Ok(Err(error)),
+        let arguments = self.by_wire_name(stub, root, dialect, values, meter)?;
+        let unknown = others.iter().map(|(name, _)| wire_name(stub, name));
+        let named: Vec<&str> = arguments.keys().map(String::as_str).chain(unknown).collect();
+        let mut problems = unknown_parameters(stub, root, &named, meter)?;
+        let part = match dialect {
+            Some(_) if !is_whole => {
+                add_absent(stub, root, (&named, is_open), &others, &mut problems, meter)?;
+                meter.spend(stub.definition_bytes as u64 / 8)?;
+                Some(independent(root))
+            }
+            _ => None,
         };
-        let mut problems = unknown_parameters(stub, root, &arguments, meter)?;
         let arguments = Value::Object(arguments);
         if let Some(dialect) = dialect {
-            match Check::new(root, dialect, meter, &self.patterns).find(&arguments, problems.clone()) {
+            let check = Check::new(part.as_ref().unwrap_or(root), dialect, meter, &self.patterns);
+            match check.find(&arguments, problems.clone()) {
                 Ok(found) => problems = found,
-                Err(Halt::Stopped(stopped)) => return Err(stopped),
+                Err(Halt::Stopped(stopped)) => return Err(stopped.into()),
                 Err(Halt::Unreadable(why)) => {
                     tracing::debug!(server = entry.name, tool = stub.ident, "input schema not checked: {why}");
                 }
-                Err(Halt::TooDeep | Halt::Enough) => return Ok(Err(too_deep(stub))),
+                Err(Halt::TooDeep | Halt::Enough) if is_whole => return Err(too_deep(stub).into()),
+                Err(Halt::TooDeep | Halt::Enough) => {}
             }
         }
-        let Value::Object(arguments) = arguments else { return Ok(Ok(Map::new())) };
-        Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(entry, stub, problems, &spelling)) })
-    }
-
-    /// Checks known arguments by the parts of the schema that hold whatever the others are.
-    fn fit_partly(
-        &self,
-        entry: &ServerEntry,
-        stub: &ToolStub,
-        (known, is_open): (&[(String, Known)], bool),
-        language: Language,
-        meter: &Meter,
-    ) -> Result<Result<()>, Stopped> {
-        let is_whole = !is_open && known.iter().all(|(_, value)| matches!(value, Known::Json(_)));
-        let (mut written, mut others) = (Map::new(), Vec::new());
-        for (name, value) in known {
-            match value {
-                Known::Json(text) => match json::parse(text.as_bytes(), usize::MAX) {
-                    Ok(value) => drop(written.insert(name.clone(), value)),
-                    Err(_) => others.push((name, None)),
-                },
-                Known::Type(of) => others.push((name, Some(of))),
-                Known::Nothing => others.push((name, None)),
-            }
+        match arguments {
+            Value::Object(arguments) if problems.told.is_empty() => Ok(arguments),
+            _ => Err(refusal(entry, stub, problems, &spelling).into()),
         }
-        if is_whole {
-            let args = Value::Object(written).to_string();
-            return Ok(self.fit(entry, stub, &args, Some(language), meter)?.map(drop));
-        }
-        let spelling = Spelling::new(stub, known.iter().map(|(name, _)| name.as_str()), Some(language));
-        let schema = self.schema(entry, stub, meter)?;
-        let root = schema.root();
-        let Some(dialect) = schema.dialect else { return Ok(Ok(())) };
-        let Ok(arguments) = self.by_wire_name(stub, root, Some(dialect), written, meter)? else { return Ok(Ok(())) };
-        // The others stand there with any value.
-        let mut named = arguments.clone();
-        for (name, _) in &others {
-            named.insert(wire_name(stub, name).to_owned(), Value::Null);
-        }
-        let mut problems = unknown_parameters(stub, root, &named, meter)?;
-        if !is_open {
-            let needed = root.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-            for name in needed.filter(|name| !named.contains_key(*name)) {
-                meter.spend(1)?;
-                problems.add(|| Problem::missing(name));
-            }
-        }
-        for (name, of) in others {
-            let accepted = root.get("properties").and_then(|all| all.get(wire_name(stub, name))?.get("type"));
-            if let (Some(of), Some(accepted)) = (of, accepted) {
-                let of = serde_json::to_value(of).unwrap_or_default();
-                let is_accepted = accepted.as_array().map_or(*accepted == of, |all| all.contains(&of));
-                if !is_accepted {
-                    problems.add(|| Problem::of_type(name, &of, accepted));
-                }
-            }
-        }
-        meter.spend(stub.definition_bytes as u64 / 8)?;
-        let part = independent(root);
-        match Check::new(&part, dialect, meter, &self.patterns).find(&Value::Object(arguments), problems.clone()) {
-            Ok(found) => problems = found,
-            Err(Halt::Stopped(stopped)) => return Err(stopped),
-            Err(_) => {}
-        }
-        Ok(if problems.told.is_empty() { Ok(()) } else { Err(refusal(entry, stub, problems, &spelling)) })
     }
 
     fn schema(&self, entry: &ServerEntry, stub: &ToolStub, meter: &Meter) -> Result<Schema, Stopped> {
@@ -315,7 +275,7 @@ impl Validators {
         dialect: Option<Dialect>,
         written: Map<String, Value>,
         meter: &Meter,
-    ) -> Result<Result<Map<String, Value>>, Stopped> {
+    ) -> Result<Map<String, Value>, meter::Halt> {
         meter.spend(2 * (stub.params.len() + written.len()) as u64)?;
         let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params.len());
         wires.extend(stub.params.iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
@@ -329,10 +289,10 @@ impl Validators {
             }
             if arguments.insert(wire.clone(), value).is_some() {
                 let text = format!("argument `{}` is given twice, by two of its spellings", head(&wire, 80));
-                return Ok(Err(invalid(stub, text)));
+                return Err(invalid(stub, text).into());
             }
         }
-        Ok(Ok(arguments))
+        Ok(arguments)
     }
 
     /// True if the schema of a parameter accepts null.
@@ -353,24 +313,43 @@ fn independent(root: &Value) -> Value {
     Value::Object(parts.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
+/// Adds the parameters that are needed and not `named`, unless there may be others, and the arguments beside these whose
+/// types their parameters do not have.
+fn add_absent(
+    stub: &ToolStub,
+    root: &Value,
+    (named, is_open): (&[&str], bool),
+    others: &[Unknown],
+    problems: &mut Problems,
+    meter: &Meter,
+) -> Result<(), Stopped> {
+    let named: HashSet<&str> = named.iter().copied().collect();
+    let needed = root.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    for name in needed.filter(|name| !is_open && !named.contains(name)) {
+        meter.spend(1)?;
+        problems.add(|| Problem::missing(name));
+    }
+    for (name, of) in others {
+        let accepted = root.get("properties").and_then(|all| all.get(wire_name(stub, name))?.get("type"));
+        if let (Some(of), Some(accepted)) = (of, accepted) {
+            let of = serde_json::to_value(of).unwrap_or_default();
+            let is_accepted = accepted.as_array().map_or(*accepted == of, |all| all.contains(&of));
+            if !is_accepted {
+                problems.add(|| Problem::of_type(name, &of, accepted));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The wire name of an argument as a script may spell it.
 pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
     stub.wire_param(name).unwrap_or(name)
 }
 
-fn too_deep(stub: &ToolStub) -> Error {
-    let text = format!("{}: its input schema nests more than {MAX_LEVELS} schemas in these arguments", stub.ident);
-    Error::new(ErrorCode::LimitExceeded, text).hint("send less nested arguments; this limit is fixed (docs/limits.md)")
-}
-
 /// Names that are not parameters. JSON Schema allows them unless `additionalProperties` forbids them, but a tool that
 /// lists its parameters expects no others, and would drop a misspelt one in silence.
-fn unknown_parameters(
-    stub: &ToolStub,
-    schema: &Value,
-    arguments: &Map<String, Value>,
-    meter: &Meter,
-) -> Result<Problems, Stopped> {
+fn unknown_parameters(stub: &ToolStub, schema: &Value, named: &[&str], meter: &Meter) -> Result<Problems, Stopped> {
     let mut problems = Problems::default();
     let open = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"];
     let schema = schema.as_object();
@@ -379,91 +358,16 @@ fn unknown_parameters(
     if stub.params.is_empty() || is_open {
         return Ok(problems);
     }
-    meter.spend((stub.params.len() + arguments.len()) as u64)?;
+    meter.spend((stub.params.len() + named.len()) as u64)?;
     let wires: HashSet<&str> = stub.params.iter().map(|param| param.wire.as_str()).collect();
     // A stub omits parameters beyond a few thousand.
     let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
     let is_known = |name: &str| wires.contains(name) || properties.is_some_and(|all| all.contains_key(name));
-    for name in arguments.keys().filter(|name| !is_known(name)) {
+    for name in named.iter().filter(|name| !is_known(name)) {
         problems.add(|| Problem::unknown(name));
         if problems.are_enough() {
             break;
         }
     }
     Ok(problems)
-}
-
-/// The language of a script, and the names by which it calls parameters that have others on the wire.
-struct Spelling {
-    language: Option<Language>,
-    /// Wire name, and the name in the script.
-    said: Vec<(String, String)>,
-}
-
-impl Spelling {
-    /// By the names of the arguments as written. In Starlark, a parameter that is missing has its identifier.
-    fn new<'n>(stub: &ToolStub, written: impl Iterator<Item = &'n str>, language: Option<Language>) -> Self {
-        let renamed = || stub.params.iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
-        let written: HashSet<&str> = if renamed().next().is_some() { written.collect() } else { HashSet::new() };
-        let is_said = |ident: &str, wire: &str| {
-            written.contains(ident) || language == Some(Language::Starlark) && !written.contains(wire)
-        };
-        let said = renamed().filter(|param| is_said(&param.ident, &param.wire));
-        Self { language, said: said.map(|param| (param.wire.clone(), param.ident.clone())).collect() }
-    }
-
-    /// The text of a problem, which begins with the parameter or says that it is missing.
-    fn of(&self, text: String) -> String {
-        let (before, rest) = match text.split_once('`') {
-            Some((before @ ("" | "argument "), rest)) => (before, rest),
-            _ => return text,
-        };
-        for (wire, ident) in &self.said {
-            let behind = rest.strip_prefix(wire.as_str()).filter(|behind| behind.starts_with(['`', '.']));
-            // An argument that is missing in another one has its name there.
-            if let Some(behind) = behind.filter(|behind| before.is_empty() || *behind == "` is missing") {
-                return format!("{before}`{ident}{behind}");
-            }
-        }
-        text
-    }
-}
-
-/// The signature of a tool as a script in this language calls it; Python's where there is no script.
-pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<Language>) -> String {
-    if stub.definition_bytes > MAX_SIGNED {
-        return head(&stub.signature, MAX_SIGNATURE).to_owned();
-    }
-    let observed = entry.observed.of(stub);
-    let signature = match language {
-        Some(Language::Javascript) => stub.javascript_signature(observed.as_ref()),
-        Some(Language::Starlark) | None => stub.signature_with(observed.as_ref()).into_owned(),
-    };
-    head(&signature, MAX_SIGNATURE).to_owned()
-}
-
-fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Problems, spelling: &Spelling) -> Error {
-    let idents = || stub.params.iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
-    for problem in &mut problems.told {
-        problem.text = spelling.of(std::mem::take(&mut problem.text));
-    }
-    let line = problems.line();
-    let meant: Vec<String> = problems
-        .told
-        .into_iter()
-        .flat_map(|problem| match &problem.unknown {
-            Some(name) => nearest(name, idents()),
-            None => problem.meant,
-        })
-        .collect();
-    let signature = signature(entry, stub, spelling.language);
-    let hint = match did_you_mean(&meant) {
-        Some(meant) => format!("{meant} The signature is {signature}"),
-        None => format!("the signature is {signature}"),
-    };
-    invalid(stub, line).hint(hint)
-}
-
-fn invalid(stub: &ToolStub, what: String) -> Error {
-    Error::new(ErrorCode::InvalidArgs, format!("{}: {what}", stub.ident))
 }

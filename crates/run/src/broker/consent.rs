@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::Broker;
+use super::evidence::definition;
 use super::ledger::Call;
 use super::parked::Parked;
 use super::planned::Planned;
@@ -123,22 +124,13 @@ type Shown = Vec<String>;
 
 /// Outcome of a question.
 #[derive(Debug, Clone)]
-enum Settled {
+pub(super) enum Settled {
     Granted(Approval),
+    /// The user said no, or nothing.
     Refused(Error),
-    /// No one could be asked.
-    Unable(Error),
-}
-
-/// Answer to one question.
-pub(super) enum Decision {
-    /// Consent.
-    Granted(Approval),
-    /// None, and why.
-    Denied(String),
     /// The user put the question away.
-    Dismissed(String),
-    /// The user could not be asked.
+    Dismissed(Error),
+    /// No one could be asked.
     Unable(Error),
 }
 
@@ -146,7 +138,7 @@ impl Settled {
     fn approval(self) -> Result<Approval> {
         match self {
             Self::Granted(how) => Ok(how),
-            Self::Refused(error) | Self::Unable(error) => Err(error),
+            Self::Refused(error) | Self::Dismissed(error) | Self::Unable(error) => Err(error),
         }
     }
 }
@@ -276,13 +268,14 @@ impl Broker {
         }
         let shown = (fields.clone(), call.key().1);
         let settled = self.settle(asked, reasons, &wanted, shown, parked.is_some()).await?;
-        match (settled, parked) {
-            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, fields, error).await),
-            (settled, Some(parked)) => {
-                parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;
+        match (parked, settled) {
+            (Some(parked), Settled::Unable(error)) => Err(self.park(parked, asked, fields, error).await),
+            (parked, settled) => {
+                if let Some(parked) = parked {
+                    parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;
+                }
                 settled.approval()
             }
-            (settled, None) => settled.approval(),
         }
     }
 
@@ -330,20 +323,20 @@ impl Broker {
         };
         let about = self.about(asked, wanted, hashes)();
         match self.decision(&**caller, self.message(asked, &because, calls), about, &name).await {
-            Decision::Granted(how) => {
+            Settled::Granted(how) => {
                 self.remember(&how, wanted).await;
                 Settled::Granted(how)
             }
-            Decision::Dismissed(why) if may_wait => {
-                let why = format!("{needs}, and {why}");
+            Settled::Dismissed(error) if may_wait => {
+                let why = format!("{needs}, and {}", error.message);
                 self.run.consents.dismiss(wanted, &why);
                 Settled::Unable(denied(why))
             }
-            Decision::Denied(why) | Decision::Dismissed(why) => {
-                self.run.consents.refuse(wanted, &why);
-                Settled::Refused(denied(why))
+            Settled::Refused(error) | Settled::Dismissed(error) => {
+                self.run.consents.refuse(wanted, &error.message);
+                Settled::Refused(error)
             }
-            Decision::Unable(mut error) => {
+            Settled::Unable(mut error) => {
                 error.message = format!("{needs}, and {}", error.message);
                 Settled::Unable(error)
             }
@@ -363,7 +356,7 @@ impl Broker {
     }
 
     /// Asks the user about `name`; `about` is the digest of what an answer allows.
-    pub(super) async fn decision(&self, caller: &dyn Caller, message: String, about: String, name: &str) -> Decision {
+    pub(super) async fn decision(&self, caller: &dyn Caller, message: String, about: String, name: &str) -> Settled {
         let params = json!({"message": message, "requestedSchema": form()});
         let answer = {
             let _held = self.run.pause.hold();
@@ -372,17 +365,19 @@ impl Broker {
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) => return Decision::Unable(error.with_code(ErrorCode::ApprovalDenied)),
+            Err(error) => return Settled::Unable(error.with_code(ErrorCode::ApprovalDenied)),
         };
         let action = answer.get("action").and_then(Value::as_str);
         let accepted = action == Some("accept");
         match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
-            Some(ONCE) => Decision::Granted(Approval::Once),
-            Some(RUN) => Decision::Granted(Approval::Run),
-            Some(SESSION) => Decision::Granted(Approval::Session),
-            Some(DENY) => Decision::Denied(format!("the user denied {name}")),
-            _ if action == Some("cancel") => Decision::Dismissed(format!("the user did not decide about {name}")),
-            _ => Decision::Denied(format!("the user did not decide about {name}")),
+            Some(ONCE) => Settled::Granted(Approval::Once),
+            Some(RUN) => Settled::Granted(Approval::Run),
+            Some(SESSION) => Settled::Granted(Approval::Session),
+            Some(DENY) => Settled::Refused(denied(format!("the user denied {name}"))),
+            _ => {
+                let undecided = denied(format!("the user did not decide about {name}"));
+                if action == Some("cancel") { Settled::Dismissed(undecided) } else { Settled::Refused(undecided) }
+            }
         }
     }
 
@@ -427,14 +422,9 @@ pub(super) fn denied(why: String) -> Error {
 }
 
 pub(super) fn consent(asked: &PendingCall<'_>, reason: &Reason) -> Consent {
-    let tool = asked.operation.name().into_owned();
-    let digest = match asked.operation {
-        Operation::Tool { definition, .. } => definition.clone(),
-        Operation::Prompt { definition, .. } => definition.clone().unwrap_or_default(),
-        // All resources and prompts of one server share one consent.
-        _ => String::new(),
-    };
     let (server, origin) = (asked.entry.name.clone(), Arc::clone(&asked.entry.origin));
+    // All resources of one server share one consent.
+    let (tool, digest) = (asked.operation.name().into_owned(), definition(asked).to_owned());
     Consent { server, origin, tool, digest, rule: reason.to_string() }
 }
 

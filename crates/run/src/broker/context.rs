@@ -6,7 +6,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use wire::{Language, Server};
 
-use super::{Approver, Board, Rules, RulesNow, Validators, arguments};
+use super::arguments::{self, Given};
+use super::{Approver, Board, Rules, RulesNow, Validators};
 use crate::approvals::Approvals;
 use crate::proposals::Proposals;
 use crate::router::Router;
@@ -129,7 +130,7 @@ impl ExecutionContext {
     pub async fn still_fits(&self, server: &str, tool: &str, args: &str, language: Language) -> Result<()> {
         let found = self.catalog.tool(server, tool)?;
         arguments::small_enough(args, self.limits.args_bytes)?;
-        arguments::fitting(self, found, args, Some(language)).await.map(drop)
+        arguments::fitting(self, found, Given::Whole(args.to_owned()), Some(language)).await.map(drop)
     }
 
     /// Namespaces of a script.

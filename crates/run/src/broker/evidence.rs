@@ -383,10 +383,11 @@ impl Broker {
     }
 }
 
-/// Whole digest of the definition of a tool; empty where there is none.
+/// Whole digest of the definition of a tool or prompt; empty where there is none.
 pub(super) fn definition<'a>(asked: &PendingCall<'a>) -> &'a str {
     match asked.operation {
         Operation::Tool { definition, .. } => definition,
+        Operation::Prompt { definition, .. } => definition.as_deref().unwrap_or_default(),
         _ => "",
     }
 }

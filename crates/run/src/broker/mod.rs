@@ -24,6 +24,7 @@ mod evidence;
 pub mod fuzzing;
 mod hooked;
 mod ledger;
+mod misfit;
 mod nested;
 mod normalise;
 mod ops;
@@ -78,6 +79,7 @@ pub use ledger::Ledger;
 pub use policy::is_read_only;
 pub use policy::{Hindsight, Rules, RulesNow, Ruling};
 
+use arguments::Given;
 use base::labels::Held;
 use consent::Consents;
 use placeholders::hidden;
@@ -237,7 +239,8 @@ impl Broker {
             let filled = if entry.is_scripts() { None } else { task::work_on(sent.len(), fill)? };
             filled.as_deref().map_or(Ok(()), |filled| arguments::small_enough(filled, max_bytes))?;
             let sent = filled.as_deref().unwrap_or(sent);
-            let arguments = arguments::fitting(&self.context, (entry, stub), sent, self.language).await?;
+            let given = Given::Whole(sent.to_owned());
+            let arguments = arguments::fitting(&self.context, (entry, stub), given, self.language).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
         let (entry, stub, arguments, is_filled) = match fit.await {

@@ -51,6 +51,7 @@ impl Broker {
         let script = Arc::clone(&scope.script);
         let (_, args_hash) = call.key();
         let frame = self.frame_of(&script, asked, &args_hash)?;
+        self.use_up(call, admitted.approval.as_deref()).await.map_err(|error| call.refused(error))?;
         let is_clean = script.returns == Returns::Clean && script.locked.is_some();
         let nested = self.nested(Arc::clone(&scope), is_clean);
         let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;

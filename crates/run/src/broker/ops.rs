@@ -23,7 +23,7 @@ use base::pause::Pause;
 use base::task;
 use catalog::Catalog;
 use catalog::manifest::ServerEntry;
-use redact::Surface;
+use redact::{Outgoing, Surface};
 use state::{Entry, Room};
 use upstream::Step;
 
@@ -119,19 +119,18 @@ impl Broker {
             }
             Op::Ls { path, depth } => {
                 self.enter_folder(call, "ls", &path)?;
-                json_text(&discovery.ls(&path, depth).await?)
+                words(discovery.ls(&path, depth).await?)
             }
             Op::Cat { paths, lines } => {
                 paths.iter().try_for_each(|path| self.enter_folder(call, "cat", path))?;
-                json_text(&self.read_files(call, &discovery, &paths, lines.as_deref()).await?)
+                let text = self.read_files(call, &discovery, &paths, lines.as_deref()).await?;
+                task::work_on(text.len(), || words(text))
             }
-            Op::Search { queries, limit, path } => {
-                json_text(&discovery.search(&queries, limit, path.as_deref()).await?)
-            }
-            Op::Servers => json_text(&self.servers()),
-            Op::SearchTools { query, limit } => json_text(&self.search_tools(query, limit).await?),
+            Op::Search { queries, limit, path } => words(discovery.search(&queries, limit, path.as_deref()).await?),
+            Op::Servers => words(self.servers()),
+            Op::SearchTools { query, limit } => words(self.search_tools(query, limit).await?),
             Op::ToolInfo { server, tool } => {
-                json_text(&*self.context.catalog.tool(&server, &tool)?.1.definition.tree())
+                words(Value::clone(&*self.context.catalog.tool(&server, &tool)?.1.definition.tree()))
             }
             Op::StashPut { key, value, ttl_secs } => {
                 limits::STASH_KEY.check(key.len())?;
@@ -297,6 +296,11 @@ fn call_error(error: &Error) -> CallError {
         suggested_fix: Some(error.suggested_fix().to_owned()),
         data: error.data.as_ref().and_then(|data| json_text(data).ok()),
     }
+}
+
+/// Words of servers that stand in the catalog, as scripts see them: without configured values.
+fn words(said: impl Outgoing + serde::Serialize) -> Result<Json> {
+    json_text(&said.redacted(Surface::Script))
 }
 
 fn json_text<T: serde::Serialize + ?Sized>(value: &T) -> Result<Json> {

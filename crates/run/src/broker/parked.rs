@@ -40,19 +40,23 @@ impl Broker {
         let evidence = self.evidence().filter(|evidence| evidence.is_written());
         let (Some(approvals), Some(evidence)) = (approvals, evidence) else { return Ok(None) };
         let (op, args_hash) = call.key();
-        let principal = self.context.session.principal();
-        let call = approvals::Call {
-            client: principal.client.to_string(),
-            chain: evidence.root().unwrap_or_else(|| self.id()).to_owned(),
+        let chain = evidence.root().unwrap_or_else(|| self.id()).to_owned();
+        let call = approvals::Call { chain, args_hash, ..self.any_like(asked) };
+        let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+        let known = approvals.known(&call, &reasons, (self.id(), self.run.recorder.script())).await?;
+        Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
+    }
+
+    /// The calls of this operation by this client, in any chain and with any arguments.
+    pub(super) fn any_like(&self, asked: &PendingCall<'_>) -> approvals::Call {
+        approvals::Call {
+            client: self.context.session.principal().client.to_string(),
             server: asked.entry.name.clone(),
             origin: asked.entry.origin.to_string(),
             tool: asked.operation.name().into_owned(),
             definition: definition(asked).to_owned(),
-            args_hash,
-        };
-        let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-        let known = approvals.known(&call, &reasons, self.run.recorder.script()).await?;
-        Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
+            ..approvals::Call::default()
+        }
     }
 
     /// Parks a call that no user could be asked about, for the reason in `error`; returns the error for the script.
@@ -66,10 +70,9 @@ impl Broker {
         let Parked { approvals, evidence, call, reasons, op, known } = parked;
         // Telling people counts as the script's time: a script must not stretch it call by call.
         let kept = match known {
-            Known::Waits(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
-            Known::Waits(approval) => Ok(*approval),
+            Known::Kept(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
+            Known::Kept(approval) => Ok(*approval),
             Known::Nothing(id) => approvals.ask(self.approval(id, call, reasons, asked, fields)).await,
-            Known::Allowed(_) | Known::Denied(_) => return error,
         };
         let approval = match kept {
             Ok(approval) => approval,
@@ -109,11 +112,7 @@ impl Broker {
             at_ms,
             until_ms: at_ms.saturating_add(holds_ms),
             holds_ms,
-            told: None,
-            decision: None,
-            used: None,
-            parent: None,
-            script: None,
+            ..approvals::Approval::default()
         }
     }
 
@@ -140,12 +139,12 @@ impl Broker {
 impl Parked<'_> {
     /// The consent or refusal of a person; `None` while it waits, or before anyone was asked.
     pub(super) fn decided(&self) -> Option<Result<Approval>> {
-        let (Known::Allowed(approval) | Known::Denied(approval)) = &self.known else { return None };
+        let Known::Kept(approval) = &self.known else { return None };
         let decision = approval.decision.as_ref()?;
         let who = format!("by {} at {}, approval {}", decision.by, rfc3339(decision.at_ms), approval.id);
-        Some(match &self.known {
-            Known::Allowed(_) => Ok(Approval::Waited { id: approval.id.as_str().into(), who: who.into() }),
-            _ => {
+        Some(match decision.is_allowed {
+            true => Ok(Approval::Waited { id: approval.id.as_str().into(), who: who.into() }),
+            false => {
                 let reason = decision.reason.as_deref().map(|reason| format!(": {}", people::line(reason)));
                 Err(denied(format!("{} was denied {who}{}", approval.label, reason.unwrap_or_default())))
             }
@@ -154,7 +153,7 @@ impl Parked<'_> {
 
     /// Closes an approval that waits, since the client's user has answered the question now.
     pub(super) async fn answered(&self, is_allowed: bool, run: &str) {
-        let Known::Waits(approval) = &self.known else { return };
+        let Known::Kept(approval) = &self.known else { return };
         let closed = async {
             let choice = Choice { is_allowed, by: "the user, through the client", reason: None };
             self.approvals.decide(&approval.id, choice).await?;

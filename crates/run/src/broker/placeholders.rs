@@ -17,7 +17,7 @@ use base::labels::Labels;
 use base::principal::Principal;
 use base::task;
 use catalog::manifest::ServerEntry;
-use redact::{PlaceholderWriter, Redaction, Restored, Results, Surface};
+use redact::{Outgoing, PlaceholderWriter, Redaction, Restored, Results, Surface};
 use upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 impl Broker {
@@ -101,9 +101,10 @@ struct Hiding {
 }
 
 impl Hiding {
-    fn hidden(&self, server: &str, value: Value) -> Value {
+    /// What a server says, as the client may see it.
+    fn hidden<T: Outgoing>(&self, server: &str, said: T) -> T {
         let placeholder_writer = self.session.placeholders().writer(Labels::from([server.to_owned()]));
-        redact::json(Surface::Output(Results::Secrets).with_placeholders(Some(&placeholder_writer)), value)
+        said.redacted(Surface::Output(Results::Secrets).with_placeholders(Some(&placeholder_writer)))
     }
 }
 
@@ -118,11 +119,15 @@ impl Caller for Hiding {
     }
 
     async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value> {
-        let params = match speaker {
-            Speaker::Server(server) => self.hidden(server, question.params),
-            Speaker::Gateway => question.params,
+        let question = match speaker {
+            Speaker::Server(server) => Question {
+                params: self.hidden(server, question.params),
+                name: question.name.map(|name| self.hidden(server, name)),
+                ..question
+            },
+            Speaker::Gateway => question,
         };
-        self.caller.ask(speaker, Question { params, ..question }).await
+        self.caller.ask(speaker, question).await
     }
 
     fn log_level(&self) -> Option<Level> {
@@ -130,7 +135,8 @@ impl Caller for Hiding {
     }
 
     fn log(&self, server: &str, entry: LogEntry) {
-        self.caller.log(server, LogEntry { data: self.hidden(server, entry.data), ..entry });
+        let logger = entry.logger.map(|logger| self.hidden(server, logger));
+        self.caller.log(server, LogEntry { data: self.hidden(server, entry.data), logger, ..entry });
     }
 
     fn trace(&self) -> Option<TraceContext> {

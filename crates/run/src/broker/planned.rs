@@ -8,12 +8,11 @@ use serde_json::{Map, Value, json};
 use stubgen::ToolStub;
 use wire::{Args, Known, Site};
 
-use super::consent::{Decision, denied};
+use super::consent::Settled;
 use super::policy::PendingCall;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::session::Consent;
 use base::error::Result;
-use base::json;
 use base::limits;
 use catalog::people::{self, MARK};
 use redact::Surface;
@@ -40,11 +39,9 @@ impl Planned {
             Args::Named(fields, is_open) => (fields.as_slice(), *is_open),
             Args::Unknown | Args::Positional(_) => (&[][..], true),
         };
-        let value = |known: &Known| match known {
-            Known::Json(text) => json::parse(text.as_bytes(), usize::MAX).ok(),
-            Known::Type(_) | Known::Nothing => None,
-        };
-        let fields = fields.iter().map(|(name, known)| (arguments::wire_name(stub, name).to_owned(), value(known)));
+        let field =
+            |(name, known): &(String, Known)| (arguments::wire_name(stub, name).to_owned(), arguments::value_of(known));
+        let fields = fields.iter().map(field);
         Self { consent, label, fields: fields.collect(), is_open, left: (!site.repeats).then_some(1) }
     }
 
@@ -130,10 +127,10 @@ impl Broker {
                 return Ok(());
             }
             match self.decision(&**caller, message, whole.digest.clone(), "the plan of this script").await {
-                Decision::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
-                Decision::Granted(_) => {}
-                Decision::Denied(why) | Decision::Dismissed(why) => return Err(denied(why)),
-                Decision::Unable(_) => return Ok(()),
+                Settled::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
+                Settled::Granted(_) => {}
+                Settled::Refused(error) | Settled::Dismissed(error) => return Err(error),
+                Settled::Unable(_) => return Ok(()),
             }
         }
         self.run.consents.plan(planned);

@@ -115,7 +115,7 @@ impl Broker {
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
         let answer = self.dispatch(call, PendingCall::new(entry, None, &operation)).await;
-        answer.map_err(|error| with_near_uri(entry, &uri, error))
+        answer.map_err(|error| self.redacted(with_near_uri(entry, &uri, error)))
     }
 
     /// Gets a prompt; `args` is a JSON object of strings.

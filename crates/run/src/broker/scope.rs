@@ -108,10 +108,12 @@ impl Scope {
     /// # Errors
     /// `BUDGET_EXCEEDED` when one of them has made as many as it may.
     pub(super) fn charge(&self) -> Result<()> {
-        self.outer.as_deref().map_or(Ok(()), Self::charge)?;
-        let Some(most) = self.script.most_calls else { return Ok(()) };
-        charge(&self.calls, most, || format!("{} may make {most} calls and has made them", self.label()))
-            .map_err(|error| error.hint("call it with less to do, or ask the operator to review its limit"))
+        if let Some(most) = self.script.most_calls {
+            charge(&self.calls, most, || format!("{} may make {most} calls and has made them", self.label()))
+                .map_err(|error| error.hint("call it with less to do, or ask the operator to review its limit"))?;
+        }
+        // Behind its own limit: a call that this refuses counts for no script around it.
+        self.outer.as_deref().map_or(Ok(()), Self::charge)
     }
 
     /// Notes calls that an earlier run has answered.

@@ -132,22 +132,8 @@ impl Console {
         let context = self.gateway.execution_context(&session);
         let judged = context.check(run.head.language, &run.head.code).await.ok()?;
         let own = approval.call.with_any_arguments();
-        let call = |consent: run::session::Consent| Call {
-            server: consent.server,
-            origin: consent.origin.to_string(),
-            tool: consent.tool,
-            definition: consent.digest,
-            ..own.clone()
-        };
-        let asks = judged.asks.into_iter();
-        let calls: Vec<Further> = asks
-            .map(|asks| Further {
-                call: call(asks.consent),
-                label: asks.label,
-                reasons: asks.reasons,
-                repeats: asks.repeats,
-            })
-            .collect();
+        let in_chain = |asks: Further| Further { call: Call { chain: own.chain.clone(), ..asks.call }, ..asks };
+        let calls: Vec<Further> = judged.asks.into_iter().map(in_chain).collect();
         if !calls.iter().any(|further| further.call == own) {
             return None;
         }

@@ -158,7 +158,6 @@ impl<T: Send + 'static> InputRounds<T> {
         let (running, asked) = match &round.state {
             Some(state) => {
                 let Suspended { running, mut asked, .. } = self.resumed(state, &round.subject)?;
-                running.caller.heard(state).map_err(|error| rpc_error(&error))?;
                 running.caller.resume(round.context, round.level);
                 for (key, response) in round.responses.unwrap_or_default() {
                     if let Some(asked) = asked.remove(&key) {
@@ -231,6 +230,8 @@ impl<T: Send + 'static> InputRounds<T> {
         Reply::Asks(InputRequiredResult::new(Some(questions), Some(state)))
     }
 
+    /// Takes the suspended work of a state whose answers have come, once the journal of its run says so. Where that cannot
+    /// be written, the work stays suspended, and the client can answer again.
     fn resumed(&self, state: &str, subject: &str) -> Result<Suspended<T>, ErrorData> {
         let wrong = |why: &str| ErrorData::invalid_params(format!("this requestState is not valid: {why}"), None);
         let unknown = || {
@@ -238,14 +239,19 @@ impl<T: Send + 'static> InputRounds<T> {
                 "it was answered before, is too old, or the gateway has restarted since: make the request anew without it",
             )
         };
-        let mut all = self.0.lock();
-        if all.suspended.get(state).is_some_and(|own| own.running.subject != subject) {
-            return Err(wrong("it was given with the answer to another request"));
-        }
-        if all.given_up.iter().any(|given_up| given_up == state) {
-            let why = format!("the request was given up, since {MAX_SUSPENDED} later ones stand still too");
-            return Err(wrong(&why));
-        }
-        all.suspended.remove(state).ok_or_else(unknown)
+        let caller = {
+            let all = self.0.lock();
+            let own = all.suspended.get(state);
+            if own.is_some_and(|own| own.running.subject != subject) {
+                return Err(wrong("it was given with the answer to another request"));
+            }
+            if all.given_up.iter().any(|given_up| given_up == state) {
+                let why = format!("the request was given up, since {MAX_SUSPENDED} later ones stand still too");
+                return Err(wrong(&why));
+            }
+            Arc::clone(&own.ok_or_else(unknown)?.running.caller)
+        };
+        caller.heard(state).map_err(|error| rpc_error(&error))?;
+        self.0.lock().suspended.remove(state).ok_or_else(unknown)
     }
 }

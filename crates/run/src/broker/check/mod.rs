@@ -18,11 +18,12 @@ use serde_json::{Map, Value};
 use stubgen::ToolStub;
 use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used};
 
+use super::arguments::{self, Given};
 use super::planned::Planned;
 use super::policy::{self, Caller, PendingCall, Reason, Rules};
-use super::{Broker, arguments, consent};
+use super::{Broker, consent, misfit};
+use crate::approvals::Further;
 use crate::scripts::SERVER;
-use crate::session::Consent;
 use base::error::{Error, ErrorCode, Result, code_name};
 use base::labels::Held;
 use base::outcome::Outcome;
@@ -75,8 +76,8 @@ pub struct Judgement {
     pub plan: Plan,
     /// Calls of tools, by place.
     pub calls: Vec<(Place, String)>,
-    /// Calls that need approval, with all reasons for it; true for one that may run more than once.
-    pub asks: Vec<Asks>,
+    /// Calls that need approval, in any chain, with all reasons for it.
+    pub asks: Vec<Further>,
     /// Calls about which the user is asked before it runs.
     pub planned: Vec<Planned>,
     /// Reads of answers, with the server and tool of each.
@@ -85,19 +86,6 @@ pub struct Judgement {
     pub uses: BTreeSet<Used>,
     /// Calls of scripts, as written; true for one that may run more than once.
     pub scripts: Vec<(String, bool)>,
-}
-
-/// A call in the text that needs approval.
-#[derive(Debug, Clone)]
-pub struct Asks {
-    /// The tool, at its server's current origin, with its current definition.
-    pub consent: Consent,
-    /// The tool in messages.
-    pub label: String,
-    /// Rules that want approval.
-    pub reasons: Vec<String>,
-    /// True if it may run more than once.
-    pub repeats: bool,
 }
 
 impl fmt::Display for Mistake {
@@ -273,9 +261,9 @@ impl Judge<'_> {
         let asked = PendingCall { from, ..PendingCall::new(entry, Some(stub), &operation) };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         let label = format!("{}.{}", entry.ident, stub.ident);
-        if let Some(reason) = reasons.first() {
-            self.judgement.asks.push(Asks {
-                consent: consent::consent(&asked, reason),
+        if !reasons.is_empty() {
+            self.judgement.asks.push(Further {
+                call: self.broker.any_like(&asked),
                 label: label.clone(),
                 reasons: reasons.iter().map(Reason::to_string).collect(),
                 repeats: site.repeats,
@@ -315,12 +303,13 @@ impl Judge<'_> {
                 let message = format!("{label} takes {takes}");
                 return Err(Error::new(ErrorCode::ScriptError, message).hint(format!(
                     "call {label}{form}; the signature is {}",
-                    arguments::signature(entry, stub, Some(self.language))
+                    misfit::signature(entry, stub, Some(self.language))
                 )));
             }
         };
         let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
-        match arguments::fitting_partly(&self.broker.context, (entry, stub), known, is_open, self.language).await {
+        let given = Given::Shown(known, is_open);
+        match arguments::fitting(&self.broker.context, (entry, stub), given, Some(self.language)).await {
             // Too much to check is no mistake.
             Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
             _ => Ok(()),
@@ -394,9 +383,6 @@ fn settled(value: &Known) -> Known {
 /// Arguments for the record, as far as they are known.
 fn shown(args: &Args) -> String {
     let Args::Named(fields, _) = args else { return "{}".to_owned() };
-    let fields = fields.iter().filter_map(|(name, value)| match value {
-        Known::Json(text) => Some((name.clone(), base::json::parse(text.as_bytes(), usize::MAX).ok()?)),
-        Known::Type(_) | Known::Nothing => None,
-    });
+    let fields = fields.iter().filter_map(|(name, value)| Some((name.clone(), arguments::value_of(value)?)));
     Value::Object(fields.collect()).to_string()
 }
