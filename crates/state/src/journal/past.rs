@@ -65,18 +65,6 @@ pub struct Taken {
     pub call: EarlierCall,
 }
 
-impl Taken {
-    /// The earlier call.
-    pub fn origin(&self) -> &RunOp {
-        &self.1.origin
-    }
-
-    /// Time it was sent, in Unix milliseconds.
-    pub fn at_ms(&self) -> u64 {
-        self.1.at_ms
-    }
-}
-
 /// The operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
@@ -179,9 +167,8 @@ impl Past {
         self.doubtful.lock().get_mut(&key(server, tool, args_hash)).and_then(VecDeque::pop_front)
     }
 
-    /// Takes the next call of this kind; `None` if none is left. `tool` is its wire name; `subject` has the origin as it is
-    /// in memory.
-    pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Option<(Taken, Found)> {
+    /// Takes the next call of this kind. `tool` is its wire name; `subject` has the origin as it is in memory.
+    pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
         let (subject, key) = (self.kept(subject), key(server, tool, args_hash));
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
         let taken = Taken { key, call };
