@@ -19,7 +19,7 @@ use super::authorized::Authorization;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::inbox::{PassedOver, first_answer, readable};
+use super::inbox::{PassedOver, first_answer, is_answer, readable};
 use super::refusal::refusal;
 use super::sent_headers::Values;
 
@@ -141,12 +141,16 @@ impl HttpClient {
                 }
                 ServerJsonRpcMessage::error(error, Some(id.clone()))
             }
-            ServerJsonRpcMessage::Response(response) if !is_same(&response.id, id) => {
-                let came = serde_json::to_vec(&response).unwrap_or_default();
-                let error = unreadable("it has the number of another request", &came);
-                ServerJsonRpcMessage::error(error, Some(id.clone()))
+            ServerJsonRpcMessage::Response(response) if is_same(&response.id, id) => {
+                ServerJsonRpcMessage::Response(response)
             }
-            message => message,
+            ServerJsonRpcMessage::Error(error) => ServerJsonRpcMessage::Error(error),
+            // The body has ended: no other answer comes.
+            other => {
+                let why = if is_answer(&other) { "it has the number of another request" } else { "no answer" };
+                let came = serde_json::to_vec(&other).unwrap_or_default();
+                ServerJsonRpcMessage::error(unreadable(why, &came), Some(id.clone()))
+            }
         };
         Ok(StreamableHttpPostResponse::Json(message, session))
     }
@@ -213,7 +217,7 @@ where
     loop {
         let answer = request().await;
         match answer.as_ref().err().and_then(patience) {
-            Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
+            Some(wait) if repeats < MAX_REPEATS && wait <= MAX_PATIENCE.saturating_sub(waited) => {
                 tokio::time::sleep(wait).await;
                 waited += wait;
                 repeats += 1;
@@ -246,6 +250,18 @@ pub(super) fn is_same(of: &RequestId, id: &RequestId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::refusal::Refusal;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_is_too_long_ends_the_waiting() {
+        let said = parking_lot::Mutex::new(vec!["18446744073709551615", "1"]);
+        let answer = patiently(|| async {
+            let retry_after = said.lock().pop().map(str::to_owned);
+            let refusal = Refusal { retry_after, ..Refusal::bare(StatusCode::TOO_MANY_REQUESTS) };
+            Err::<(), _>(HttpError::from(refusal))
+        });
+        assert!(answer.await.is_err() && said.lock().is_empty());
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

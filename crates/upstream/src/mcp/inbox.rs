@@ -110,7 +110,8 @@ impl Inbox {
     }
 }
 
-fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+/// True for a result or an error.
+pub(super) fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 
