@@ -427,6 +427,8 @@ async fn odd_documents_become_tools_all_the_same() {
         "A": {"type": "object", "properties": {"b": {"$ref": "#/components/schemas/B"}, "self": {"$ref": "#/components/schemas/A"}}},
         "B": {"anyOf": [{"$ref": "#/components/schemas/A"}, {"$ref": "#/components/schemas/B"}]},
         "Loop": {"$ref": "#/components/schemas/Loop"},
+        "Own": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}},
+                "allOf": vec![json!({"$ref": "#/components/schemas/Own"}); 50]},
     }});
     let answer = json!({"200": {"description": ""}});
     // Each level would be checked several times as often as the one above.
@@ -444,6 +446,9 @@ async fn odd_documents_become_tools_all_the_same() {
         "/d": {"$ref": "parts/d.yaml#/item"},
         "/e": {"get": {"parameters": [schema("https://evil.example/")], "responses": answer}},
         "/f": {"get": {"responses": {"200": {"description": "", "content": {"a/b": media}}}}},
+        "/g": {"post": {"responses": answer, "requestBody": {
+            "content": {"multipart/form-data": {"schema": {"$ref": "#/components/schemas/Own"}}},
+        }}},
     });
     let three =
         json!({"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": paths, "components": cycle});
@@ -464,7 +469,7 @@ async fn odd_documents_become_tools_all_the_same() {
     session.ready(&["three", "one"]).await;
     for server in ["three", "one"] {
         let listed = session.call("ls", json!({"path": format!("/{server}"), "depth": 2})).await.text;
-        for part in ["d", "get_b", "get_f", "same", "x_y"] {
+        for part in ["d", "get_b", "get_f", "post_g", "same", "x_y"] {
             assert!(listed.contains(part), "{server}: no `{part}` in {listed}");
         }
         let readme = session.call("cat", json!({"path": format!("/{server}/README.md")})).await.text;
