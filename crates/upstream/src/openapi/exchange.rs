@@ -18,7 +18,7 @@ use base::error::Result;
 /// Sends requests to one origin.
 pub(super) struct Exchange {
     client: reqwest::Client,
-    authorization: Authorization,
+    pub(super) authorization: Authorization,
 }
 
 /// An answer within its limits.
