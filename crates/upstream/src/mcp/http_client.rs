@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::stream::BoxStream;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -28,6 +28,14 @@ const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
 
+/// Place of a request, and what goes there beside its message.
+pub(super) struct Target {
+    pub(super) uri: Arc<str>,
+    pub(super) session: Option<Arc<str>>,
+    pub(super) token: Option<String>,
+    pub(super) headers: Headers,
+}
+
 /// The HTTP client that the module describes.
 #[derive(Clone)]
 pub(super) struct HttpClient {
@@ -39,28 +47,20 @@ pub(super) struct HttpClient {
     pub(super) revision: Revision,
 }
 
-pub(crate) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
     /// Posts a message. A handshake is made again as often as the server refuses a revision.
-    async fn post(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        if session.is_some() {
+    async fn post(&self, to: Target, message: ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
+        if to.session.is_some() {
             self.in_session.store(true, Ordering::Release);
         }
         let Some(mut handshake) = Handshake::begin(&message, &self.revision) else {
-            return self.once(&uri, &message, session, token, headers).await;
+            return self.once(&to, &message).await;
         };
         loop {
-            let answer = self.once(&uri, &handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
-            let read = match answer {
+            let read = match self.once(&to, &handshake.offer()).await {
                 Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
                     Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
                     None => Err(StreamableHttpError::UnexpectedEndOfStream),
@@ -79,18 +79,10 @@ impl HttpClient {
         }
     }
 
-    async fn once(
-        &self,
-        uri: &str,
-        message: &ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
-        match (message, patiently(post).await) {
+    async fn once(&self, to: &Target, message: &ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
+        match (message, patiently(|| http_post::post(&self.client, to, message)).await) {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                self.belonging(answer, &request.id, session.is_some())
+                self.belonging(answer, &request.id, to.session.is_some())
             }
             (_, answer) => answer,
         }
@@ -170,7 +162,8 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = |token, own: &Values| {
-            self.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, &own.headers))
+            let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
+            self.post(Target { uri, session, token, headers }, message.clone())
         };
         self.authorization.send(request).await
     }
@@ -204,7 +197,7 @@ impl StreamableHttpClient for HttpClient {
 }
 
 /// Headers of the transport and the configured ones.
-fn both(headers: &Headers, own: &Headers) -> Headers {
+fn both(headers: &Headers, own: &HeaderMap) -> Headers {
     headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt as _;
 use futures::future::ready;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -17,7 +17,7 @@ use super::authorized::Authorization;
 use super::connection::{Connection, Outgoing};
 use super::failure::HttpError;
 use super::handshake::Revision;
-use super::http_client::{Events, Headers};
+use super::http_client::Events;
 use super::http_post::EVENTS;
 use super::inbox::{Inbox, PassedOver};
 use super::lines::MAX_MESSAGE;
@@ -43,7 +43,7 @@ pub(super) async fn connect(
     revision: &Revision,
 ) -> Result<Connection<Posts>, HttpError> {
     let get = |token, own: &Values| {
-        let request = client.get(url).headers(map(&own.headers)).header(ACCEPT, "text/event-stream");
+        let request = client.get(url).headers(own.headers.clone()).header(ACCEPT, "text/event-stream");
         sent(request, token, false)
     };
     let response = authorization.send(get).await?;
@@ -77,7 +77,7 @@ impl Outgoing for Posts {
         let (client, authorization, endpoint) = (client.clone(), authorization.clone(), endpoint.clone());
         async move {
             let post = |token, own: &Values| {
-                sent(client.post(endpoint.clone()).headers(map(&own.headers)).json(&message), token, true)
+                sent(client.post(endpoint.clone()).headers(own.headers.clone()).json(&message), token, true)
             };
             authorization.send(post).await.map(drop)
         }
@@ -122,10 +122,6 @@ async fn endpoint(events: &mut Events, base: &Url, over: &mut PassedOver) -> Res
         return Ok(endpoint);
     }
     Err(wrong("events, but no address to post to".to_owned()))
-}
-
-fn map(headers: &Headers) -> HeaderMap {
-    headers.clone().into_iter().collect()
 }
 
 /// Sends a request with this token; a refusal is an error.
