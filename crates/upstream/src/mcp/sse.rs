@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::StreamExt as _;
 use futures::future::ready;
+use futures::{Stream, StreamExt as _};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use sse_stream::{Sse, SseStream};
 use url::Url;
@@ -55,11 +55,18 @@ pub(super) async fn connect(
     let mut events = events(response);
     let endpoint = endpoint(&mut events, &base, &mut over).await?;
     let pending = Pending::default();
-    let messages = events.scan(Inbox::of_connection(pending.clone(), over), |inbox, event| {
-        let event = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")).ok();
-        ready(event.map(|event| inbox.event(&event)))
-    });
+    let messages = messages(events, Inbox::of_connection(pending.clone(), over));
     Ok(Connection::new(Posts { client, authorization, endpoint }, pending, messages, revision))
+}
+
+/// Messages of each event, until the stream ends or fails.
+fn messages(events: Events, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    events.scan(Some(inbox), |inbox, event| {
+        ready(match event {
+            Ok(event) => inbox.as_mut().map(|inbox| inbox.event(&event)),
+            Err(error) => inbox.take().map(|inbox| inbox.failed(&error)),
+        })
+    })
 }
 
 /// Posts messages to the address of a stream.
@@ -136,5 +143,38 @@ async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) 
         Some(challenge) => Err(challenge),
         // Streams are sessions here.
         None => Err(Refusal::read(response, in_session).await.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ClientRequest, PingRequest, RequestId};
+
+    use super::*;
+    use crate::stderr::Stderr;
+
+    /// Ids and error codes of the messages in a stream of events, while these requests are pending.
+    async fn read(waiting: &[i64], text: String) -> Vec<(i64, i64)> {
+        let (pending, over) = (Pending::default(), PassedOver::new("x", "stream", Stderr::default()));
+        for id in waiting {
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
+        }
+        let events = events(http::Response::new(reqwest::Body::from(text)).into());
+        let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
+        let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
+        found
+            .map(|message| (message["id"].as_i64().unwrap_or(0), message["error"]["code"].as_i64().unwrap_or(0)))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_too_large_ends_the_stream_and_fails_the_only_request() {
+        let answer =
+            |id: i64, text: &str| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{text}\"}}\n\n");
+        assert_eq!(read(&[1, 2], answer(1, "") + &answer(2, "")).await, [(1, 0), (2, 0)]);
+        let long = answer(1, &"x".repeat(MAX_MESSAGE));
+        assert_eq!(read(&[1], long.clone()).await, [(1, -32049)]);
+        assert_eq!(read(&[1, 2], long).await, [], "it may be the answer of either");
     }
 }
