@@ -345,6 +345,15 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
     let in_circle =
         json!({"parameters": [{"$ref": "#/components/parameters/A"}], "responses": {"200": {"description": ""}}});
     let own_server = json!({"servers": [{"url": "https://evil.example"}], "responses": {"200": {"description": ""}}});
+    // The media type is in no definition of a tool, but in the plan of each.
+    let writes = json!({"post": {"requestBody": {"$ref": "#/components/requestBodies/B"}, "responses": {"200": {"description": ""}}}});
+    let media_type = format!("application/json;{}", "x".repeat(1 << 20));
+    let plans = json!({
+        "openapi": "3.0.3",
+        "info": {"title": "t", "version": "1"},
+        "paths": (0..200).map(|number| (format!("/{number}"), writes.clone())).collect::<serde_json::Map<_, _>>(),
+        "components": {"requestBodies": {"B": {"content": {media_type: {}}}}},
+    });
     vec![
         ("nothing", String::new(), "has no text `openapi`"),
         ("swagger", "swagger: '2.0'".to_owned(), "is Swagger \"2.0\", and it must be OpenAPI 3.0 or 3.1"),
@@ -383,6 +392,7 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
             format!("{{\"openapi\": \"3.0.3\", \"x-a\": [{}1]}}", "[],".repeat(6_000_000)),
             "of memory for its values",
         ),
+        ("large_plans", plans.to_string(), "its tools have more than"),
         ("own_server", small("/a", &own_server, &none), "its own server `https://evil.example` is not followed"),
     ]
 }

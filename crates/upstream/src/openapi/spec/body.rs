@@ -157,6 +157,17 @@ fn pieces(
 }
 
 impl Body {
+    /// Bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Json(kind) | Self::Text(kind) | Self::Bytes(kind) => kind.len(),
+            Self::Form(styles) => styles.keys().map(String::len).sum(),
+            Self::Multipart(pieces) => {
+                pieces.iter().map(|(name, piece)| name.len() + piece.media_type.as_ref().map_or(0, String::len)).sum()
+            }
+        }
+    }
+
     /// The media type and bytes of `value`.
     ///
     /// # Errors
