@@ -3,9 +3,9 @@
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. `build` composes the stack in one visible place.
 //!
-//! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` APIs without MCP, `overridden` tools otherwise than
-//! defined. `auth` logs in, `program` starts processes, `confined` with a sandbox. `hook` asks programs and services that decide
-//! about calls.
+//! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` that of APIs without MCP: both make connections (`link`), whose
+//! tools `overridden` changes. `auth` logs in, `program` starts processes, `confined` with a sandbox. `hook` asks programs and
+//! services that decide about calls.
 
 pub mod auth;
 mod breaker;
