@@ -235,12 +235,16 @@ impl Progress {
             && caller.log_level().is_some_and(|level| entry.level >= level)
         {
             // Measured before redaction: a cut could leave half of a secret.
-            let size = entry.data.to_string().len();
-            let data = match size <= limits::LOG_ENTRY.max {
-                true => redact::json(Surface::Output(Results::Secrets), entry.data),
-                false => json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message),
+            let size = entry.data.to_string().len() + entry.logger.as_ref().map_or(0, String::len);
+            let surface = Surface::Output(Results::Secrets);
+            let (logger, data) = match size <= limits::LOG_ENTRY.max {
+                true => {
+                    let logger = entry.logger.map(|logger| redact::text(surface, &logger).into_owned());
+                    (logger, redact::json(surface, entry.data))
+                }
+                false => (None, json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message)),
             };
-            caller.log(server, LogEntry { data, ..entry });
+            caller.log(server, LogEntry { level: entry.level, logger, data });
         }
     }
 }
