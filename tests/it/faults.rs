@@ -65,6 +65,7 @@ const OF_PROCESSES: &[Fault] = &[
     answered("oversized_id_last", "BUDGET_EXCEEDED", "larger than 16 MiB"),
     answered("refused", "UPSTREAM_ERROR", "no database"),
     answered("bad_arguments", "INVALID_ARGS", "nonce is too odd"),
+    harmless("oversized_notice"),
     harmless("noise"),
     harmless("duplicate"),
     // The last one: the whole server is busy with its drip, and may get the cancellation at any time.
@@ -144,6 +145,8 @@ struct HttpFault {
 const LOST: &str =
     "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"Bad Request: No valid session ID provided\"}}";
 
+const NOTICE: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+
 const fn over_http(name: &'static str, fault: proxy::Fault, code: &'static str, says: &'static str) -> HttpFault {
     let state = "failing, its last call failed";
     HttpFault { name, fault, error: Some((code, says)), repeated: false, state, executions: 1 }
@@ -195,6 +198,13 @@ const OVER_HTTP: &[HttpFault] = &[
         proxy::Fault::Oversized(17, true),
         "BUDGET_EXCEEDED",
         "larger than 16 MiB",
+        1,
+    ),
+    answered_over_http(
+        "a notice as the answer",
+        proxy::Fault::Instead(200, proxy::JSON, NOTICE),
+        "UPSTREAM_ERROR",
+        "its answer is not MCP: no answer",
         1,
     ),
     answered_over_http("wrong id", proxy::Fault::WrongId(false), "UPSTREAM_ERROR", "number of another request", 1),

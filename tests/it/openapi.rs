@@ -345,6 +345,15 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
     let in_circle =
         json!({"parameters": [{"$ref": "#/components/parameters/A"}], "responses": {"200": {"description": ""}}});
     let own_server = json!({"servers": [{"url": "https://evil.example"}], "responses": {"200": {"description": ""}}});
+    // The media type is in no definition of a tool, but in the plan of each.
+    let writes = json!({"post": {"requestBody": {"$ref": "#/components/requestBodies/B"}, "responses": {"200": {"description": ""}}}});
+    let media_type = format!("application/json;{}", "x".repeat(1 << 20));
+    let plans = json!({
+        "openapi": "3.0.3",
+        "info": {"title": "t", "version": "1"},
+        "paths": (0..200).map(|number| (format!("/{number}"), writes.clone())).collect::<serde_json::Map<_, _>>(),
+        "components": {"requestBodies": {"B": {"content": {media_type: {}}}}},
+    });
     vec![
         ("nothing", String::new(), "has no text `openapi`"),
         ("swagger", "swagger: '2.0'".to_owned(), "is Swagger \"2.0\", and it must be OpenAPI 3.0 or 3.1"),
@@ -383,6 +392,7 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
             format!("{{\"openapi\": \"3.0.3\", \"x-a\": [{}1]}}", "[],".repeat(6_000_000)),
             "of memory for its values",
         ),
+        ("large_plans", plans.to_string(), "its tools have more than"),
         ("own_server", small("/a", &own_server, &none), "its own server `https://evil.example` is not followed"),
     ]
 }
@@ -427,6 +437,8 @@ async fn odd_documents_become_tools_all_the_same() {
         "A": {"type": "object", "properties": {"b": {"$ref": "#/components/schemas/B"}, "self": {"$ref": "#/components/schemas/A"}}},
         "B": {"anyOf": [{"$ref": "#/components/schemas/A"}, {"$ref": "#/components/schemas/B"}]},
         "Loop": {"$ref": "#/components/schemas/Loop"},
+        "Own": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}},
+                "allOf": vec![json!({"$ref": "#/components/schemas/Own"}); 50]},
     }});
     let answer = json!({"200": {"description": ""}});
     // Each level would be checked several times as often as the one above.
@@ -444,6 +456,9 @@ async fn odd_documents_become_tools_all_the_same() {
         "/d": {"$ref": "parts/d.yaml#/item"},
         "/e": {"get": {"parameters": [schema("https://evil.example/")], "responses": answer}},
         "/f": {"get": {"responses": {"200": {"description": "", "content": {"a/b": media}}}}},
+        "/g": {"post": {"responses": answer, "requestBody": {
+            "content": {"multipart/form-data": {"schema": {"$ref": "#/components/schemas/Own"}}},
+        }}},
     });
     let three =
         json!({"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": paths, "components": cycle});
@@ -464,7 +479,7 @@ async fn odd_documents_become_tools_all_the_same() {
     session.ready(&["three", "one"]).await;
     for server in ["three", "one"] {
         let listed = session.call("ls", json!({"path": format!("/{server}"), "depth": 2})).await.text;
-        for part in ["d", "get_b", "get_f", "same", "x_y"] {
+        for part in ["d", "get_b", "get_f", "post_g", "same", "x_y"] {
             assert!(listed.contains(part), "{server}: no `{part}` in {listed}");
         }
         let readme = session.call("cat", json!({"path": format!("/{server}/README.md")})).await.text;

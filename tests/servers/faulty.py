@@ -124,6 +124,9 @@ def act(identifier, nonce, fault):
         send({**good, "result": {"content": [{"type": "text", "text": "x" * MAX_MESSAGE}]}})
     elif fault == "oversized_id_last":
         raw(json.dumps({"result": {"content": [{"type": "text", "text": "x" * MAX_MESSAGE}]}, "jsonrpc": "2.0", "id": identifier}))
+    elif fault == "oversized_notice":
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * MAX_MESSAGE}})
+        send(good)
     elif fault == "refused":
         send({"jsonrpc": "2.0", "id": identifier, "error": {"code": -32603, "message": "no database"}})
     elif fault == "bad_arguments":

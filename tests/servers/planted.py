@@ -53,7 +53,8 @@ def call(name, token):
     if name == "fail":
         return text(say("tool-error"), isError=True)
     if name == "progress":
-        send({"method": "notifications/message", "params": {"level": "error", "data": {"text": say("log")}}})
+        entry = {"level": "error", "logger": say("log"), "data": {"text": say("log")}}
+        send({"method": "notifications/message", "params": entry})
         report = {"progressToken": token, "progress": 1, "total": 1, "message": say("progress")}
         send({"method": "notifications/progress", "params": report})
         time.sleep(0.3)

@@ -128,6 +128,27 @@ pub fn number_at_end(line: &[u8]) -> Option<&[u8]> {
     number(TAIL.as_ref()?.captures(&line[line.len().saturating_sub(ENDS)..]))
 }
 
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A request or a notification. Its number, if any, is one of its sender.
+    Question,
+    /// A result or an error. Its number is one of its receiver.
+    Answer,
+}
+
+/// Kind of a message, by the first key at the head of its line beside version and number; of a batch, that of its first
+/// message. `None` for another key, or what is no message.
+pub fn kind_at_head(line: &[u8]) -> Option<Kind> {
+    static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let envelope = r#"(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]*"|[^",\[\]{}]+),\s*)*"#;
+        let first = r#"(?:"(method|params)"|"(?:result|error|content)")\s*:"#;
+        Regex::new(&format!(r"^\s*\[?\s*\{{\s*{envelope}{first}")).ok()
+    });
+    let found = HEAD.as_ref()?.captures(&line[..line.len().min(ENDS)])?;
+    Some(if found.get(1).is_some() { Kind::Question } else { Kind::Answer })
+}
+
 fn number(found: Option<Captures<'_>>) -> Option<&[u8]> {
     Some(found?.get(1)?.as_bytes())
 }
@@ -168,6 +189,31 @@ mod tests {
             let text = |found: Option<&[u8]>| found.map(|id| String::from_utf8_lossy(id).into_owned());
             assert_eq!(text(number_at_head(line.as_bytes())).as_deref(), head, "{line}");
             assert_eq!(text(number_at_end(line.as_bytes())).as_deref(), end, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_key_tells_questions_from_answers() {
+        for (kind, lines) in [
+            (
+                Some(Kind::Question),
+                [
+                    r#"{"jsonrpc":"2.0","id":7,"method":"x","result"#,
+                    r#"{ "params" : {"result":1}"#,
+                    r#"[{"method":"x""#,
+                ],
+            ),
+            (
+                Some(Kind::Answer),
+                [
+                    r#"{"result":{"method":"x""#,
+                    r#"{"id": "a-1" , "jsonrpc":"2.0", "error":{"#,
+                    r#"[ {"jsonrpc":"2.0","id":null,"result":"#,
+                ],
+            ),
+            (None, [r#"{"level":"info","result":"#, r#"{"id":{"method":1},"result":"#, r#""method": 1, "result": 2"#]),
+        ] {
+            lines.iter().for_each(|line| assert_eq!(kind_at_head(line.as_bytes()), kind, "{line}"));
         }
     }
 }

@@ -127,13 +127,9 @@ impl Ask {
         }
     }
 
-    /// Client capability that it needs.
+    /// Client capability that it needs: the first part of the method.
     pub fn ability(self) -> &'static str {
-        match self {
-            Self::Elicitation => "elicitation",
-            Self::Sampling => "sampling",
-            Self::Roots => "roots",
-        }
+        self.method().split('/').next().unwrap_or_default()
     }
 }
 

@@ -3,9 +3,9 @@
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. `build` composes the stack in one visible place.
 //!
-//! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` APIs without MCP, `overridden` tools otherwise than
-//! defined. `auth` logs in, `program` starts processes, `confined` with a sandbox. `hook` asks programs and services that decide
-//! about calls.
+//! `mcp` is the client of MCP (`stdio`, `http`, `sse`), `openapi` that of APIs without MCP: both make connections (`link`), whose
+//! tools `overridden` changes. `auth` logs in, `program` starts processes, `confined` with a sandbox. `hook` asks programs and
+//! services that decide about calls.
 
 pub mod auth;
 mod breaker;
@@ -14,6 +14,7 @@ pub mod confined;
 mod events;
 pub mod hook;
 mod invite;
+mod link;
 mod mcp;
 pub mod openapi;
 mod overridden;
@@ -285,9 +286,9 @@ pub struct Health {
     pub revision: Revision,
 }
 
-/// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection, overrides of
-/// tools. Reconnection replaces a dead connection before the next call, and sends a call only if the connection lists the
-/// definition that the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without
+/// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection. Reconnection
+/// replaces a dead connection before the next call, changes tools by their overrides, and sends a call only if the connection
+/// lists the definition that the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without
 /// sessions.
 pub fn build(
     name: &str,
@@ -297,7 +298,7 @@ pub fn build(
 ) -> Connection {
     let ((event_sender, events), stderr, revision) = (events(), Stderr::default(), Revision::default());
     let mut health = Health { revision: revision.clone(), ..Health::default() };
-    let connector: Box<dyn reconnect::Connect> = match openapi::Connector::new(name, server, account.clone()) {
+    let connector: Box<dyn link::Connect> = match openapi::Connector::new(name, server, account.clone()) {
         Some(connector) => Box::new(connector),
         None => {
             health.stderr = Some(stderr.clone());
@@ -309,8 +310,7 @@ pub fn build(
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
-    let connector = overridden::Overridden::new(connector, &server.overrides);
-    let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
+    let client = reconnect::Reconnect::new(connector, &server.overrides, settings, event_sender.clone());
     let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health.health));

@@ -16,7 +16,7 @@ use base::memory::Reservation;
 use base::pause::Pause;
 use base::text::head;
 use config::{Relay, Relays};
-use redact::{Outgoing as _, Results, Surface};
+use redact::{Results, Surface};
 
 /// Most bytes of a server's message that are forwarded.
 const MAX_MESSAGE: usize = 300;
@@ -195,8 +195,7 @@ impl Progress {
             (Some(MadeFor { caller, server }), Ok(())) => {
                 let _held = self.pause.hold();
                 let params = redact::json(Surface::Output(Results::Secrets), question.params);
-                let name = question.name.map(|name| name.redacted(Surface::Output(Results::Secrets)));
-                caller.ask(Speaker::Server(server), Question { params, name, ..question }).await
+                caller.ask(Speaker::Server(server), Question { params, ..question }).await
             }
             (Some(_), Err(refused)) => Err(refused),
             (None, _) => Err(denied("no client is connected that could be asked")),
@@ -236,14 +235,16 @@ impl Progress {
             && caller.log_level().is_some_and(|level| entry.level >= level)
         {
             // Measured before redaction: a cut could leave half of a secret.
-            let size = entry.data.to_string().len();
-            let data = match size <= limits::LOG_ENTRY.max {
-                true => redact::json(Surface::Output(Results::Secrets), entry.data),
-                false => json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message),
+            let size = entry.data.to_string().len() + entry.logger.as_ref().map_or(0, String::len);
+            let surface = Surface::Output(Results::Secrets);
+            let (logger, data) = match size <= limits::LOG_ENTRY.max {
+                true => {
+                    let logger = entry.logger.map(|logger| redact::text(surface, &logger).into_owned());
+                    (logger, redact::json(surface, entry.data))
+                }
+                false => (None, json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message)),
             };
-            let logger = entry.logger.filter(|logger| logger.len() <= limits::LOG_ENTRY.max);
-            let logger = logger.map(|logger| logger.redacted(Surface::Output(Results::Secrets)));
-            caller.log(server, LogEntry { data, logger, ..entry });
+            caller.log(server, LogEntry { level: entry.level, logger, data });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Definitions that a server listed on one connection, to compare operations with.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::events::Changes;
 use super::{Listing, Operation, Subject};
+use crate::overridden::Overrides;
 use base::error::{Error, ErrorCode, Result};
 
 /// Default validity of a list of a server without sessions, when neither it nor `refresh` sets one.
@@ -21,7 +22,10 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Reading {
     /// Later readings have higher numbers.
     pub(super) number: u64,
-    listed: Listed,
+    /// Full digest of each definition: by the kind of what is defined, and its wire name, URI or URI template.
+    listed: HashMap<&'static str, HashMap<String, String>>,
+    /// Names of other tools that overrides give to tools: they are not for those.
+    pub(super) taken: BTreeSet<String>,
     /// Changes counted on the connection before the lists were requested.
     pub(super) changes: Changes,
     /// The lists beside the tools are to come.
@@ -30,42 +34,36 @@ pub(super) struct Reading {
     until: Option<Instant>,
 }
 
-/// Full digest of each definition, by wire name, URI or URI template.
-#[derive(Debug, PartialEq, Eq)]
-struct Listed {
-    tools: HashMap<String, String>,
-    resources: HashMap<String, String>,
-    templates: HashMap<String, String>,
-    prompts: HashMap<String, String>,
-}
-
-impl Listed {
-    fn of(listing: &Listing) -> Self {
-        Self {
-            tools: digests(&listing.tools, "name", |tool| stubgen::digest(&stubgen::canonical_json(tool))),
-            resources: digests(&listing.resources, "uri", offer_digest),
-            templates: digests(&listing.templates, "uriTemplate", offer_digest),
-            prompts: digests(&listing.prompts, "name", offer_digest),
-        }
-    }
-}
+/// Kinds of definitions.
+const TOOL: &str = "tool";
+const RESOURCE: &str = "resource";
+const TEMPLATE: &str = "template";
+const PROMPT: &str = "prompt";
 
 impl Reading {
-    /// Digests `listing`, which comes back with the number of the reading.
+    /// Changes the tools of `listing` by their overrides, and digests it. It comes back with the number of the reading.
     pub(super) async fn of(
         number: u64,
         changes: Changes,
         valid: Option<Duration>,
-        mut listing: Listing,
+        listing: Listing,
+        overrides: &Arc<Overrides>,
     ) -> Result<(Arc<Self>, Listing)> {
-        listing.reading = number;
-        let is_partial = listing.is_partial;
         let until = valid.map(|valid| Instant::now() + valid);
+        let overrides = Arc::clone(overrides);
         // Thousands of definitions take a while: off the threads that serve requests.
-        let made = tokio::task::spawn_blocking(move || (Listed::of(&listing), listing)).await;
-        let (listed, listing) =
-            made.map_err(|error| Error::new(ErrorCode::Internal, "its lists could not be read").caused_by(error))?;
-        Ok((Arc::new(Self { number, listed, changes, is_partial, until }), listing))
+        let made = tokio::task::spawn_blocking(move || {
+            let (listing, taken) = overrides.listing(listing);
+            let listed = HashMap::from([
+                (TOOL, digests(&listing.tools, "name", |tool| stubgen::digest(&stubgen::canonical_json(tool)))),
+                (RESOURCE, digests(&listing.resources, "uri", offer_digest)),
+                (TEMPLATE, digests(&listing.templates, "uriTemplate", offer_digest)),
+                (PROMPT, digests(&listing.prompts, "name", offer_digest)),
+            ]);
+            let reading = Self { number, listed, taken, changes, is_partial: listing.is_partial, until };
+            (Arc::new(reading), Listing { reading: number, ..listing })
+        });
+        made.await.map_err(|error| Error::new(ErrorCode::Internal, "its lists could not be read").caused_by(error))
     }
 
     /// True while it is valid for an operation on its connection, which has counted `now` changes.
@@ -89,20 +87,19 @@ impl Reading {
     /// # Errors
     /// The difference, if the server lists something else.
     pub(super) fn check(&self, operation: &Operation) -> Result<(), String> {
-        let (what, listed, known) = match operation {
+        let (what, name, known) = match operation {
             Operation::List | Operation::Connect => return Ok(()),
-            Operation::Tool { name, definition, .. } => ("tool", self.listed.tools.get(name), Some(definition)),
-            Operation::Resource { uri, definition } => {
-                ("resource", self.listed.resources.get(uri), definition.as_ref())
-            }
+            Operation::Tool { name, definition, .. } => (TOOL, name, Some(definition)),
+            Operation::Resource { uri, definition } => (RESOURCE, uri, definition.as_ref()),
             Operation::Prompt { name, definition, .. }
             | Operation::Complete { subject: Subject::Prompt(name), definition, .. } => {
-                ("prompt", self.listed.prompts.get(name), definition.as_ref())
+                (PROMPT, name, definition.as_ref())
             }
             Operation::Complete { subject: Subject::Template(uri), definition, .. } => {
-                ("template", self.listed.templates.get(uri), definition.as_ref())
+                (TEMPLATE, uri, definition.as_ref())
             }
         };
+        let listed = self.listed.get(what).and_then(|listed| listed.get(name));
         match (listed, known) {
             (_, None) => Ok(()),
             (Some(listed), Some(known)) if listed == known => Ok(()),

@@ -6,6 +6,7 @@ mod rotate;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,11 +18,14 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::events::{Changes, Event, EventSender};
+use super::events::{Event, EventSender};
 use super::reading::{Reading, changed};
 use super::{Answer, Listing, Operation, Progress, Upstream};
+use crate::link::{Connect, Link, Rounds};
+use crate::overridden::Overrides;
 use base::error::{Error, ErrorCode, Result};
 use base::task::Task;
+use config::Override;
 use state::LoginVersion;
 
 pub use rotate::Rotation;
@@ -31,70 +35,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Timeout of the liveness probe of a connection in doubt.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Connects to a server.
-#[async_trait]
-pub(super) trait Connect: Send + Sync + 'static {
-    /// Version of the login. A new version retries a failed attempt at once.
-    fn version(&self) -> Option<LoginVersion> {
-        None
-    }
-
-    /// Starts or reaches the server and performs the handshake.
-    ///
-    /// # Errors
-    /// `TRANSPORT_DEAD` with the reason.
-    async fn connect(&self) -> Result<Box<dyn Link>>;
-
-    /// Adds the last words of a process to the error of its start.
-    async fn with_last_words(&self, error: Error) -> Error {
-        error
-    }
-}
-
-/// One connection.
-#[async_trait]
-pub(super) trait Link: Send + Sync + 'static {
-    /// Performs one operation. If it takes several requests, asks `rounds` before each later one.
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer>;
-
-    /// True once the connection has ended: only a new one can serve the next call.
-    fn is_closed(&self) -> bool;
-
-    /// Liveness probe: true if the server gives any answer.
-    async fn answers(&self) -> bool;
-
-    /// True if each request may reach another server, so that only a validated list stands for a connection.
-    fn is_stateless(&self) -> bool {
-        false
-    }
-
-    /// Waits for lists beside the tools that the last reading went on without.
-    async fn listed(&self) {}
-
-    /// List changes announced by the server so far.
-    fn changes(&self) -> Changes {
-        Changes::default()
-    }
-}
-
-/// Admission of the later requests of one operation.
-#[async_trait]
-pub(super) trait Rounds: Send + Sync {
-    /// Admits the next request.
-    ///
-    /// # Errors
-    /// The definition differs from the one that the first request was compared with.
-    async fn go_on(&self) -> Result<()>;
-}
-
-/// Lists have no rounds.
-#[async_trait]
-impl Rounds for () {
-    async fn go_on(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// An upstream that replaces a dead connection. A call in flight when the connection dies, or that a failing server answers, is
 /// retried once, if it cannot have reached the server or if a second execution does no harm.
 pub(super) struct Reconnect {
@@ -103,6 +43,7 @@ pub(super) struct Reconnect {
 
 struct Shared {
     connector: Box<dyn Connect>,
+    overrides: Arc<Overrides>,
     settings: ConnectionSettings,
     events: EventSender,
     state: Mutex<LinkState>,
@@ -200,10 +141,16 @@ impl Basis {
 type Failure = (Error, Option<Arc<dyn Link>>);
 
 impl Reconnect {
-    pub(super) fn new(connector: impl Connect, settings: ConnectionSettings, events: EventSender) -> Self {
+    pub(super) fn new(
+        connector: Box<dyn Connect>,
+        overrides: &BTreeMap<String, Override>,
+        settings: ConnectionSettings,
+        events: EventSender,
+    ) -> Self {
         let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
         let shared = Shared {
-            connector: Box::new(connector),
+            connector,
+            overrides: Arc::new(Overrides::new(overrides)),
             settings,
             events,
             state: Mutex::new(LinkState::Never),
@@ -442,7 +389,11 @@ impl Upstream for Reconnect {
             let asked = is_list.then(|| shared.ask(&*link));
             // Where the call is dropped before its answer.
             let unanswered = scopeguard::guard((), |()| shared.doubt.store(true, Ordering::Relaxed));
-            let answer = link.call(operation, progress, &Same { upstream: shared, link: &link, operation }).await;
+            let same = Same { upstream: shared, link: &link, operation };
+            let answer = match is_list {
+                true => link.list(progress).await.map(Answer::Listing),
+                false => shared.overrides.call(&*link, &reading.taken, operation, progress, &same).await,
+            };
             ScopeGuard::into_inner(unanswered);
             let error = match (answer, asked) {
                 (Ok(Answer::Listing(listing)), Some(asked)) => {

@@ -14,7 +14,7 @@ use super::admission::Held;
 use base::error::{Error, ErrorCode, code_name};
 use base::json;
 use base::limits::{self, Limit};
-use base::lines::{number_at_end, number_at_head};
+use base::lines::{Kind, kind_at_head, number_at_end, number_at_head};
 
 /// Id of a request; `None` for another message.
 pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
@@ -175,15 +175,8 @@ fn odd(line: &[u8], error: &serde_json::Error) -> Read {
 
 /// Id of the request with this beginning and end. Our answers carry an id too.
 fn number(head: &[u8], tail: &[u8]) -> Option<RequestId> {
-    const FAR: usize = 512;
-    let (start, end) = (&head[..head.len().min(FAR)], &tail[tail.len().saturating_sub(FAR)..]);
-    let first = |text: &[u8], key: &str| text.windows(key.len()).position(|window| window == key.as_bytes());
-    let asks = |text: &[u8]| {
-        let answer = [first(text, "\"result\""), first(text, "\"error\"")].into_iter().flatten().min();
-        first(text, "\"method\"").is_some_and(|method| answer.is_none_or(|answer| method < answer))
-    };
     let found = number_at_head(head).or_else(|| number_at_end(tail))?;
-    (asks(start) || first(start, "\"result\"").is_none() && asks(end)).then(|| serde_json::from_slice(found).ok())?
+    (kind_at_head(head) == Some(Kind::Question)).then(|| serde_json::from_slice(found).ok())?
 }
 
 #[cfg(test)]

@@ -33,8 +33,9 @@ pub(super) struct Answer {
     pub(super) resource: Option<String>,
 }
 
-/// Makes an answer readable; `is_grant` for one to a request for tokens or codes.
-pub(super) fn readable(status: StatusCode, body: Vec<u8>, is_grant: bool) -> Answer {
+/// Makes an answer readable; `is_grant` for one to a request for tokens or codes, `is_vouched` where a provider vouches for
+/// people.
+pub(super) fn readable(status: StatusCode, body: Vec<u8>, is_grant: bool, is_vouched: bool) -> Answer {
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
     let mut fields = match json::parse(text, MAX_TREE) {
         Ok(Value::Object(fields)) => fields,
@@ -44,6 +45,10 @@ pub(super) fn readable(status: StatusCode, body: Vec<u8>, is_grant: bool) -> Ans
     };
     tidy(&mut fields);
     complete(&mut fields);
+    // rmcp requires it, and no person is sent there.
+    if is_vouched && let Some(endpoint) = fields.get("token_endpoint").cloned() {
+        fields.entry("authorization_endpoint").or_insert(endpoint);
+    }
     let mut status = if status.is_success() { StatusCode::OK } else { status };
     if is_grant && !fields.contains_key("access_token") && !fields.contains_key("device_code") {
         if !fields.contains_key("error") {

@@ -10,7 +10,6 @@ use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
-use serde_json::{Map, Value};
 use tower::BoxError;
 use tower::filter::FilterLayer;
 use url::{Url, form_urlencoded};
@@ -197,10 +196,7 @@ impl Client {
         let status = answer.status();
         let too_long = || format!("the answer is longer than {MAX_ANSWER} bytes");
         let body = body(answer, MAX_ANSWER).await?.ok_or_else(too_long)?;
-        let Answer { status, mut body, resource } = readable(status, body, is_grant);
-        if self.oauth.identity.is_some() {
-            with_endpoint(&mut body);
-        }
+        let Answer { status, body, resource } = readable(status, body, is_grant, self.oauth.identity.is_some());
         (*response.status_mut(), *response.body_mut()) = (status, body);
         if let Some(named) = resource.and_then(|resource| Url::parse(&resource).ok())
             && named != self.url
@@ -240,23 +236,6 @@ impl Documents {
             status if !status.is_success() => Err(format!("answers {status}")),
             _ => self.0.read(answer, false).await.map(http::Response::into_body).map_err(|error| error.to_string()),
         }
-    }
-}
-
-/// Gives metadata an authorization endpoint, which rmcp requires: where a provider vouches, no person is sent there.
-fn with_endpoint(body: &mut Vec<u8>) {
-    const KEY: &str = "authorization_endpoint";
-    edit(body, |fields| match fields.get("token_endpoint").cloned().filter(|_| !fields.contains_key(KEY)) {
-        Some(endpoint) => fields.insert(KEY.to_owned(), endpoint).is_none(),
-        None => false,
-    });
-}
-
-/// Edits the fields of a JSON object; `change` returns true if it has changed some. Another text stays as it is.
-pub(super) fn edit(body: &mut Vec<u8>, change: impl FnOnce(&mut Map<String, Value>) -> bool) {
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
-    if change(&mut fields) {
-        *body = Value::Object(fields).to_string().into_bytes();
     }
 }
 

@@ -21,8 +21,8 @@ use super::discovery::{self, Found};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::Store;
+use super::trust::check_endpoint;
 use super::{Account, configured_client, hide};
-use base::address::is_private;
 use base::error::{Result, chain};
 use base::text::{head, visible};
 use base::time::now_secs;
@@ -150,15 +150,12 @@ async fn sent(account: &Account, request: HttpRequest) -> Result<HttpResponse, O
 
 /// Endpoint that gives codes.
 fn endpoint(client: &Client, metadata: &AuthorizationMetadata) -> Result<DeviceAuthorizationUrl, AuthError> {
-    let refuse = |why: String| Err(AuthError::AuthorizationFailed(why));
     let Some(endpoint) = metadata.additional_fields.get("device_authorization_endpoint").and_then(Value::as_str) else {
-        return refuse("its authorization server has no login by a code; leave out --device".to_owned());
+        let why = "its authorization server has no login by a code; leave out --device".to_owned();
+        return Err(AuthError::AuthorizationFailed(why));
     };
-    match Url::parse(endpoint).ok().filter(is_private) {
-        Some(url) if client.allows(&url) => DeviceAuthorizationUrl::new(endpoint.to_owned()).map_err(internal),
-        Some(_) => refuse(format!("its endpoint for codes {endpoint} is at an address not allowed to it")),
-        None => refuse(format!("its endpoint for codes {endpoint} is not https, so no login may go there")),
-    }
+    check_endpoint(client, "endpoint for codes", endpoint)?;
+    DeviceAuthorizationUrl::new(endpoint.to_owned()).map_err(internal)
 }
 
 /// Client to log in as: the configured one, the client metadata document, or one registered now.

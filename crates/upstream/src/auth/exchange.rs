@@ -106,10 +106,13 @@ impl Exchange {
     }
 }
 
-/// Asks the token endpoint; the error has the provider's words.
+/// Asks the token endpoint for the scopes of `oauth`, as its client; the error has the provider's words.
 async fn exchanged(url: &Url, oauth: &OAuth, subject: Option<&str>) -> Result<Granted, String> {
     let endpoint = oauth.token_url.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
     let endpoint = endpoint.ok_or("`token_endpoint` is not set")?;
+    let client = Client::new(url, oauth).map_err(|error| error.to_string())?;
+    let secret = configured_secret(oauth).await.map_err(|error| error.to_string())?;
+    let scopes = oauth.scopes.join(" ");
     let fields = [
         ("grant_type", Some(subject.map_or(CLIENT_CREDENTIALS, |_| EXCHANGE))),
         ("subject_token", subject),
@@ -117,43 +120,25 @@ async fn exchanged(url: &Url, oauth: &OAuth, subject: Option<&str>) -> Result<Gr
         ("requested_token_type", subject.map(|_| ACCESS_TOKEN)),
         ("audience", oauth.audience.as_deref()),
         ("resource", oauth.resource.as_deref()),
-    ];
-    let client = Client::new(url, oauth).map_err(|error| error.to_string())?;
-    let found = granted(&client, endpoint, oauth, &fields).await?;
-    let kind = found.issued_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
-    let is_access = kind == ACCESS_TOKEN || kind == "urn:ietf:params:oauth:token-type:jwt";
-    // A provider that gives the same token back has exchanged nothing.
-    match !is_access || Some(found.access_token.as_str()) == subject {
-        true => Err(NO_TOKEN.to_owned()),
-        false => Ok(found),
-    }
-}
-
-/// Asks a token endpoint with these fields, as the client of `oauth`, for its scopes.
-async fn granted(
-    client: &Client,
-    endpoint: Url,
-    oauth: &OAuth,
-    fields: &[(&str, Option<&str>)],
-) -> Result<Granted, String> {
-    let secret = configured_secret(oauth).await.map_err(|error| error.to_string())?;
-    let scopes = oauth.scopes.join(" ");
-    let own = [
         ("client_id", oauth.client_id.as_deref()),
         ("client_secret", secret.as_deref()),
         ("scope", Some(&*scopes).filter(|scopes| !scopes.is_empty())),
     ];
-    let given = fields.iter().chain(&own).filter_map(|(name, value)| Some((name, (*value)?)));
+    let given = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     let answer = client.post(endpoint, FORM, form).await.map_err(|error| chain(&*error))?;
     let answer = client.read(answer, true).await.map_err(|error| chain(&*error))?;
     if !answer.status().is_success() {
         return Err(format!("the provider answers {}{}", answer.status(), said(answer.body())));
     }
-    let found: Granted = serde_json::from_slice(answer.body()).map_err(|_| NO_TOKEN.to_owned())?;
+    let found: Granted = serde_json::from_slice(answer.body()).map_err(|_| NO_TOKEN)?;
     let is_bearer = found.token_type.as_deref().is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
     let is_usable = !found.access_token.is_empty() && found.access_token.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_usable && is_bearer { Ok(found) } else { Err(NO_TOKEN.to_owned()) }
+    let kind = found.issued_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+    let is_access = kind == ACCESS_TOKEN || kind == "urn:ietf:params:oauth:token-type:jwt";
+    // A provider that gives the same token back has exchanged nothing.
+    let is_own = Some(found.access_token.as_str()) != subject;
+    if is_usable && is_bearer && is_access && is_own { Ok(found) } else { Err(NO_TOKEN.to_owned()) }
 }
 
 /// The provider's words about a refusal.

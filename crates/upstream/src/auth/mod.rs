@@ -332,7 +332,7 @@ impl Account {
         let Some(store) = &self.store else { return Ok(None) };
         let _lock = store.lock().await.map_err(failed)?;
         let Some(record) = store.load().await.map_err(failed)? else { return Ok(None) };
-        let revoked = revoke(&self.url, &self.oauth, &record).await;
+        let revoked = revocation::revoke(&self.url, &self.oauth, &record).await;
         store.clear().await.map_err(failed)?;
         Ok(Some(revoked))
     }
@@ -374,12 +374,6 @@ async fn configured_client(
         Some(id) => Ok(Some((id, configured_secret(oauth).await?))),
         None => Ok(None),
     }
-}
-
-/// Revokes a login at its authorization server; false if that fails.
-async fn revoke(url: &Url, oauth: &OAuth, record: &Record) -> bool {
-    let secret = client_secret(oauth, record).await.ok().flatten();
-    revocation::revoke(url, oauth, record, secret).await
 }
 
 /// The value of a configured client secret.

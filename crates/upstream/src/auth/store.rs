@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::record::Record;
+use super::revocation::revoke;
 use super::seal::Keys;
 use super::standing::kept;
 use super::{Account, IDENTITY, Person};
@@ -192,7 +193,7 @@ pub async fn forget_of_clients(
             record.list_secrets();
             let url = Url::parse(&record.url).ok();
             let revoked = match (settings.next().map(|(_, oauth)| oauth), url) {
-                (Some(oauth), Some(url)) => super::revoke(&url, oauth, &record).await,
+                (Some(oauth), Some(url)) => revoke(&url, oauth, &record).await,
                 _ => false,
             };
             state.keep_login(&path, None).await.map_err(failed)?;

@@ -85,17 +85,18 @@ pub(super) fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata)
         ("token", Some(&metadata.token_endpoint)),
         ("registration", metadata.registration_endpoint.as_ref()),
     ];
-    for (what, endpoint) in endpoints {
-        let Some(endpoint) = endpoint else { continue };
-        let url = Url::parse(endpoint).ok().filter(is_private);
-        let wrong = match url {
-            Some(url) if client.allows(&url) => continue,
-            Some(_) => "is at an address not allowed to it",
-            None => "is not https, so no login may go there",
-        };
-        return Err(AuthError::AuthorizationFailed(format!("its {what} endpoint {endpoint} {wrong}")));
-    }
-    Ok(())
+    let mut named = endpoints.into_iter().filter_map(|(what, endpoint)| Some((what, endpoint?)));
+    named.try_for_each(|(what, endpoint)| check_endpoint(client, &format!("{what} endpoint"), endpoint))
+}
+
+/// Checks one endpoint, which is `what`.
+pub(super) fn check_endpoint(client: &Client, what: &str, endpoint: &str) -> Result<(), AuthError> {
+    let wrong = match Url::parse(endpoint).ok().filter(is_private) {
+        Some(url) if client.allows(&url) => return Ok(()),
+        Some(_) => "is at an address not allowed to it",
+        None => "is not https, so no login may go there",
+    };
+    Err(AuthError::AuthorizationFailed(format!("its {what} {endpoint} {wrong}")))
 }
 
 /// Checks PKCE. The specification refuses servers that do not announce it. A provider with a manually registered client

@@ -17,7 +17,7 @@ use rmcp::transport::auth::{AuthError, OAuthHttpClient, OAuthHttpClientFuture, O
 use serde_json::Value;
 use url::Url;
 
-use super::client::{Client, edit};
+use super::client::Client;
 use super::discovery::{self, Found, wants_secret_in_form};
 use super::exchange::said;
 use super::held::{Held, MARGIN, until};
@@ -237,11 +237,11 @@ async fn registered(found: &Found, oauth: &OAuth) -> Result<EmaAuthorizationServ
 
 /// Takes out a refresh token, which some give and rmcp refuses: the login at the identity provider renews.
 fn without_refresh_token(body: &mut Vec<u8>) {
-    edit(body, |fields| {
-        let token = fields.shift_remove("refresh_token");
-        token.iter().filter_map(Value::as_str).for_each(hide);
-        token.is_some()
-    });
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else { return };
+    if let Some(token) = fields.shift_remove("refresh_token") {
+        token.as_str().into_iter().for_each(hide);
+        *body = Value::Object(fields).to_string().into_bytes();
+    }
 }
 
 /// Keeps the words of a refusal, which rmcp drops.

@@ -15,9 +15,9 @@ use super::handler::Handler;
 use super::tasks::TaskTools;
 use super::{MAX_WORDS, others, results};
 use crate::events::Changes;
-use crate::reconnect::{Link, Rounds};
+use crate::link::{Link, Rounds};
 use crate::stderr::Stderr;
-use crate::{Answer, Operation, Progress, ToolAnswer};
+use crate::{Answer, Listing, Operation, Progress, ToolAnswer};
 use base::error::{Error, ErrorCode, Result};
 use base::json;
 use base::task::{self, Task};
@@ -70,16 +70,17 @@ impl Client {
         self.in_session.as_ref().is_some_and(|in_session| in_session.load(Ordering::Acquire))
     }
 
-    async fn answer_to(
-        self: &Arc<Self>,
-        operation: &Operation,
-        progress: &Progress,
-        rounds: &dyn Rounds,
-    ) -> Result<Answer> {
-        if matches!(operation, Operation::List | Operation::Connect) {
-            // Four lists at once have a large future, which a call would carry along.
-            return Box::pin(self.list(progress)).await.map(Answer::Listing);
+    /// Adds its last words to the error of a server that died.
+    async fn with_last_words<T>(&self, answer: Result<T>) -> Result<T> {
+        match answer {
+            Err(error) if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) => {
+                Err(self.stderr.with_last_words(error).await)
+            }
+            answer => answer,
         }
+    }
+
+    async fn answer_to(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         let answer = self.request(operation, progress, rounds).await.map_err(|error| match progress.refusal() {
             // The server's error seldom names why its question stayed unanswered.
             Some(refusal) => error.hint(refusal),
@@ -117,15 +118,12 @@ impl Client {
 
 #[async_trait]
 impl Link for Arc<Client> {
+    async fn list(&self, progress: &Progress) -> Result<Listing> {
+        self.with_last_words(Client::list(self, progress).await).await
+    }
+
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
-        match self.answer_to(operation, progress, rounds).await {
-            Ok(answer) => Ok(answer),
-            // Of a server that died.
-            Err(error) if error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) => {
-                Err(self.stderr.with_last_words(error).await)
-            }
-            Err(error) => Err(error),
-        }
+        self.with_last_words(self.answer_to(operation, progress, rounds).await).await
     }
 
     fn is_closed(&self) -> bool {

@@ -1,12 +1,12 @@
 //! MCP servers over Streamable HTTP.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -57,8 +57,8 @@ pub(super) fn transport(
 }
 
 /// Configured headers, marked sensitive so that they are masked.
-pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>> {
-    let mut custom = HashMap::new();
+pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HeaderMap> {
+    let mut custom = HeaderMap::new();
     for (name, value) in headers {
         let header =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| dead(format!("header name `{name}` is not valid")))?;

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::stream::BoxStream;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
@@ -19,7 +19,7 @@ use super::authorized::Authorization;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::inbox::{PassedOver, first_answer, readable};
+use super::inbox::{PassedOver, first_answer, is_answer, readable};
 use super::refusal::refusal;
 use super::sent_headers::Values;
 
@@ -27,6 +27,14 @@ use super::sent_headers::Values;
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
+
+/// Place of a request, and what goes there beside its message.
+pub(super) struct Target {
+    pub(super) uri: Arc<str>,
+    pub(super) session: Option<Arc<str>>,
+    pub(super) token: Option<String>,
+    pub(super) headers: Headers,
+}
 
 /// The HTTP client that the module describes.
 #[derive(Clone)]
@@ -39,28 +47,20 @@ pub(super) struct HttpClient {
     pub(super) revision: Revision,
 }
 
-pub(crate) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
     /// Posts a message. A handshake is made again as often as the server refuses a revision.
-    async fn post(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        if session.is_some() {
+    async fn post(&self, to: Target, message: ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
+        if to.session.is_some() {
             self.in_session.store(true, Ordering::Release);
         }
         let Some(mut handshake) = Handshake::begin(&message, &self.revision) else {
-            return self.once(&uri, &message, session, token, headers).await;
+            return self.once(&to, &message).await;
         };
         loop {
-            let answer = self.once(&uri, &handshake.offer(), session.clone(), token.clone(), headers.clone()).await;
-            let read = match answer {
+            let read = match self.once(&to, &handshake.offer()).await {
                 Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
                     Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
                     None => Err(StreamableHttpError::UnexpectedEndOfStream),
@@ -79,18 +79,10 @@ impl HttpClient {
         }
     }
 
-    async fn once(
-        &self,
-        uri: &str,
-        message: &ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let post = || http_post::post(&self.client, uri, message, session.clone(), token.clone(), headers.clone());
-        match (message, patiently(post).await) {
+    async fn once(&self, to: &Target, message: &ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
+        match (message, patiently(|| http_post::post(&self.client, to, message)).await) {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                self.belonging(answer, &request.id, session.is_some())
+                self.belonging(answer, &request.id, to.session.is_some())
             }
             (_, answer) => answer,
         }
@@ -141,12 +133,16 @@ impl HttpClient {
                 }
                 ServerJsonRpcMessage::error(error, Some(id.clone()))
             }
-            ServerJsonRpcMessage::Response(response) if !is_same(&response.id, id) => {
-                let came = serde_json::to_vec(&response).unwrap_or_default();
-                let error = unreadable("it has the number of another request", &came);
-                ServerJsonRpcMessage::error(error, Some(id.clone()))
+            ServerJsonRpcMessage::Response(response) if is_same(&response.id, id) => {
+                ServerJsonRpcMessage::Response(response)
             }
-            message => message,
+            ServerJsonRpcMessage::Error(error) => ServerJsonRpcMessage::Error(error),
+            // The body has ended: no other answer comes.
+            other => {
+                let why = if is_answer(&other) { "it has the number of another request" } else { "no answer" };
+                let came = serde_json::to_vec(&other).unwrap_or_default();
+                ServerJsonRpcMessage::error(unreadable(why, &came), Some(id.clone()))
+            }
         };
         Ok(StreamableHttpPostResponse::Json(message, session))
     }
@@ -166,7 +162,8 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = |token, own: &Values| {
-            self.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, &own.headers))
+            let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
+            self.post(Target { uri, session, token, headers }, message.clone())
         };
         self.authorization.send(request).await
     }
@@ -200,7 +197,7 @@ impl StreamableHttpClient for HttpClient {
 }
 
 /// Headers of the transport and the configured ones.
-fn both(headers: &Headers, own: &Headers) -> Headers {
+fn both(headers: &Headers, own: &HeaderMap) -> Headers {
     headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -213,7 +210,7 @@ where
     loop {
         let answer = request().await;
         match answer.as_ref().err().and_then(patience) {
-            Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
+            Some(wait) if repeats < MAX_REPEATS && wait <= MAX_PATIENCE.saturating_sub(waited) => {
                 tokio::time::sleep(wait).await;
                 waited += wait;
                 repeats += 1;
@@ -246,6 +243,18 @@ pub(super) fn is_same(of: &RequestId, id: &RequestId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::refusal::Refusal;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_is_too_long_ends_the_waiting() {
+        let said = parking_lot::Mutex::new(vec!["18446744073709551615", "1"]);
+        let answer = patiently(|| async {
+            let retry_after = said.lock().pop().map(str::to_owned);
+            let refusal = Refusal { retry_after, ..Refusal::bare(StatusCode::TOO_MANY_REQUESTS) };
+            Err::<(), _>(HttpError::from(refusal))
+        });
+        assert!(answer.await.is_err() && said.lock().is_empty());
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

@@ -1,15 +1,13 @@
 //! Requests of Streamable HTTP, as rmcp's own client makes them, except that a body is measured before it becomes values
 //! (rmcp makes values of up to 16 MiB of JSON, several times) and that odd responses are read where their meaning is plain.
 
-use std::sync::Arc;
-
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use reqwest::{Client, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
 
 use super::failure::{HttpError, is_about_session, too_much, unreadable};
-use super::http_client::{Headers, is_same};
+use super::http_client::{Target, is_same};
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::pending::Pending;
@@ -34,23 +32,20 @@ pub(super) const EVENTS: &str = "text/event-stream";
 /// The server's refusal, or the failure of the connection.
 pub(super) async fn post(
     client: &Client,
-    uri: &str,
+    Target { uri, session, token, headers }: &Target,
     message: &ClientJsonRpcMessage,
-    session: Option<Arc<str>>,
-    token: Option<String>,
-    headers: Headers,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
-    let mut request = client.post(uri).header(ACCEPT, "text/event-stream, application/json");
+    let mut request = client.post(&**uri).header(ACCEPT, "text/event-stream, application/json");
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
     for (name, value) in headers {
-        if [ACCEPT, SESSION, LAST_EVENT].contains(&name) {
+        if [ACCEPT, SESSION, LAST_EVENT].contains(name) {
             return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
         }
         request = request.header(name, value);
     }
-    if let Some(session) = &session {
+    if let Some(session) = session {
         request = request.header(SESSION, &**session);
     }
     let mut response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;

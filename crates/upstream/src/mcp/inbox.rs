@@ -77,6 +77,13 @@ impl Inbox {
         Vec::new()
     }
 
+    /// Where the event that ends the stream is over the limit, the error of the only request, which it answers.
+    pub(super) fn failed(self, error: &SseError) -> Vec<ServerJsonRpcMessage> {
+        tracing::debug!(%error, "the stream failed");
+        let of = self.pending.only().filter(|_| is_too_large(error));
+        of.map(|of| ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of))).into_iter().collect()
+    }
+
     /// Messages of a text, several of a batch.
     pub(super) fn messages(&mut self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
         let text = trim(text);
@@ -110,7 +117,8 @@ impl Inbox {
     }
 }
 
-fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+/// True for a result or an error.
+pub(super) fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 

@@ -8,7 +8,7 @@ use super::failure::oversized;
 use super::inbox::Inbox;
 use super::message::{self, Parsed};
 use base::limits;
-use base::lines::{self, Line, number_at_end, number_at_head};
+use base::lines::{self, Kind, Line, kind_at_head, number_at_end, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
@@ -24,18 +24,22 @@ pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl St
     })
 }
 
-/// The error of the request that a line over the limit answers.
+/// The error of the request that a line over the limit answers. Without a readable number it must begin as an answer, and answer
+/// the only request.
 fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<ServerJsonRpcMessage> {
     inbox.over.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
-    let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
-    let of = found.filter(|id| inbox.pending.has(id)).or_else(|| inbox.pending.only())?;
+    let of = match (kind_at_head(head), id(number_at_head(head).or_else(|| number_at_end(tail)))) {
+        (Some(Kind::Question), _) | (None, None) => None,
+        (_, Some(id)) => Some(id).filter(|id| inbox.pending.has(id)),
+        (Some(Kind::Answer), None) => inbox.pending.only(),
+    }?;
     let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
     inbox.message(Parsed::Message(Box::new(error)), head)
 }
 
-/// Id of the request that the beginning of an answer belongs to.
+/// Id of the request that the beginning of an answer belongs to. A request of the server has a number of the server's own.
 pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
-    id(number_at_head(text))
+    id(number_at_head(text).filter(|_| kind_at_head(text) != Some(Kind::Question)))
 }
 
 fn id(found: Option<&[u8]>) -> Option<RequestId> {
@@ -55,11 +59,15 @@ mod tests {
 
     /// Parses `text` while the requests 1 and 2 are pending: messages as JSON, and the part kept with stderr.
     async fn read(text: &[u8]) -> (Vec<Value>, String) {
+        read_for(&[1, 2], text).await
+    }
+
+    async fn read_for(waiting: &[i64], text: &[u8]) -> (Vec<Value>, String) {
         let (pending, stderr) = (Pending::default(), Stderr::default());
         let ping = |id| {
             ClientJsonRpcMessage::request(ClientRequest::PingRequest(PingRequest::default()), RequestId::Number(id))
         };
-        [1, 2].into_iter().for_each(|id| pending.sent(&ping(id)));
+        waiting.iter().for_each(|id| pending.sent(&ping(*id)));
         let inbox = Inbox::of_connection(pending, PassedOver::new("x", "stdout", stderr.clone()));
         let messages = messages(text, inbox).concat().await;
         let found = messages.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
@@ -68,8 +76,11 @@ mod tests {
 
     /// Id and error code of each message.
     async fn errors(text: &str) -> Vec<(i64, i64)> {
-        let of = |message: &Value| Some((message["id"].as_i64()?, message["error"]["code"].as_i64().unwrap_or(0)));
-        read(text.as_bytes()).await.0.iter().filter_map(of).collect()
+        read(text.as_bytes()).await.0.iter().filter_map(error).collect()
+    }
+
+    fn error(message: &Value) -> Option<(i64, i64)> {
+        Some((message["id"].as_i64()?, message["error"]["code"].as_i64().unwrap_or(0)))
     }
 
     #[tokio::test]
@@ -112,5 +123,29 @@ mod tests {
         }
         let inner = format!("{{\"result\":{{\"text\":\"{long}\",\"id\":2}}}}\n");
         assert_eq!(errors(&inner).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_fails_the_only_request_if_it_is_an_answer_that_names_none() {
+        let long = "x".repeat(MAX_MESSAGE);
+        for (begins, ends, fails) in [
+            ("{\"result\":\"", "\",\"jsonrpc\":\"2.0\"}", true),
+            ("{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"message\":\"", "\"}}", true),
+            ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"", "\"}]", true),
+            ("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":\"", "\"}", false),
+            ("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"", "\"}}", false),
+            ("{\"params\":{\"data\":\"", "\"},\"method\":\"notifications/message\",\"jsonrpc\":\"2.0\"}", false),
+            // A request of the server, whose number is its own.
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{\"x\":\"", "\"}}", false),
+            ("{\"method\":\"roots/list\",\"params\":{\"x\":\"", "\"},\"jsonrpc\":\"2.0\",\"id\":1}", false),
+            ("{\"level\":\"error\",\"message\":\"", "\"}", false),
+            ("", "", false),
+        ] {
+            let (found, stderr) = read_for(&[1], format!("{begins}{long}{ends}\n").as_bytes()).await;
+            assert_eq!(found.iter().find_map(error), fails.then_some((1, -32049)), "{begins}");
+            assert!(stderr.contains("was skipped"), "{stderr}");
+        }
+        let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{garbage\n";
+        assert!(read_for(&[1], broken).await.0.is_empty());
     }
 }

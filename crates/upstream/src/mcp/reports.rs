@@ -194,6 +194,7 @@ impl Reports {
 pub(super) struct Listening<'a> {
     reports: &'a Reports,
     number: u64,
+    /// Its last request has an answer, and its task a result.
     pub(super) is_answered: bool,
 }
 
@@ -207,11 +208,6 @@ impl Listening<'_> {
         // Given up before its result, it may go on at the server.
         self.is_answered = false;
         bell
-    }
-
-    /// Notes that its task has a result.
-    pub(super) fn has_result(&mut self) {
-        self.is_answered = true;
     }
 
     /// Notes the names of the request that was sent.

@@ -23,7 +23,7 @@ use super::client::Client;
 use super::failure::{too_much, unreadable};
 use super::reports::Listening;
 use super::tasks;
-use crate::reconnect::Rounds;
+use crate::link::Rounds;
 use crate::{Ask, Level, Operation, Progress, Question, Subject, TraceContext};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::json;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use reqwest::header::HeaderMap;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::http;
-use super::http_client::Headers;
 use base::error::Result;
 use config::Credential;
 use config::secrets::{self, Resolved};
@@ -28,7 +28,7 @@ pub(crate) struct SentHeaders {
 
 /// The values in use.
 pub(crate) struct Values {
-    pub(crate) headers: Headers,
+    pub(crate) headers: HeaderMap,
     /// Parameters of the query by name.
     pub(crate) query: Resolved,
     _redacted: Resolved,

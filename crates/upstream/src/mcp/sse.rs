@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::StreamExt as _;
 use futures::future::ready;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use futures::{Stream, StreamExt as _};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use sse_stream::{Sse, SseStream};
 use url::Url;
@@ -17,7 +17,7 @@ use super::authorized::Authorization;
 use super::connection::{Connection, Outgoing};
 use super::failure::HttpError;
 use super::handshake::Revision;
-use super::http_client::{Events, Headers};
+use super::http_client::Events;
 use super::http_post::EVENTS;
 use super::inbox::{Inbox, PassedOver};
 use super::lines::MAX_MESSAGE;
@@ -43,7 +43,7 @@ pub(super) async fn connect(
     revision: &Revision,
 ) -> Result<Connection<Posts>, HttpError> {
     let get = |token, own: &Values| {
-        let request = client.get(url).headers(map(&own.headers)).header(ACCEPT, "text/event-stream");
+        let request = client.get(url).headers(own.headers.clone()).header(ACCEPT, "text/event-stream");
         sent(request, token, false)
     };
     let response = authorization.send(get).await?;
@@ -55,11 +55,18 @@ pub(super) async fn connect(
     let mut events = events(response);
     let endpoint = endpoint(&mut events, &base, &mut over).await?;
     let pending = Pending::default();
-    let messages = events.scan(Inbox::of_connection(pending.clone(), over), |inbox, event| {
-        let event = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")).ok();
-        ready(event.map(|event| inbox.event(&event)))
-    });
+    let messages = messages(events, Inbox::of_connection(pending.clone(), over));
     Ok(Connection::new(Posts { client, authorization, endpoint }, pending, messages, revision))
+}
+
+/// Messages of each event, until the stream ends or fails.
+fn messages(events: Events, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    events.scan(Some(inbox), |inbox, event| {
+        ready(match event {
+            Ok(event) => inbox.as_mut().map(|inbox| inbox.event(&event)),
+            Err(error) => inbox.take().map(|inbox| inbox.failed(&error)),
+        })
+    })
 }
 
 /// Posts messages to the address of a stream.
@@ -77,7 +84,7 @@ impl Outgoing for Posts {
         let (client, authorization, endpoint) = (client.clone(), authorization.clone(), endpoint.clone());
         async move {
             let post = |token, own: &Values| {
-                sent(client.post(endpoint.clone()).headers(map(&own.headers)).json(&message), token, true)
+                sent(client.post(endpoint.clone()).headers(own.headers.clone()).json(&message), token, true)
             };
             authorization.send(post).await.map(drop)
         }
@@ -124,10 +131,6 @@ async fn endpoint(events: &mut Events, base: &Url, over: &mut PassedOver) -> Res
     Err(wrong("events, but no address to post to".to_owned()))
 }
 
-fn map(headers: &Headers) -> HeaderMap {
-    headers.clone().into_iter().collect()
-}
-
 /// Sends a request with this token; a refusal is an error.
 async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) -> Result<Response, HttpError> {
     let request = match token {
@@ -140,5 +143,38 @@ async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) 
         Some(challenge) => Err(challenge),
         // Streams are sessions here.
         None => Err(Refusal::read(response, in_session).await.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{ClientRequest, PingRequest, RequestId};
+
+    use super::*;
+    use crate::stderr::Stderr;
+
+    /// Ids and error codes of the messages in a stream of events, while these requests are pending.
+    async fn read(waiting: &[i64], text: String) -> Vec<(i64, i64)> {
+        let (pending, over) = (Pending::default(), PassedOver::new("x", "stream", Stderr::default()));
+        for id in waiting {
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
+        }
+        let events = events(http::Response::new(reqwest::Body::from(text)).into());
+        let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
+        let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
+        found
+            .map(|message| (message["id"].as_i64().unwrap_or(0), message["error"]["code"].as_i64().unwrap_or(0)))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_too_large_ends_the_stream_and_fails_the_only_request() {
+        let answer =
+            |id: i64, text: &str| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{text}\"}}\n\n");
+        assert_eq!(read(&[1, 2], answer(1, "") + &answer(2, "")).await, [(1, 0), (2, 0)]);
+        let long = answer(1, &"x".repeat(MAX_MESSAGE));
+        assert_eq!(read(&[1], long.clone()).await, [(1, -32049)]);
+        assert_eq!(read(&[1, 2], long).await, [], "it may be the answer of either");
     }
 }

@@ -177,7 +177,7 @@ impl Client {
         let unfinished = scopeguard::guard((peer, can_cancel.then(|| (task.id.clone(), options))), cancel);
         let result = self.result(task, progress, &changed).await.map_err(in_doubt);
         if result.is_ok() {
-            listening.has_result();
+            listening.is_answered = true;
         }
         // After these errors it may still be asked; after any other, nothing waits for it.
         let is_left =

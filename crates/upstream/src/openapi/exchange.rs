@@ -18,7 +18,7 @@ use base::error::Result;
 /// Sends requests to one origin.
 pub(super) struct Exchange {
     client: reqwest::Client,
-    authorization: Authorization,
+    pub(super) authorization: Authorization,
 }
 
 /// An answer within its limits.
@@ -54,9 +54,7 @@ impl Exchange {
     /// The request with configured headers and query.
     fn with(&self, request: &Request, values: &Values) -> Request {
         let mut request = request.clone();
-        for (name, value) in &values.headers {
-            request.headers.insert(name.clone(), value.clone());
-        }
+        request.headers.extend(values.headers.clone());
         let query = values.query.values();
         if !query.is_empty() {
             request.url.query_pairs_mut().extend_pairs(query.iter().map(|(name, value)| (name, value.expose())));

@@ -23,8 +23,8 @@ const STEPS: u64 = 20_000_000;
 /// Media types of documents.
 const WANTED: &str = "application/json, application/yaml;q=0.9, */*;q=0.5";
 
-/// An API, as the configuration describes it.
-pub(super) struct Described {
+/// Loads the document of one API, as the configuration describes it.
+pub(super) struct Loader {
     pub(super) name: String,
     pub(super) place: DocumentPlace,
     pub(super) base: Option<Url>,
@@ -33,12 +33,8 @@ pub(super) struct Described {
     /// Tools that the configuration shows, by the names that it gives them.
     pub(super) access: Access,
     pub(super) renamed: BTreeMap<String, String>,
-}
-
-/// Loads one document.
-pub(super) struct Loader {
-    pub(super) described: Arc<Described>,
-    pub(super) authorization: Authorization,
+    /// A document that has changed is read again.
+    pub(super) may_reread: bool,
 }
 
 /// A document as it was loaded.
@@ -48,22 +44,18 @@ pub(super) struct Document {
 }
 
 impl Loader {
-    pub(super) fn name(&self) -> &str {
-        &self.described.name
-    }
-
     /// Loads the document.
     ///
     /// # Errors
     /// It is not there, or too large.
-    pub(super) async fn load(&self) -> Result<Document> {
-        let bytes = match &self.described.place {
+    pub(super) async fn load(&self, authorization: &Authorization) -> Result<Document> {
+        let bytes = match &self.place {
             DocumentPlace::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read(&path)).await;
                 read.unwrap_or_else(|_| Err("was not read: see the log".to_owned())).map_err(|why| self.failed(&why))?
             }
-            DocumentPlace::Url(url) => self.fetch(url).await?,
+            DocumentPlace::Url(url) => self.fetch(url, authorization).await?,
         };
         let bytes: Arc<[u8]> = bytes.into();
         let digest = base::task::work_on(bytes.len(), || {
@@ -77,11 +69,11 @@ impl Loader {
     ///
     /// # Errors
     /// It is not usable.
-    pub(super) async fn read(&self, document: &Document) -> Result<Api> {
-        let (bytes, described) = (Arc::clone(&document.bytes), Arc::clone(&self.described));
+    pub(super) async fn read(self: &Arc<Self>, document: &Document) -> Result<Api> {
+        let (bytes, loader) = (Arc::clone(&document.bytes), Arc::clone(self));
         let steps = STEPS + document.bytes.len() as u64;
         let read = metered_as("read the OpenAPI document", steps, move |meter| {
-            let Described { place, base, headers, query, access, renamed, .. } = &*described;
+            let Self { place, base, headers, query, access, renamed, .. } = &*loader;
             let (url, folder) = match place {
                 DocumentPlace::File(path) => (None, path.parent()),
                 DocumentPlace::Url(url) => (Url::parse(url).ok(), None),
@@ -94,22 +86,22 @@ impl Loader {
             let (url, base, headers, query) = (url.as_ref(), base.as_ref(), &names(headers), &names(query));
             Api::read(&Source { bytes: &bytes, url, folder, base, headers, query, is_shown: &is_shown }, meter)
         });
-        let api = read.await.map_err(|error| error.context(self.name()))?;
+        let api = read.await.map_err(|error| error.context(&self.name))?;
         base::memory::give_back();
         Ok(api)
     }
 
     /// Gets the document. Credentials go along only where the operations are too.
-    async fn fetch(&self, url: &str) -> Result<Vec<u8>> {
+    async fn fetch(&self, url: &str, authorization: &Authorization) -> Result<Vec<u8>> {
         let url = Url::parse(url).map_err(|error| self.failed(&error.to_string()))?;
-        let is_own = self.described.base.as_ref().is_none_or(|base| base.origin() == url.origin());
+        let is_own = self.base.as_ref().is_none_or(|base| base.origin() == url.origin());
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(WANTED))]);
         let request = Request { method: http::Method::GET, url: url.clone(), headers, body: None };
-        let exchange = Exchange::new(&url, Reach::configured(), self.authorization.clone())?;
+        let exchange = Exchange::new(&url, Reach::configured(), authorization.clone())?;
         let most = limits::OPENAPI_DOCUMENT.max;
         let sent = if is_own { exchange.send(&request, most).await } else { exchange.send_bare(&request, most).await };
         let answer = sent.map_err(|error| {
-            let error = of_http("the address of the document", &error).context(self.name());
+            let error = of_http("the address of the document", &error).context(&self.name);
             error.with_code(ErrorCode::TransportDead)
         })?;
         match answer.status {
@@ -119,7 +111,7 @@ impl Loader {
     }
 
     fn failed(&self, why: &str) -> Error {
-        Error::new(ErrorCode::TransportDead, format!("{}: the OpenAPI document {why}", self.name()))
+        Error::new(ErrorCode::TransportDead, format!("{}: the OpenAPI document {why}", self.name))
     }
 }
 

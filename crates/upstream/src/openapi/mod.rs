@@ -12,17 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
 use url::Url;
 
 use self::exchange::Exchange;
-use self::load::{Described, Loader, names};
+use self::load::{Loader, names};
 use super::mcp::authorized::Authorization;
 use super::mcp::failure::of_http;
 use super::mcp::sent_headers::SentHeaders;
-use super::reconnect::{Connect, Link, Rounds};
-use super::{Answer, Listing, Operation, Progress, ToolAnswer};
+use super::{Answer, Listing, Operation, Progress};
 use crate::auth::Account;
+use crate::link::{Connect, Link, Rounds};
 use crate::openapi::spec::{Api, Plan};
 use base::address::Reach;
 use base::error::{Error, ErrorCode, Result};
@@ -32,9 +31,8 @@ use state::LoginVersion;
 
 /// Reads the document of one API.
 pub(super) struct Connector {
-    described: Arc<Described>,
+    loader: Arc<Loader>,
     account: Option<Arc<Account>>,
-    may_reread: bool,
 }
 
 impl Connector {
@@ -42,7 +40,7 @@ impl Connector {
     pub(super) fn new(name: &str, server: &config::Server, account: Option<Arc<Account>>) -> Option<Self> {
         let Transport::OpenApi { document, base_url, headers, query } = &server.transport else { return None };
         let renamed = server.overrides.iter().filter_map(|(tool, by)| Some((tool.clone(), by.name.clone()?)));
-        let described = Described {
+        let loader = Loader {
             name: name.to_owned(),
             place: document.clone(),
             base: base_url.as_ref().and_then(|url| Url::parse(url).ok()),
@@ -50,8 +48,9 @@ impl Connector {
             query: query.clone(),
             access: server.access.clone(),
             renamed: renamed.collect(),
+            may_reread: server.reconnect,
         };
-        Some(Self { described: Arc::new(described), account, may_reread: server.reconnect })
+        Some(Self { loader: Arc::new(loader), account })
     }
 }
 
@@ -63,26 +62,24 @@ impl Connect for Connector {
 
     /// Reads the credentials and the document.
     async fn connect(&self) -> Result<Box<dyn Link>> {
-        let described = Arc::clone(&self.described);
-        let headers = Arc::new(SentHeaders::read(&described.headers, &described.query).await?);
+        let loader = Arc::clone(&self.loader);
+        let headers = Arc::new(SentHeaders::read(&loader.headers, &loader.query).await?);
         let authorization = Authorization { headers, account: self.account.clone() };
-        let is_named_by_document = described.base.is_none() && matches!(described.place, DocumentPlace::File(_));
-        let reserved = names(&described.query);
-        let loader = Loader { described, authorization: authorization.clone() };
-        let document = loader.load().await?;
+        let is_named_by_document = loader.base.is_none() && matches!(loader.place, DocumentPlace::File(_));
+        let document = loader.load(&authorization).await?;
         let mut api = loader.read(&document).await?;
         let reach = if is_named_by_document { Reach::internet() } else { Reach::configured() };
         let exchange = Exchange::new(&api.base, reach, authorization)?;
         let (plans, base) = (std::mem::take(&mut api.plans), api.base.clone());
-        let listing = Mutex::new(Some(listing(loader.name(), api)?));
-        let (digest, may_reread, is_replaced) = (document.digest, self.may_reread, AtomicBool::new(false));
-        Ok(Box::new(Client { loader, digest, listing, plans, base, reserved, exchange, may_reread, is_replaced }))
+        let (listing, reserved) = (Mutex::new(Some(listing(&loader.name, api)?)), names(&loader.query));
+        let (digest, is_replaced) = (document.digest, AtomicBool::new(false));
+        Ok(Box::new(Client { loader, digest, listing, plans, base, reserved, exchange, is_replaced }))
     }
 }
 
 /// An API as its document described it.
 pub(super) struct Client {
-    loader: Loader,
+    loader: Arc<Loader>,
     digest: String,
     /// The first listing. A later one is read again, since its values take much memory.
     listing: Mutex<Option<Listing>>,
@@ -91,54 +88,45 @@ pub(super) struct Client {
     /// Names in the query that only the configuration sets.
     reserved: BTreeSet<String>,
     exchange: Exchange,
-    may_reread: bool,
     /// The document has changed since.
     is_replaced: AtomicBool,
 }
 
-impl Client {
-    /// The listing. A document that has changed needs another connection, whose plans are of the same reading.
-    async fn list(&self) -> Result<Listing> {
+#[async_trait]
+impl Link for Client {
+    /// Reads the document. One that has changed needs another connection, whose plans are of the same reading.
+    async fn list(&self, _: &Progress) -> Result<Listing> {
         if let Some(listing) = self.listing.lock().take() {
             return Ok(listing);
         }
-        let document = self.loader.load().await?;
+        let document = self.loader.load(&self.exchange.authorization).await?;
         if document.digest != self.digest {
-            self.is_replaced.store(self.may_reread, Ordering::Release);
-            let (code, but) = match self.may_reread {
+            self.is_replaced.store(self.loader.may_reread, Ordering::Release);
+            let (code, but) = match self.loader.may_reread {
                 true => (ErrorCode::TransportDead, ""),
                 false => (ErrorCode::UpstreamError, ", and `reconnect` is off"),
             };
-            let what = format!("the OpenAPI document of {} has changed{but}", self.loader.name());
+            let what = format!("the OpenAPI document of {} has changed{but}", self.loader.name);
             return Err(Error::new(code, what).without_effect());
         }
         let api = self.loader.read(&document).await?;
-        listing(self.loader.name(), api)
+        listing(&self.loader.name, api)
     }
 
-    async fn tool(&self, name: &str, arguments: &Map<String, Value>, progress: &Progress) -> Result<ToolAnswer> {
-        let Some(plan) = self.plans.get(name) else {
-            let what = format!("{} has no operation `{name}`", self.loader.name());
+    async fn call(&self, operation: &Operation, progress: &Progress, _: &dyn Rounds) -> Result<Answer> {
+        let name = &self.loader.name;
+        let Operation::Tool { name: tool, arguments, .. } = operation else {
+            let what = format!("{name} is an API of OpenAPI: it has tools only");
+            return Err(Error::new(ErrorCode::UpstreamError, what).without_effect());
+        };
+        let Some(plan) = self.plans.get(tool) else {
+            let what = format!("{name} has no operation `{tool}`");
             return Err(Error::new(ErrorCode::ToolNotFound, what).without_effect());
         };
         let request = plan.request(&self.base, arguments, &self.reserved).map_err(Error::without_effect)?;
-        let response = self.exchange.send(&request, limits::MESSAGE_OF_SERVER.max).await;
-        answer::of(self.loader.name(), name, response.map_err(|error| of_http(self.loader.name(), &error))?, progress)
-            .await
-    }
-}
-
-#[async_trait]
-impl Link for Client {
-    async fn call(&self, operation: &Operation, progress: &Progress, _: &dyn Rounds) -> Result<Answer> {
-        match operation {
-            Operation::List | Operation::Connect => self.list().await.map(Answer::Listing),
-            Operation::Tool { name, arguments, .. } => self.tool(name, arguments, progress).await.map(Answer::Tool),
-            Operation::Resource { .. } | Operation::Prompt { .. } | Operation::Complete { .. } => {
-                let what = format!("{} is an API of OpenAPI: it has tools only", self.loader.name());
-                Err(Error::new(ErrorCode::UpstreamError, what).without_effect())
-            }
-        }
+        let answered = self.exchange.send(&request, limits::MESSAGE_OF_SERVER.max).await;
+        let answered = answered.map_err(|error| of_http(name, &error))?;
+        answer::of(name, tool, answered, progress).await.map(Answer::Tool)
     }
 
     fn is_closed(&self) -> bool {

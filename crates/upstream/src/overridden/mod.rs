@@ -1,124 +1,25 @@
-//! The overrides of a server's tools, on each of its connections: definitions are changed as they are listed, and calls as
-//! they are sent, so that everything above knows the tools as the operator wants them.
+//! The overrides of a server's tools: definitions are changed as they are listed, and calls as they are sent, so that
+//! everything above knows the tools as the operator wants them.
 
 mod definition;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::events::Changes;
 use super::mcp::request::parsed;
-use super::reconnect::{Connect, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
+use crate::link::{Link, Rounds};
 use base::error::{Effect, Error, ErrorCode, Result};
 use base::text::head;
 use config::Override;
-use state::LoginVersion;
 
 /// Most overrides without a tool that are told.
 const MAX_NOTES: usize = 8;
 
-/// Connects to a server whose tools are overridden.
-pub(super) struct Overridden {
-    connector: Box<dyn Connect>,
-    overrides: Arc<Overrides>,
-}
-
-impl Overridden {
-    pub(super) fn new(connector: Box<dyn Connect>, overrides: &BTreeMap<String, Override>) -> Self {
-        Self { connector, overrides: Arc::new(Overrides::new(overrides)) }
-    }
-}
-
-#[async_trait]
-impl Connect for Overridden {
-    fn version(&self) -> Option<LoginVersion> {
-        self.connector.version()
-    }
-
-    async fn with_last_words(&self, error: Error) -> Error {
-        self.connector.with_last_words(error).await
-    }
-
-    async fn connect(&self) -> Result<Box<dyn Link>> {
-        let link = self.connector.connect().await?;
-        Ok(Box::new(OverriddenLink { link, overrides: Arc::clone(&self.overrides), taken: Mutex::default() }))
-    }
-}
-
-/// A connection to such a server.
-struct OverriddenLink {
-    link: Box<dyn Link>,
-    overrides: Arc<Overrides>,
-    /// New names that are those of other tools, as the server last listed them: they are not for the renamed tools.
-    taken: Mutex<BTreeSet<String>>,
-}
-
-#[async_trait]
-impl Link for OverriddenLink {
-    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
-        match operation {
-            Operation::List => {
-                let Answer::Listing(listing) = self.link.call(operation, progress, rounds).await? else {
-                    return Err(Error::new(ErrorCode::Internal, "a list was answered by something else"));
-                };
-                let overrides = Arc::clone(&self.overrides);
-                // Thousands of definitions take a while: off the threads that serve requests.
-                let listing = tokio::task::spawn_blocking(move || overrides.listing(listing)).await;
-                let (listing, taken) = listing.map_err(|error| {
-                    Error::new(ErrorCode::Internal, "its tools were not overridden").caused_by(error)
-                })?;
-                *self.taken.lock() = taken;
-                Ok(Answer::Listing(listing))
-            }
-            Operation::Tool { name, definition, arguments, repeatable } => {
-                let is_taken = self.taken.lock().contains(name);
-                let Some((tool, by)) = self.overrides.of(name).filter(|_| !is_taken) else {
-                    return self.link.call(operation, progress, rounds).await;
-                };
-                let arguments = sent(name, by, arguments).map_err(Error::without_effect)?;
-                let (name, definition, repeatable) = (tool.to_owned(), definition.clone(), *repeatable);
-                let sent = Operation::Tool { name, definition, arguments, repeatable };
-                match self.link.call(&sent, progress, rounds).await? {
-                    Answer::Tool(answer) => {
-                        let part = part(answer, &by.result, progress).await;
-                        part.map(Answer::Tool).map_err(|error| error.with_effect(Effect::Done))
-                    }
-                    other => Ok(other),
-                }
-            }
-            _ => self.link.call(operation, progress, rounds).await,
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.link.is_closed()
-    }
-
-    async fn answers(&self) -> bool {
-        self.link.answers().await
-    }
-
-    fn is_stateless(&self) -> bool {
-        self.link.is_stateless()
-    }
-
-    async fn listed(&self) {
-        self.link.listed().await;
-    }
-
-    fn changes(&self) -> Changes {
-        self.link.changes()
-    }
-}
-
 /// The overrides of one server.
 #[derive(Debug)]
-struct Overrides {
+pub(super) struct Overrides {
     /// By the server's name of the tool.
     by_tool: BTreeMap<String, Override>,
     /// The server's name of each tool that has another one here.
@@ -126,7 +27,7 @@ struct Overrides {
 }
 
 impl Overrides {
-    fn new(by_tool: &BTreeMap<String, Override>) -> Self {
+    pub(super) fn new(by_tool: &BTreeMap<String, Override>) -> Self {
         let renamed = by_tool.iter().filter_map(|(tool, by)| Some((by.name.clone()?, tool.clone())));
         Self { renamed: renamed.collect(), by_tool: by_tool.clone() }
     }
@@ -139,8 +40,8 @@ impl Overrides {
     }
 
     /// Changes the definitions of a list. Of a tool whose override does not fit only the name remains, with the reason.
-    /// Returns the new names that other tools have beside it.
-    fn listing(&self, mut listing: Listing) -> (Listing, BTreeSet<String>) {
+    /// Returns the new names that other tools have beside it: they are not for the renamed tools.
+    pub(super) fn listing(&self, mut listing: Listing) -> (Listing, BTreeSet<String>) {
         if self.by_tool.is_empty() {
             listing.tools.iter_mut().for_each(definition::unmark);
             return (listing, BTreeSet::new());
@@ -169,6 +70,34 @@ impl Overrides {
         listing.notes.extend(missing.take(MAX_NOTES).map(note));
         let taken = self.renamed.iter().filter(|(name, tool)| is_taken(tool, name)).map(|(name, _)| name.clone());
         (listing, taken.collect())
+    }
+
+    /// Performs an operation on a connection: of a tool with an override, a call of the tool behind it. `taken` are the new
+    /// names that the server has for other tools.
+    pub(super) async fn call(
+        &self,
+        link: &dyn Link,
+        taken: &BTreeSet<String>,
+        operation: &Operation,
+        progress: &Progress,
+        rounds: &dyn Rounds,
+    ) -> Result<Answer> {
+        let Operation::Tool { name, definition, arguments, repeatable } = operation else {
+            return link.call(operation, progress, rounds).await;
+        };
+        let Some((tool, by)) = self.of(name).filter(|_| !taken.contains(name)) else {
+            return link.call(operation, progress, rounds).await;
+        };
+        let arguments = sent(name, by, arguments).map_err(Error::without_effect)?;
+        let (name, definition, repeatable) = (tool.to_owned(), definition.clone(), *repeatable);
+        let sent = Operation::Tool { name, definition, arguments, repeatable };
+        match link.call(&sent, progress, rounds).await? {
+            Answer::Tool(answer) => {
+                let part = part(answer, &by.result, progress).await;
+                part.map(Answer::Tool).map_err(|error| error.with_effect(Effect::Done))
+            }
+            other => Ok(other),
+        }
     }
 }
 

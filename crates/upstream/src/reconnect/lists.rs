@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Basis, Link, LinkState, Shared};
+use super::{Basis, LinkState, Shared};
 use crate::events::{Changes, Event};
+use crate::link::Link;
 use crate::reading::{Reading, validity};
-use crate::{Answer, Listing, Operation, Progress};
+use crate::{Listing, Operation, Progress};
 use base::error::{Error, ErrorCode, Result};
 
 impl Shared {
     /// Reads the list within `limit`. The refresher of the entry is told where it does not know what is in it.
     pub(super) async fn read(&self, link: &dyn Link, basis: &Basis, limit: Duration) -> Result<Arc<Reading>> {
         let asked = self.ask(link);
-        let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
-            Ok(Ok(Answer::Listing(listing))) => listing,
-            Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),
-            Ok(Err(error)) => return Err(error),
+        let listing = match tokio::time::timeout(limit, link.list(&Progress::default())).await {
+            Ok(listing) => listing?,
             Err(_) => {
                 self.doubt.store(true, Ordering::Relaxed);
                 return Err(Error::new(ErrorCode::Timeout, format!("it did not list its tools within {limit:?}"))
@@ -51,7 +50,7 @@ impl Shared {
         listing: Listing,
     ) -> Result<(Arc<Reading>, Listing)> {
         let valid = link.is_stateless().then(|| validity(self.settings.refresh, listing.ttl_ms));
-        Reading::of(number, changes, valid, listing).await
+        Reading::of(number, changes, valid, listing, &self.overrides).await
     }
 
     /// The last list read, if it is untaken and still valid. While a connection is made or listed, validity is unknown

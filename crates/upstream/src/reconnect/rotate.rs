@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Basis, Event, Link, LinkState, Live, Shared};
+use super::{Basis, Event, LinkState, Live, Shared};
 use crate::Operation;
+use crate::link::Link;
 use base::error::Result;
 
 /// Reads the secrets of a server anew.

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::events::Changes;
 use crate::{ToolAnswer, events};
 
 /// Fate of a call.
@@ -51,13 +52,14 @@ impl Connect for Arc<Plan> {
 
 #[async_trait]
 impl Link for Arc<Plan> {
-    async fn call(&self, operation: &Operation, _: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
-        if matches!(operation, Operation::List) {
-            self.listed.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(Duration::from_secs(self.delay.load(Ordering::Relaxed))).await;
-            let tools = vec![self.defines.lock().clone()];
-            return Ok(Answer::Listing(Listing { tools, ttl_ms: Some(10_000), ..Listing::default() }));
-        }
+    async fn list(&self, _: &Progress) -> Result<Listing> {
+        self.listed.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(self.delay.load(Ordering::Relaxed))).await;
+        let tools = vec![self.defines.lock().clone()];
+        Ok(Listing { tools, ttl_ms: Some(10_000), ..Listing::default() })
+    }
+
+    async fn call(&self, _: &Operation, _: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
         self.called.fetch_add(1, Ordering::Relaxed);
         let next = self.calls.lock().pop_front();
         let lost = Error::new(ErrorCode::TransportDead, "lost");
@@ -113,12 +115,16 @@ fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect) {
         defines: Mutex::new(defined("as known")),
         ..Plan::default()
     });
-    (Arc::clone(&plan), Reconnect::new(plan, SETTINGS, events().0))
+    (Arc::clone(&plan), upstream(&plan, SETTINGS, events().0))
 }
 
 fn plan_with(settings: ConnectionSettings, connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect) {
     let (plan, _) = plan(connects, calls);
-    (Arc::clone(&plan), Reconnect::new(plan, settings, events().0))
+    (Arc::clone(&plan), upstream(&plan, settings, events().0))
+}
+
+fn upstream(plan: &Arc<Plan>, settings: ConnectionSettings, events: EventSender) -> Reconnect {
+    Reconnect::new(Box::new(Arc::clone(plan)), &BTreeMap::new(), settings, events)
 }
 
 fn counts(plan: &Plan) -> (u32, u32) {
@@ -320,7 +326,7 @@ async fn a_call_is_compared_with_what_its_own_connection_lists() {
             is_stateless,
             ..Plan::default()
         });
-        let upstream = Reconnect::new(Arc::clone(&plan), SETTINGS, events().0);
+        let upstream = upstream(&plan, SETTINGS, events().0);
         call(&upstream, true).await.expect(what);
         *plan.defines.lock() = defined("otherwise");
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -342,7 +348,7 @@ async fn a_call_is_compared_with_what_its_own_connection_lists() {
 async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
     let plan = Arc::new(Plan { defines: Mutex::new(defined("as known")), ..Plan::default() });
     let (event_sender, mut told) = events();
-    let upstream = Reconnect::new(Arc::clone(&plan), SETTINGS, event_sender);
+    let upstream = upstream(&plan, SETTINGS, event_sender);
     call(&upstream, false).await.expect("it is sent");
     assert_eq!(told.try_recv(), Ok(Event::Connected(1)));
     for (number, listed) in [(1, 1), (2, 2)] {
@@ -358,7 +364,7 @@ async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
 async fn only_the_last_connection_is_watched_until_it_rests() {
     let (plan, _) = plan(&[], &[Call::Lost; 100]);
     let settings = ConnectionSettings { idle_stop: Some(Duration::from_secs(3600)), ..SETTINGS };
-    let upstream = Reconnect::new(Arc::clone(&plan), settings, events().0);
+    let upstream = upstream(&plan, settings, events().0);
     for _ in 0..100 {
         call(&upstream, false).await.expect_err("the connection is lost");
     }

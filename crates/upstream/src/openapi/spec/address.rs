@@ -8,6 +8,9 @@ use base::address::is_loopback;
 use base::error::{Error, ErrorCode, Result};
 use base::text::brief;
 
+/// Bytes from which on neither a URL is filled nor a value fills one.
+const MAX_FILLED: usize = 4 << 10;
+
 /// Address of the operations of a document: `configured`; else the document's first server, if it is of the origin that
 /// the document itself is from, or if the document is a file and the server is on the Internet.
 ///
@@ -52,7 +55,7 @@ fn filled(url: &str, variables: Option<&Value>) -> String {
     let mut filled = url.to_owned();
     for (name, variable) in variables.and_then(Value::as_object).into_iter().flatten() {
         let default = variable.get("default").and_then(Value::as_str).unwrap_or_default();
-        if filled.len() < 4 << 10 {
+        if filled.len().max(default.len()) < MAX_FILLED {
             filled = filled.replace(&format!("{{{name}}}"), default);
         }
     }
@@ -100,6 +103,10 @@ mod tests {
                 (base, _) => panic!("{server}: {base:?}"),
             }
         }
+        let many = "{a}".repeat(1000);
+        let long = json!({"url": format!("https://api.example.com/{many}"), "variables": {"a": {"default": "x".repeat(1 << 20)}}});
+        let base_of_long = base(None, None, Some(&json!([long]))).expect("an address");
+        assert_eq!(base_of_long.path().len(), 1 + "%7Ba%7D".len() * 1000);
         let configured = url("http://127.0.0.1:8000/");
         assert_eq!(base(None, Some(&configured), None).expect("it is configured"), configured);
     }

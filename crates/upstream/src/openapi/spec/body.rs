@@ -1,6 +1,6 @@
 //! The body of a request: JSON, a form, multipart, text or bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -9,12 +9,11 @@ use serde_json::{Map, Value};
 
 use super::refs::Refs;
 use super::style::{Pairs, Style, text};
+use base::meter::{Meter, Stopped};
 use base::text::brief;
 
 /// Most bytes of a body.
 const MAX_BODY: usize = 64 << 20;
-/// Levels of `allOf` that are looked into for the properties of a form.
-const MAX_PARTS: usize = 8;
 
 /// How the argument of a body is written.
 #[derive(Debug, Clone)]
@@ -39,11 +38,15 @@ pub(crate) struct Piece {
 }
 
 /// The media type of `content` that is sent, its definition, and how its body is written. JSON comes first.
+///
+/// # Errors
+/// The work was stopped.
 pub(super) fn choose<'d>(
     refs: &'d Refs<'_>,
     file: usize,
     content: &'d Map<String, Value>,
-) -> Option<(&'d Value, Body)> {
+    meter: &Meter,
+) -> Result<Option<(&'d Value, Body)>, Stopped> {
     let rank = |kind: &str| match essence(kind).as_str() {
         "application/json" => 0,
         kind if is_json(kind) => 1,
@@ -52,17 +55,17 @@ pub(super) fn choose<'d>(
         kind if is_text(kind) => 4,
         _ => 5,
     };
-    let (kind, media) = content.iter().min_by_key(|(kind, _)| rank(kind))?;
+    let Some((kind, media)) = content.iter().min_by_key(|(kind, _)| rank(kind)) else { return Ok(None) };
     let schema = media.get("schema");
     let encoding = media.get("encoding").and_then(Value::as_object);
     let body = match rank(kind) {
         0 | 1 => Body::Json(sent(kind, "application/json")),
-        2 => Body::Multipart(pieces(refs, file, schema, encoding)),
+        2 => Body::Multipart(pieces(refs, file, schema, encoding, meter)?),
         3 => Body::Form(styles(encoding)),
         4 => Body::Text(sent(kind, "text/plain")),
         _ => Body::Bytes(sent(kind, "application/octet-stream")),
     };
-    Some((media, body))
+    Ok(Some((media, body)))
 }
 
 /// A media type as it can be sent, else `otherwise`.
@@ -118,38 +121,53 @@ fn styles(encoding: Option<&Map<String, Value>>) -> BTreeMap<String, (Style, boo
     encoding.into_iter().flatten().map(|(name, encoding)| (name.clone(), style(encoding))).collect()
 }
 
+/// The properties of a schema and of its parts, with those that are files, and their media types.
 fn pieces(
     refs: &Refs<'_>,
     file: usize,
     schema: Option<&Value>,
     encoding: Option<&Map<String, Value>>,
-) -> BTreeMap<String, Piece> {
-    let mut pieces = BTreeMap::new();
-    if let Some(schema) = schema {
-        properties(refs, file, schema, 0, &mut pieces);
+    meter: &Meter,
+) -> Result<BTreeMap<String, Piece>, Stopped> {
+    let mut pieces: BTreeMap<String, Piece> = BTreeMap::new();
+    // Each part is looked at once: they may refer to each other.
+    let (mut parts, mut seen) = (Vec::from_iter(schema.map(|schema| (file, schema))), HashSet::new());
+    while let Some((file, part)) = parts.pop() {
+        meter.spend(1)?;
+        let Ok((file, part)) = refs.follow(file, part) else { continue };
+        if !seen.insert(std::ptr::from_ref(part)) {
+            continue;
+        }
+        for (name, property) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            meter.spend(1)?;
+            let Ok((file, property)) = refs.follow(file, property) else { continue };
+            let item = property.get("items").and_then(|items| refs.follow(file, items).ok());
+            let is_file = is_binary(property) || item.is_some_and(|(_, item)| is_binary(item));
+            pieces.entry(name.clone()).or_default().is_file |= is_file;
+        }
+        let more = part.get("allOf").and_then(Value::as_array);
+        parts.extend(more.into_iter().flatten().map(|part| (file, part)));
     }
     for (name, encoding) in encoding.into_iter().flatten() {
         let kind = encoding.get("contentType").and_then(Value::as_str).and_then(|kinds| kinds.split(',').next());
         let kind = kind.map(str::trim).filter(|kind| sent(kind, "") == *kind);
         pieces.entry(name.clone()).or_default().media_type = kind.map(str::to_owned);
     }
-    pieces
-}
-
-/// Collects the properties of a schema that are files.
-fn properties(refs: &Refs<'_>, file: usize, schema: &Value, level: usize, found: &mut BTreeMap<String, Piece>) {
-    let Ok((file, schema)) = refs.follow(file, schema) else { return };
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let Ok((file, property)) = refs.follow(file, property) else { continue };
-        let item = property.get("items").and_then(|items| refs.follow(file, items).ok());
-        let is_file = is_binary(property) || item.is_some_and(|(_, item)| is_binary(item));
-        found.entry(name.clone()).or_default().is_file |= is_file;
-    }
-    let parts = schema.get("allOf").and_then(Value::as_array).filter(|_| level < MAX_PARTS);
-    parts.into_iter().flatten().for_each(|part| properties(refs, file, part, level + 1, found));
+    Ok(pieces)
 }
 
 impl Body {
+    /// Bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Json(kind) | Self::Text(kind) | Self::Bytes(kind) => kind.len(),
+            Self::Form(styles) => styles.keys().map(String::len).sum(),
+            Self::Multipart(pieces) => {
+                pieces.iter().map(|(name, piece)| name.len() + piece.media_type.as_ref().map_or(0, String::len)).sum()
+            }
+        }
+    }
+
     /// The media type and bytes of `value`.
     ///
     /// # Errors

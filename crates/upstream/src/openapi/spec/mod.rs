@@ -70,7 +70,7 @@ pub struct Api {
     pub about: String,
     /// Definitions as in `tools/list`.
     pub tools: Vec<Value>,
-    /// Bytes of the definitions.
+    /// Bytes of the definitions and plans.
     pub bytes: usize,
     /// How each tool is called, by its name.
     pub plans: BTreeMap<String, Plan>,
@@ -120,13 +120,13 @@ impl Api {
                 let name = names.take(id, method, path);
                 if !(source.is_shown)(&name) {
                     let tool = json!({ "name": name, "inputSchema": { "type": "object" } });
-                    api.add(tool)?;
+                    api.add(tool, 0)?;
                     continue;
                 }
                 let operation = Operation { name: &name, method, path, file, item, fields: operation };
                 match operation.make(source, &document, &refs, meter) {
                     Ok((tool, plan)) => {
-                        api.add(tool)?;
+                        api.add(tool, plan.bytes())?;
                         api.plans.insert(name, plan);
                     }
                     Err(Problem::Here(why)) => {
@@ -142,11 +142,12 @@ impl Api {
         Ok(api)
     }
 
-    fn add(&mut self, tool: Value) -> Result<(), Error> {
+    /// Adds a tool, whose plan has these bytes: texts of the document that many operations share.
+    fn add(&mut self, tool: Value, plan: usize) -> Result<(), Error> {
         limits::OPENAPI_OPERATIONS
             .check(self.tools.len() + 1)
             .map_err(|error| error.with_code(ErrorCode::UpstreamError))?;
-        self.bytes += json::written(&tool);
+        self.bytes += json::written(&tool) + plan;
         if self.bytes > memory::list_bytes() {
             let (most, tools) = (memory::list_bytes(), self.tools.len());
             let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();

@@ -1,37 +1,39 @@
 //! Names of tools: by `operationId`, else by method and path.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use base::text::head;
 
 /// Most bytes of a name.
 const MAX_NAME: usize = 100;
 
-/// Names that are taken.
+/// Names that are taken, each with the first number that was not tried behind it.
 #[derive(Default)]
-pub(super) struct Names(HashSet<String>);
+pub(super) struct Names(HashMap<String, u32>);
 
 impl Names {
     /// Name of an operation. A second operation with the same id is named by its method and path; where that is taken
     /// too, it is numbered.
     pub(super) fn take(&mut self, id: Option<&str>, method: &str, path: &str) -> String {
         let given = id.map(|id| plain(id, &['_', '-', '.', '/'])).filter(|name| name.contains(char::is_alphanumeric));
-        if let Some(name) = given
-            && self.0.insert(name.clone())
-        {
-            return name;
+        if let Some(name) = given.filter(|name| !self.0.contains_key(name)) {
+            return self.numbered(name);
         }
         let path = path.replace(['{', '}'], "");
-        let derived = plain(&format!("{method}_{}", path.trim_matches('/')), &['_']);
-        numbered(&mut self.0, derived)
+        self.numbered(plain(&format!("{method}_{}", path.trim_matches('/')), &['_']))
     }
-}
 
-/// Takes a name, numbered where it is taken.
-pub(super) fn numbered(taken: &mut HashSet<String>, name: String) -> String {
-    let others = (2_u32..).map(|number| format!("{name}_{number}"));
-    let free = std::iter::once(name.clone()).chain(others).find(|name| taken.insert(name.clone()));
-    free.unwrap_or(name)
+    /// Takes a name, numbered where it is taken.
+    pub(super) fn numbered(&mut self, name: String) -> String {
+        let Some(next) = self.0.get(&name).copied() else {
+            self.0.insert(name.clone(), 2);
+            return name;
+        };
+        let mut others = (next..).map(|number| (number, format!("{name}_{number}")));
+        let Some((number, free)) = others.find(|(_, other)| !self.0.contains_key(other)) else { return name };
+        self.0.extend([(name, number + 1), (free.clone(), 2)]);
+        free
+    }
 }
 
 /// `text` with `_` in place of runs of characters that no name has.
@@ -81,6 +83,9 @@ mod tests {
             (Some(long.as_str()), "get", "/e", "get_e"),
         ] {
             assert_eq!(names.take(id, method, path), name, "{id:?} {path}");
+        }
+        for (name, free) in [("a_3", "a_3"), ("a", "a"), ("a", "a_2"), ("a", "a_4"), ("a_4", "a_4_2"), ("a", "a_5")] {
+            assert_eq!(names.numbered(name.to_owned()), free);
         }
         for (tag, folder) in [
             ("Pets", Some("pets")),

@@ -63,7 +63,7 @@ impl Operation<'_> {
             parameters.push(parameter.parameter);
         }
         check_template(self.path, &parameters)?;
-        let body = self.body(refs, &mut schemas, &mut properties, &mut required)?;
+        let body = self.body(refs, meter, &mut schemas, &mut properties, &mut required)?;
         let mut input = json!({ "type": "object", "properties": properties, "additionalProperties": false });
         add(&mut input, "required", required.into());
         add(&mut input, "$defs", schemas.defs()?.into());
@@ -106,6 +106,7 @@ impl Operation<'_> {
     fn body(
         &self,
         refs: &Refs<'_>,
+        meter: &Meter,
         schemas: &mut Schemas<'_>,
         properties: &mut Map<String, Value>,
         required: &mut Vec<Value>,
@@ -115,9 +116,8 @@ impl Operation<'_> {
         };
         let (file, body) = refs.follow(self.file, body).map_err(Problem::Here)?;
         let content = body.get("content").and_then(Value::as_object);
-        let Some((media, written)) = content.and_then(|content| body::choose(refs, file, content)) else {
-            return Ok(None);
-        };
+        let chosen = content.map(|content| body::choose(refs, file, content, meter)).transpose()?.flatten();
+        let Some((media, written)) = chosen else { return Ok(None) };
         let schema = match (&written, media.get("schema")) {
             (Body::Bytes(_), _) => json!({ "type": "string", "contentEncoding": "base64" }),
             (Body::Text(_), _) => json!({ "type": "string" }),

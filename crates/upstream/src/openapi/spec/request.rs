@@ -41,6 +41,13 @@ pub struct Request {
 }
 
 impl Plan {
+    /// Bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        let parameters = self.parameters.iter().map(|parameter| parameter.argument.len() + parameter.name.len());
+        let body = self.body.as_ref().map_or(0, |(argument, body)| argument.len() + body.bytes());
+        self.path.len() + parameters.sum::<usize>() + body + self.accept.as_ref().map_or(0, String::len)
+    }
+
     /// The request of `arguments`, below `base`. `reserved` are names in the query that only the configuration sets.
     ///
     /// # Errors
@@ -66,7 +73,12 @@ impl Plan {
             match parameter.part {
                 Part::Path => {
                     let text = segment(parameter, value).map_err(is_wrong)?;
-                    path = path.replace(&format!("{{{}}}", parameter.name), &text);
+                    let template = format!("{{{}}}", parameter.name);
+                    // A document may name it many times.
+                    if path.len() + path.matches(&template).count() * text.len() > limits::OPENAPI_QUERY.max {
+                        return Err(is_wrong("makes the path too long"));
+                    }
+                    path = path.replace(&template, &text);
                 }
                 Part::Query => {
                     let added = query.add(&parameter.name, value, parameter.style, parameter.explode);
@@ -169,4 +181,33 @@ fn below(base: &Url, path: &str, query: &str) -> Result<Url> {
     url.set_query(Some(query).filter(|query| !query.is_empty()));
     let is_same = url.path() == wanted && url.origin() == base.origin() && url.fragment().is_none();
     if is_same { Ok(url) } else { Err(refused()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openapi::spec::style::Style;
+
+    #[test]
+    fn a_path_that_names_a_parameter_many_times_is_bounded() {
+        let parameter = Parameter {
+            argument: "a".to_owned(),
+            name: "a".to_owned(),
+            part: Part::Path,
+            style: Style::Simple,
+            explode: false,
+            has_segments: false,
+            is_json: false,
+        };
+        let path = format!("/{}", "{a}".repeat(1000));
+        let plan = Plan { method: Method::GET, path, parameters: vec![parameter], body: None, accept: None };
+        let base = Url::parse("https://api.example.com/").expect("a URL");
+        let request = |bytes: usize| {
+            let arguments = Map::from_iter([("a".to_owned(), Value::from("x".repeat(bytes)))]);
+            plan.request(&base, &arguments, &BTreeSet::new())
+        };
+        assert_eq!(request(10).expect("it is short").url.path().len(), 10_001);
+        let error = request(1 << 20).expect_err("it is long");
+        assert!(error.message.contains("makes the path too long"), "{error}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Schemas of the document as JSON Schema 2020-12, with the `$defs` that they need and no others.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 use stubgen::KeywordForm;
@@ -8,7 +8,7 @@ use stubgen::KeywordForm;
 use super::Problem;
 use super::body::is_binary;
 use super::document::Version;
-use super::names::numbered;
+use super::names::Names;
 use super::refs::{Place, Refs};
 use base::json;
 use base::limits;
@@ -38,7 +38,7 @@ pub(super) struct Schemas<'r> {
     left: usize,
     defs: Map<String, Value>,
     names: HashMap<Place, String>,
-    taken: HashSet<String>,
+    taken: Names,
     waiting: VecDeque<(Place, String)>,
 }
 
@@ -56,7 +56,7 @@ impl<'r> Schemas<'r> {
             left,
             defs: Map::new(),
             names: HashMap::new(),
-            taken: HashSet::new(),
+            taken: Names::default(),
             waiting: VecDeque::new(),
         }
     }
@@ -190,7 +190,7 @@ impl<'r> Schemas<'r> {
         let last = place.pointer.rsplit('/').next().unwrap_or_default();
         let plain: String =
             last.chars().take(80).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-        let name = numbered(&mut self.taken, if plain.is_empty() { "Schema".to_owned() } else { plain });
+        let name = self.taken.numbered(if plain.is_empty() { "Schema".to_owned() } else { plain });
         self.names.insert(place.clone(), name.clone());
         self.waiting.push_back((place, name.clone()));
         Ok(name)
