@@ -18,7 +18,7 @@ use super::{Failure, Format, Global, Ui, own_executable, remote, serve, shapes, 
 pub(super) use attached::{ask, attached, console};
 use base::files;
 use config::{Config, process_env, state_folder};
-use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Purpose, Speaker, Started};
+use server::daemon::{self, Answering, DRAIN, Host, Launch, Place, Purpose};
 use server::running;
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
@@ -108,11 +108,8 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     Config::load(&place.config, &process_env)?;
     let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
-    let (is_new, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
-        Ok(Started::New(state)) => (true, state),
-        Ok(Started::Ran(state)) => (false, state),
-        Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
-    };
+    let started = ui.waiting(starting, daemon::start(place, &launch)).await;
+    let (is_new, state) = started.map_err(|why| Failure::internal(why).hint("`forgefs daemon logs` has more"))?;
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
         shape["started"] = is_new.into();
@@ -124,11 +121,6 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
     Ok(0)
-}
-
-/// Asks the daemon for its state.
-async fn state(place: &Place, purpose: Purpose) -> Result<Option<Value>, LinkError> {
-    daemon::ask(place, &Hello::new(purpose, Speaker::default()), None).await
 }
 
 fn none(place: &Place) -> String {
@@ -145,7 +137,7 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
         let deadline = tokio::time::Instant::now() + END;
         // Asked again: a daemon that starts does not listen yet.
         while tokio::time::Instant::now() < deadline {
-            if let Err(error) = state(place, Purpose::Stop).await {
+            if let Err(error) = daemon::state(place, Purpose::Stop).await {
                 ui.note(&error.to_string());
                 break;
             }
@@ -174,7 +166,7 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
 }
 
 async fn status(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
-    let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
+    let state = daemon::state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
     let exit = u8::from(state.is_none());
     let text = state.as_ref().map_or_else(|| none(place), |state| described(place, state));
     format.out(shapes::daemon(place, state.as_ref()), &text, ui);
@@ -304,7 +296,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
         if let Some(held) = place.hold().map_err(failed)? {
             break held;
         }
-        if matches!(state(&place, Purpose::Status).await, Ok(Some(_))) {
+        if matches!(daemon::state(&place, Purpose::Status).await, Ok(Some(_))) {
             ui.note(&format!("a daemon runs already for {}", place.config.display()));
             return Ok(if detached { 0 } else { 1 });
         }
