@@ -74,8 +74,7 @@ pub struct Gateway {
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
     board: Arc<Board>,
-    metrics_wanted: watch::Sender<Option<config::Metrics>>,
-    reloads: watch::Sender<()>,
+    reloads: watch::Sender<Arc<Config>>,
     /// Runs in the background.
     background: Arc<Background>,
     /// Notice for listings of the root.
@@ -99,8 +98,8 @@ impl Gateway {
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
-        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce::new((&state, &workers), config, router, traces, None);
+        let reloads = watch::Sender::new(Arc::clone(&in_force.config));
         let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::default());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
@@ -118,8 +117,7 @@ impl Gateway {
             variables: Mutex::default(),
             metrics: Arc::default(),
             board: Arc::default(),
-            metrics_wanted,
-            reloads: watch::Sender::default(),
+            reloads,
             _following_skills: following_skills,
         };
         gateway.follow_scripts();
@@ -159,7 +157,7 @@ impl Gateway {
         };
         let (before_it, router) = (Some(&*before), Arc::clone(&before.router));
         let mut in_force = InForce::new((&self.state, &self.workers), config, router, traces, before_it);
-        let (config, metrics) = (Arc::clone(&in_force.config), in_force.config.metrics.clone());
+        let config = Arc::clone(&in_force.config);
         // Infallible from here on, and quick: revoked clients are let in until it is in force.
         memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -175,12 +173,7 @@ impl Gateway {
         if !is_same_pool && self.warming.load().is_some() {
             self.warm_up();
         }
-        self.metrics_wanted.send_if_modified(|wanted| {
-            let differs = *wanted != metrics;
-            *wanted = metrics;
-            differs
-        });
-        self.reloads.send_replace(());
+        self.reloads.send_replace(config);
         Ok(reloaded)
     }
 
@@ -340,18 +333,13 @@ impl Gateway {
     }
 
     /// Tells of each configuration that came into force.
-    pub fn reloads(&self) -> watch::Receiver<()> {
+    pub fn reloads(&self) -> watch::Receiver<Arc<Config>> {
         self.reloads.subscribe()
     }
 
     /// Counts a token that let no client in, by where it was sent.
     pub fn refused_token(&self, place: &'static str) {
         self.metrics.refused_token(place);
-    }
-
-    /// Metrics settings, now and later.
-    pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
-        self.metrics_wanted.subscribe()
     }
 
     /// Metrics as text.

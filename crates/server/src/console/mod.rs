@@ -176,7 +176,7 @@ impl Console {
             "server" => is_read,
             // A resource is read from its server.
             "cat" => !asked.by.rights.may_act,
-            path => !path.ends_with("/resume") && !path.ends_with("/stop"),
+            path => !["/resume", "/replay", "/stop"].iter().any(|end| path.ends_with(end)),
         };
         let _turn = if takes_turn { self.turn(&asked.by).await } else { None };
         let decoded = |segment| percent_decode_str(segment).decode_utf8_lossy();

@@ -139,12 +139,13 @@ pub async fn keep_log_short(place: &Place) {
     let path = place.log();
     loop {
         sleep(LOOK_AT_LOG).await;
-        let is_long = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() > LOG);
+        // Without one, what is logged goes to a file that was moved aside, or removed.
+        let is_short = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() <= LOG);
         let renewed = || -> io::Result<()> {
             rotate(&path, LOG)?;
             Ok(nix::unistd::dup2_stderr(open_log(&path)?)?)
         };
-        if is_long && let Err(error) = renewed() {
+        if !is_short && let Err(error) = renewed() {
             tracing::warn!(%error, "the log cannot be rotated");
         }
     }
