@@ -118,8 +118,8 @@ impl Wanted {
     fn check(&self) -> Result<()> {
         let lists = [&self.args, &self.env, &self.headers];
         let words = || [&self.name, &self.target].into_iter().chain(lists.into_iter().flatten());
-        let (bytes, many) = (words().map(String::len).sum::<usize>(), lists.map(Vec::len).into_iter().max());
-        let many = many.unwrap_or_default();
+        let many = lists.map(Vec::len).into_iter().max().unwrap_or_default();
+        let bytes: usize = words().map(String::len).sum();
         if bytes > LONGEST || many > MOST {
             let what = format!("the server has {bytes} bytes and {many} lines, over {LONGEST} bytes or {MOST} lines");
             return Err(Error::new(ErrorCode::LimitExceeded, what).hint("write it into the configuration file"));
