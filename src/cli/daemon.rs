@@ -3,7 +3,10 @@
 mod attached;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use super::{Failure, Format, Global, Ui, own_executable, remote, serve, shapes, 
 pub(super) use attached::{ask, attached, console};
 use base::files;
 use config::{Config, process_env, state_folder};
-use server::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Purpose, Speaker, Started};
+use server::daemon::{self, Answering, DRAIN, Host, Launch, Place, Purpose};
 use server::running;
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
@@ -84,7 +87,7 @@ pub(super) async fn daemon(global: &Global, command: DaemonCommand, ui: Ui) -> R
 }
 
 /// The place of the daemon of a configuration file.
-fn place(config: &std::path::Path) -> Result<Place, Failure> {
+fn place(config: &Path) -> Result<Place, Failure> {
     let state = state_folder(&process_env)
         .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set"))?;
     Place::of(&state, config).map_err(|error| Failure::usage(error.to_string()))
@@ -105,11 +108,8 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     Config::load(&place.config, &process_env)?;
     let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
-    let (is_new, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
-        Ok(Started::New(state)) => (true, state),
-        Ok(Started::Ran(state)) => (false, state),
-        Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
-    };
+    let started = ui.waiting(starting, daemon::start(place, &launch)).await;
+    let (is_new, state) = started.map_err(|why| Failure::internal(why).hint("`forgefs daemon logs` has more"))?;
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
         shape["started"] = is_new.into();
@@ -121,11 +121,6 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
     ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
     Ok(0)
-}
-
-/// Asks the daemon for its state.
-async fn state(place: &Place, purpose: Purpose) -> Result<Option<Value>, LinkError> {
-    daemon::ask(place, &Hello::new(purpose, Speaker::default()), None).await
 }
 
 fn none(place: &Place) -> String {
@@ -142,7 +137,7 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
         let deadline = tokio::time::Instant::now() + END;
         // Asked again: a daemon that starts does not listen yet.
         while tokio::time::Instant::now() < deadline {
-            if let Err(error) = state(place, Purpose::Stop).await {
+            if let Err(error) = daemon::state(place, Purpose::Stop).await {
                 ui.note(&error.to_string());
                 break;
             }
@@ -171,7 +166,7 @@ async fn stop(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
 }
 
 async fn status(place: &Place, format: Format, ui: Ui) -> Result<u8, Failure> {
-    let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
+    let state = daemon::state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
     let exit = u8::from(state.is_none());
     let text = state.as_ref().map_or_else(|| none(place), |state| described(place, state));
     format.out(shapes::daemon(place, state.as_ref()), &text, ui);
@@ -217,8 +212,8 @@ fn described(place: &Place, state: &Value) -> String {
 async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     let path = place.log();
     let failed = |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
-    let mut at = match std::fs::symlink_metadata(&path) {
-        Ok(metadata) => metadata.len().saturating_sub(LOG),
+    let mut log = match Log::open(&path) {
+        Ok(log) => log,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let note = format!("there is no log yet: {}", path.display());
             args.format.tell(json!({ "ok": false, "log": path, "lines": [] }), &note, ui);
@@ -226,8 +221,9 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
         }
         Err(error) => return Err(failed(error)),
     };
-    let is_cut = at > 0;
-    let text = read_from(&path, &mut at).map_err(failed)?;
+    log.at = log.file.metadata().map_err(failed)?.len().saturating_sub(LOG);
+    let is_cut = log.at > 0;
+    let text = log.more().map_err(failed)?;
     // The first line of a part of the log may be half of one.
     let lines: Vec<&str> = text.lines().skip(usize::from(is_cut)).collect();
     let end = &lines[lines.len().saturating_sub(args.lines)..];
@@ -240,29 +236,49 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
         return Ok(0);
     }
     loop {
+        // A new file begins when the log is rotated. The daemon writes to the last one until a moment after that.
+        let renewed = Log::open(&path).ok().filter(|new| !log.is(new));
         tokio::time::sleep(LOOK).await;
-        // A new file begins when the log is rotated.
-        if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() < at) {
-            at = 0;
-        }
-        let more = read_from(&path, &mut at).unwrap_or_default();
-        if !more.is_empty() {
+        while let Some(more) = log.more().ok().filter(|more| !more.is_empty()) {
             ui.out(&more);
         }
+        log = renewed.unwrap_or(log);
     }
 }
 
-/// Reads whole lines from a position on, and moves it behind them; of a line that is longer, its parts.
-fn read_from(path: &std::path::Path, at: &mut u64) -> std::io::Result<String> {
-    let mut file = files::open_private(path, files::private().read(true))?;
-    file.seek(SeekFrom::Start(*at))?;
-    let mut bytes = Vec::new();
-    file.take(LOG).read_to_end(&mut bytes)?;
-    let most = if bytes.len() as u64 == LOG { bytes.len() } else { 0 };
-    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(most, |end| end + 1);
-    bytes.truncate(end);
-    *at += end as u64;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// An open log, which is read on after it was moved aside.
+struct Log {
+    file: File,
+    /// Position of the next line.
+    at: u64,
+}
+
+impl Log {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self { file: files::open_private(path, files::private().read(true))?, at: 0 })
+    }
+
+    /// True if another one is the same file.
+    fn is(&self, other: &Self) -> bool {
+        let identity = |log: &Self| log.file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        identity(self) == identity(other)
+    }
+
+    /// Reads the next whole lines; of a line that is longer, its parts.
+    fn more(&mut self) -> std::io::Result<String> {
+        // Emptied, as a person may do.
+        if self.file.metadata()?.len() < self.at {
+            self.at = 0;
+        }
+        self.file.seek(SeekFrom::Start(self.at))?;
+        let mut bytes = Vec::new();
+        (&self.file).take(LOG).read_to_end(&mut bytes)?;
+        let most = if bytes.len() as u64 == LOG { bytes.len() } else { 0 };
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(most, |end| end + 1);
+        bytes.truncate(end);
+        self.at += end as u64;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 /// The daemon itself.
@@ -280,7 +296,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
         if let Some(held) = place.hold().map_err(failed)? {
             break held;
         }
-        if matches!(state(&place, Purpose::Status).await, Ok(Some(_))) {
+        if matches!(daemon::state(&place, Purpose::Status).await, Ok(Some(_))) {
             ui.note(&format!("a daemon runs already for {}", place.config.display()));
             return Ok(if detached { 0 } else { 1 });
         }

@@ -142,9 +142,9 @@ pub(super) async fn kept_current(gateway: &Arc<Gateway>) {
         Some(path) => reload::follow(Arc::clone(gateway), path, process_env).await,
         None => std::future::pending().await,
     });
-    let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(gateway));
+    let (in_force, told) = (gateway.reloads(), Arc::clone(gateway));
     let text: telemetry::Text = Arc::new(move || told.metrics_text());
-    let metrics = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await);
+    let metrics = kept_up(async || telemetry::serve(in_force.clone(), Arc::clone(&text)).await);
     tokio::join!(following, metrics, kept_up(async || probing::follow(gateway).await));
 }
 

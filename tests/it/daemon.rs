@@ -154,6 +154,33 @@ async fn many_starts_at_once_are_one_daemon_that_stop_ends_with_its_servers() {
     assert!(logged.contains("the daemon listens") && logged.contains("the daemon ends"), "{logged}");
 }
 
+#[test]
+fn lines_of_a_log_are_followed_beyond_its_rotation() {
+    let place = Place::new(&samples());
+    // It makes the folder.
+    place.daemon(&["stop"]);
+    let log = PathBuf::from(place.status()["log"].as_str().expect("a path"));
+    fs::write(&log, "one\n").expect("it can be written");
+    let mut command = place.fence.forgefs(["daemon", "logs", "--follow"]);
+    let mut following = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(following.stdout.take().expect("piped")).lines().map(|line| line.expect("text"));
+    assert_eq!(lines.next().as_deref(), Some("one"));
+    // Each time at once, faster than it looks; the new file is the longer one.
+    for (last, first) in
+        [("two", "three, which is long"), ("four", "five, which is much longer than all the others are")]
+    {
+        fs::write(log.with_extension("more"), format!("{first}\n")).expect("it can be written");
+        let mut old = fs::OpenOptions::new().append(true).open(&log).expect("it is there");
+        writeln!(old, "{last}").expect("it can be written");
+        fs::rename(&log, log.with_extension("log.1")).expect("it can be moved");
+        fs::rename(log.with_extension("more"), &log).expect("it can be moved");
+        let mut next = || lines.find(|line| !line.is_empty());
+        assert_eq!([next().as_deref(), next().as_deref()], [Some(last), Some(first)]);
+    }
+    following.kill().expect("it runs");
+    following.wait().expect("an end");
+}
+
 #[tokio::test]
 async fn clients_share_servers_and_keep_sessions_apart() {
     let Some(config) = faulty(&[]) else { return };

@@ -1,6 +1,7 @@
 //! Wiring: configuration in, a running gateway out.
 
 mod fleet;
+mod in_force;
 mod ready;
 mod scripts;
 mod sessions;
@@ -16,7 +17,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::LayerName;
 
 use base::error::{Error, ErrorCode, Result};
 use base::kept;
@@ -26,22 +26,19 @@ use base::principal::Principal;
 use base::task::Task;
 use catalog::Catalog;
 use catalog::manifest::{Phase, ServerEntry};
-use config::{Amount, Config, Expose, Matcher, Patterns, Profile, RecyclePolicy};
+use config::{Amount, Config, Expose, Matcher, Patterns};
 use fleet::Fleet;
+use in_force::{InForce, WorkerCommand};
 use run::approvals::Approvals;
-use run::broker::{Board, Rules, Validators};
+use run::broker::{Board, Validators};
 use run::hooks::Hooks;
-use run::router::Router;
 use run::runs::Background;
-use run::sandbox::{Pool, PoolOptions};
+use run::sandbox::Pool;
 use run::scripts::Callables;
-use run::searching::Learning;
 use run::telemetry::{Metrics, ServerState, Snapshot, Traces};
 use scripts::{Follower, ScriptSet};
 use state::State;
-use state::audit;
 use state::journal::Journals;
-use state::spending::Spending;
 use upstream::auth::Browsers;
 
 pub use fleet::{Pins, Reloaded};
@@ -77,8 +74,7 @@ pub struct Gateway {
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
     board: Arc<Board>,
-    metrics_wanted: watch::Sender<Option<config::Metrics>>,
-    reloads: watch::Sender<()>,
+    reloads: watch::Sender<Arc<Config>>,
     /// Runs in the background.
     background: Arc<Background>,
     /// Notice for listings of the root.
@@ -87,98 +83,6 @@ pub struct Gateway {
     variables: Mutex<BTreeSet<String>>,
     /// Follows the folder of skills.
     _following_skills: Task,
-}
-
-/// One configuration and everything derived from it, taken as one value and replaced as a whole, so that no call meets
-/// the servers of one configuration under the rules of another.
-struct InForce {
-    config: Arc<Config>,
-    rules: Arc<Rules>,
-    /// Rules of each profile.
-    profiles: BTreeMap<String, Arc<Rules>>,
-    router: Arc<Router>,
-    pool: Arc<Pool>,
-    audit: Arc<audit::Log>,
-    spending: Arc<Spending>,
-    journals: Option<Arc<Journals>>,
-    waiting_approvals: Option<Arc<Approvals>>,
-    learning: Option<Arc<Learning>>,
-    traces: Option<Arc<Traces>>,
-}
-
-impl InForce {
-    /// All that a configuration needs; what the same settings made `before` goes on.
-    fn new(
-        (state, workers): (&Arc<dyn State>, &WorkerCommand),
-        config: Config,
-        router: Arc<Router>,
-        traces: Option<Arc<Traces>>,
-        before: Option<&Self>,
-    ) -> Self {
-        let same = |is_same: fn(&Config, &Config) -> bool| before.filter(|before| is_same(&before.config, &config));
-        let hooks = Hooks::new(&config, before.map_or(&Hooks::default(), |before| before.rules.hooks()));
-        let rules = |profile| Arc::new(Rules::new(&config, profile).with_hooks(hooks.clone()));
-        let is_same_pool = |one: &Config, other: &Config| pool_needs(&one.sandbox) == pool_needs(&other.sandbox);
-        let pool = same(is_same_pool).map(|before| Arc::clone(&before.pool));
-        let audit = same(|one, other| one.audit == other.audit).map(|before| Arc::clone(&before.audit));
-        let journals = same(|one, other| one.journal == other.journal).map(|before| before.journals.clone());
-        let learning = same(|one, other| one.search == other.search).map(|before| before.learning.clone());
-        Self {
-            rules: rules(None),
-            profiles: config.profiles.iter().map(|(name, profile)| (name.clone(), rules(Some(profile)))).collect(),
-            router,
-            pool: pool.unwrap_or_else(|| workers.pool(&config.sandbox)),
-            audit: audit.unwrap_or_else(|| audit::Log::open(&config.audit)),
-            spending: Spending::new(&config, Arc::clone(state)),
-            journals: journals.unwrap_or_else(|| Journals::new(&config, state)),
-            waiting_approvals: Approvals::new(&config, state),
-            learning: learning.unwrap_or_else(|| Learning::new(&config, state)),
-            traces,
-            config: Arc::new(config),
-        }
-    }
-
-    /// Rules for a principal: those of its profile.
-    fn rules(&self, principal: &Principal) -> Arc<Rules> {
-        match self.profile(principal) {
-            None => Arc::clone(&self.rules),
-            Some((name, profile)) => match self.profiles.get(name) {
-                Some(rules) => Arc::clone(rules),
-                None => Arc::new(Rules::new(&self.config, Some(profile)).with_hooks(self.rules.hooks().clone())),
-            },
-        }
-    }
-
-    /// Profile of a principal. One that its credentials name and that is not configured has nothing.
-    fn profile<'a>(&'a self, principal: &'a Principal) -> Option<(&'a str, &'a Profile)> {
-        let name = self.config.profile_of(&principal.client, principal.profile.as_deref())?;
-        Some((name, self.config.profiles.get(name).unwrap_or_else(|| Profile::nothing())))
-    }
-}
-
-/// Settings that a worker pool depends on.
-fn pool_needs(sandbox: &config::Sandbox) -> (usize, RecyclePolicy, usize, usize, &[LayerName]) {
-    (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
-}
-
-/// Command of a worker.
-struct WorkerCommand {
-    exe: PathBuf,
-    args: Vec<std::ffi::OsString>,
-}
-
-impl WorkerCommand {
-    fn pool(&self, sandbox: &config::Sandbox) -> Arc<Pool> {
-        Pool::new(PoolOptions {
-            exe: self.exe.clone(),
-            args: self.args.clone(),
-            warm: sandbox.workers,
-            wear: sandbox.wear,
-            runs: sandbox.limits.runs,
-            queue: sandbox.limits.queue,
-            require: sandbox.require.clone(),
-        })
-    }
 }
 
 impl Gateway {
@@ -194,8 +98,8 @@ impl Gateway {
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
-        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce::new((&state, &workers), config, router, traces, None);
+        let reloads = watch::Sender::new(Arc::clone(&in_force.config));
         let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), ScriptSet::default());
         let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
@@ -213,8 +117,7 @@ impl Gateway {
             variables: Mutex::default(),
             metrics: Arc::default(),
             board: Arc::default(),
-            metrics_wanted,
-            reloads: watch::Sender::default(),
+            reloads,
             _following_skills: following_skills,
         };
         gateway.follow_scripts();
@@ -254,7 +157,7 @@ impl Gateway {
         };
         let (before_it, router) = (Some(&*before), Arc::clone(&before.router));
         let mut in_force = InForce::new((&self.state, &self.workers), config, router, traces, before_it);
-        let (config, metrics) = (Arc::clone(&in_force.config), in_force.config.metrics.clone());
+        let config = Arc::clone(&in_force.config);
         // Infallible from here on, and quick: revoked clients are let in until it is in force.
         memory::configure(&config.memory, config.remote_clients());
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -270,12 +173,7 @@ impl Gateway {
         if !is_same_pool && self.warming.load().is_some() {
             self.warm_up();
         }
-        self.metrics_wanted.send_if_modified(|wanted| {
-            let differs = *wanted != metrics;
-            *wanted = metrics;
-            differs
-        });
-        self.reloads.send_replace(());
+        self.reloads.send_replace(config);
         Ok(reloaded)
     }
 
@@ -435,18 +333,13 @@ impl Gateway {
     }
 
     /// Tells of each configuration that came into force.
-    pub fn reloads(&self) -> watch::Receiver<()> {
+    pub fn reloads(&self) -> watch::Receiver<Arc<Config>> {
         self.reloads.subscribe()
     }
 
     /// Counts a token that let no client in, by where it was sent.
     pub fn refused_token(&self, place: &'static str) {
         self.metrics.refused_token(place);
-    }
-
-    /// Metrics settings, now and later.
-    pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
-        self.metrics_wanted.subscribe()
     }
 
     /// Metrics as text.

@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use base::files;
@@ -81,15 +80,9 @@ fn prefix(config: &Path) -> String {
     format!("gateway-{}-", stubgen::short_digest(&path.to_string_lossy()))
 }
 
-/// True if a process holds the lock of an entry that only this user can have created.
+/// True if a process holds the lock of an entry, which no other user may change.
 fn is_held(path: &Path) -> io::Result<bool> {
-    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-    let file = files::private().custom_flags(flags).read(true).open(path)?;
-    let found = file.metadata()?;
-    let is_own = found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o077 == 0;
-    if !is_own || !found.is_file() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
+    let file = files::open_private(path, files::private().read(true))?;
     files::try_lock(&file).map(|is_free| !is_free)
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use base::limits;
 use base::listener::{Bounds, Connections, host_name, is_own_name};
+use config::Config;
 
 const BOUNDS: Bounds = Bounds {
     strangers: limits::METRICS_CONNECTIONS.max,
@@ -28,9 +29,10 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Serves the metrics of `text` at the configured address, and follows changes of the configuration.
-pub async fn serve(mut wanted: watch::Receiver<Option<config::Metrics>>, text: Text) {
+pub async fn serve(mut in_force: watch::Receiver<Arc<Config>>, text: Text) {
+    let address = |config: &Arc<Config>| config.metrics.as_ref().map(|metrics| metrics.listen);
     loop {
-        let listen = wanted.borrow_and_update().as_ref().map(|metrics| metrics.listen);
+        let listen = address(&in_force.borrow_and_update());
         tokio::select! {
             () = async {
                 match listen {
@@ -38,7 +40,7 @@ pub async fn serve(mut wanted: watch::Receiver<Option<config::Metrics>>, text: T
                     None => std::future::pending().await,
                 }
             } => {}
-            changed = wanted.changed() => if changed.is_err() { return },
+            changed = in_force.wait_for(|config| address(config) != listen) => if changed.is_err() { return },
         }
     }
 }

@@ -13,6 +13,18 @@ use state::journal::{Recorded, Run};
 /// Most runs of a chain that are listed before a run, and after it.
 const CHAIN: usize = 50;
 
+fn outcome(recorded: &Recorded) -> Option<Ended> {
+    recorded.end.as_ref().map(|end| end.outcome)
+}
+
+/// The reason why a run that has ended is not resumed from the console; `None` if it can be.
+pub(super) fn why_over(run: &Run, recorded: &Recorded) -> Option<String> {
+    match &run.file.next {
+        Some(next) => Some(format!("run {next} goes on with it")),
+        None => (outcome(recorded) == Some(Ended::Ok)).then(|| "it has succeeded".to_owned()),
+    }
+}
+
 impl Console {
     /// State of a run in its chain, and the actions that are left.
     pub(super) fn place_in_chain(&self, id: &str, recorded: Option<&(Run, Recorded)>) -> Value {
@@ -21,20 +33,19 @@ impl Console {
             (None, Some(_)) => "gone",
             (None, None) => "off",
         };
-        let next = recorded.and_then(|(run, _)| run.file.next.clone());
-        let has_ended = recorded.is_some_and(|(run, _)| !run.file.is_running);
-        let outcome = recorded.and_then(|(_, recorded)| recorded.end.as_ref()).map(|end| end.outcome);
-        let can_resume = has_ended && next.is_none() && outcome != Some(Ended::Ok);
-        let is_saved = has_ended && outcome == Some(Ended::Ok) && self.gateway.config().scripts.path.is_some();
+        let ended = recorded.filter(|(run, _)| !run.file.is_running);
+        let can_resume = ended.is_some_and(|(run, recorded)| why_over(run, recorded).is_none());
+        let is_saved = ended.is_some_and(|(_, recorded)| outcome(recorded) == Some(Ended::Ok))
+            && self.gateway.config().scripts.path.is_some();
         json!({
             "journal": journal,
-            "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last().cloned()),
-            "resumed_by": next,
+            "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last()),
+            "resumed_by": recorded.and_then(|(run, _)| run.file.next.as_ref()),
             "resume": can_resume.then(|| format!("execute(resume=\"{id}\")")),
             "resume_cli": can_resume.then(|| format!("forgefs run --resume {id}")),
             // The console acts as this machine's user: runs of other clients are not its own.
             "can_resume": can_resume && recorded.is_some_and(|(run, _)| run.head.client == LOCAL),
-            "can_replay": has_ended,
+            "can_replay": ended.is_some(),
             "can_save": is_saved,
         })
     }

@@ -120,6 +120,7 @@ impl Console {
         };
         let relisted = async { while is_held() && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(RELISTING, relisted).await;
+        let _turn = self.turn(by).await;
         self.drift().await
     }
 }

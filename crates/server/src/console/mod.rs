@@ -35,7 +35,7 @@ use hyper::{Method, Request, header};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::gateway::Gateway;
 use base::error::{Error, ErrorCode, Result};
@@ -170,15 +170,15 @@ impl Console {
 
     async fn routed(self: &Arc<Self>, asked: Asked) -> std::result::Result<Reply, reply::Refusal> {
         let is_read = asked.method == Method::GET;
-        // Lists and runs are read and redacted whole: few at once, for all people together.
-        // What runs as long as a script or a server does holds none of them up, and a stop waits for none.
+        // What runs as long as a script or a server does holds no other request up, and a stop waits for none.
         let takes_turn = match asked.path.as_str() {
-            "live" | "execute" | "call" => false,
+            "live" | "execute" | "call" | "server/add" | "drift/accept" | "logins/end" => false,
             "server" => is_read,
-            path => !path.ends_with("/resume") && !path.ends_with("/stop"),
+            // A resource is read from its server.
+            "cat" => !asked.by.rights.may_act,
+            path => !["/resume", "/replay", "/stop"].iter().any(|end| path.ends_with(end)),
         };
-        let turns = &self.turns[usize::from(asked.by.rights.may_act)];
-        let _turn = if takes_turn { turns.acquire().await.ok() } else { None };
+        let _turn = if takes_turn { self.turn(&asked.by).await } else { None };
         let decoded = |segment| percent_decode_str(segment).decode_utf8_lossy();
         let segments: Vec<Cow<'_, str>> = asked.path.split('/').map(decoded).collect();
         let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
@@ -212,6 +212,11 @@ impl Console {
             _ => return Err(reply::Refusal::unknown(&asked.path)),
         };
         Ok(reply::json(&self.clean(object)))
+    }
+
+    /// A turn among requests that read and redact lists and runs whole: few at once, for all people together.
+    async fn turn(&self, by: &access::Person) -> Option<SemaphorePermit<'_>> {
+        self.turns[usize::from(by.rights.may_act)].acquire().await.ok()
     }
 
     /// An object without what redaction takes out: the one way of everything that is shown.

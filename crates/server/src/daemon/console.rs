@@ -26,8 +26,11 @@ pub async fn open_console(
     opening: &Opening,
 ) -> Result<Option<Result<(String, impl Future<Output = ()> + use<>), (String, String)>>, LinkError> {
     let Some(mut link) = link::open(place, hello).await? else { return Ok(None) };
-    handshake::write(&mut link.writer, opening).await?;
-    let opened: Opened = handshake::read(&mut link.reader, &limits::HANDSHAKE, PATIENCE).await?;
+    let opened = async {
+        handshake::write(&mut link.writer, opening).await?;
+        handshake::read::<Opened>(&mut link.reader, &limits::HANDSHAKE, PATIENCE).await
+    };
+    let Some(opened) = link::unless_gone(opened.await)? else { return Ok(None) };
     let Some(url) = opened.url else { return Ok(Some(Err(opened.error.unwrap_or_default()))) };
     Ok(Some(Ok((url, async move {
         // The daemon closes its end when it ends; ours stays open meanwhile.

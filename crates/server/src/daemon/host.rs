@@ -6,11 +6,9 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -45,10 +43,8 @@ pub struct Host {
     place: Place,
     answering: Answering,
     started: Instant,
-    clients: Mutex<BTreeMap<u64, Client>>,
-    /// Connections that count as use, and the number of the newest.
-    attached: watch::Sender<usize>,
-    newest: AtomicU64,
+    /// Connections that count as use, by number, with the client of one that is attached.
+    uses: watch::Sender<BTreeMap<u64, Option<Client>>>,
     stop: Notify,
     switch: watch::Sender<bool>,
     closing: Closing,
@@ -79,9 +75,7 @@ impl Host {
             place,
             answering,
             started: Instant::now(),
-            clients: Mutex::default(),
-            attached: watch::Sender::new(0),
-            newest: AtomicU64::default(),
+            uses: watch::Sender::default(),
             stop: Notify::new(),
             switch,
             closing,
@@ -136,11 +130,11 @@ impl Host {
     /// Waits until no client was attached for `daemon.idle_exit` of the configuration in force, and no run is in the
     /// background.
     async fn idle(&self) {
-        let mut attached = self.attached.subscribe();
+        let mut uses = self.uses.subscribe();
         loop {
-            let none = attached.wait_for(|count| *count == 0).await.is_ok();
+            let none = uses.wait_for(BTreeMap::is_empty).await.is_ok();
             let limit = self.gateway.config().daemon.idle_exit;
-            let used = tokio::time::timeout(limit, attached.wait_for(|count| *count > 0)).await;
+            let used = tokio::time::timeout(limit, uses.wait_for(|uses| !uses.is_empty())).await;
             if none && used.is_err() && self.gateway.background_runs() == 0 {
                 return;
             }
@@ -246,7 +240,7 @@ impl Host {
 
     /// The daemon's state, as docs/json.md shows it.
     fn status(&self) -> Value {
-        let clients: Vec<Value> = self.clients.lock().values().map(Client::state).collect();
+        let clients: Vec<Value> = self.uses.borrow().values().flatten().map(Client::state).collect();
         let (catalog, instances) = (self.gateway.catalog(), self.gateway.instances());
         let servers = catalog.servers().iter().map(|entry| {
             let (state, detail) = (entry.state.word(), entry.describe());
@@ -287,19 +281,18 @@ struct Attached<'h> {
 
 impl<'h> Attached<'h> {
     fn new(host: &'h Host, client: Option<Client>) -> Self {
-        let number = host.newest.fetch_add(1, Ordering::Relaxed);
-        if let Some(client) = client {
-            host.clients.lock().insert(number, client);
-        }
-        host.attached.send_modify(|count| *count += 1);
+        let mut number = 0;
+        host.uses.send_modify(|uses| {
+            number = uses.last_key_value().map_or(0, |(last, _)| last + 1);
+            uses.insert(number, client);
+        });
         Self { host, number }
     }
 }
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        self.host.clients.lock().remove(&self.number);
-        self.host.attached.send_modify(|count| *count = count.saturating_sub(1));
+        self.host.uses.send_modify(|uses| drop(uses.remove(&self.number)));
     }
 }
 

@@ -34,36 +34,36 @@ pub struct Launch {
     pub args: Vec<OsString>,
 }
 
-/// Result of a start.
-pub enum Started {
-    /// It was started, and this is its state.
-    New(Value),
-    /// It ran already.
-    Ran(Value),
+/// Asks the daemon for its state, or to end; `None` if none runs.
+///
+/// # Errors
+/// As [`LinkError`].
+pub async fn state(place: &Place, purpose: Purpose) -> Result<Option<Value>, LinkError> {
+    ask(place, &Hello::new(purpose, Speaker::default()), None).await
 }
 
-/// State of the daemon; `None` if none runs.
-pub(super) async fn status(place: &Place) -> Result<Option<Value>, LinkError> {
-    ask(place, &Hello::new(Purpose::Status, Speaker::default()), None).await
+async fn status(place: &Place) -> Result<Option<Value>, String> {
+    state(place, Purpose::Status).await.map_err(|error| error.to_string())
 }
 
 /// Starts the daemon of a place, unless it runs, and waits until it answers. Of several starts at once one starts it.
+/// Returns its state, and false if it ran already.
 ///
 /// # Errors
 /// When it does not answer in time or ends, with the end of its log.
-pub async fn start(place: &Place, launch: &Launch) -> Result<Started, String> {
+pub async fn start(place: &Place, launch: &Launch) -> Result<(bool, Value), String> {
     let deadline = Instant::now() + START;
     let failed = |error: io::Error| format!("the daemon cannot be started: {error}");
     while Instant::now() < deadline {
-        if let Some(status) = status(place).await.map_err(|error| error.to_string())? {
-            return Ok(Started::Ran(status));
+        if let Some(status) = status(place).await? {
+            return Ok((false, status));
         }
         // Another process that starts it holds this lock.
         if let Some(_beginning) = place.begin().map_err(failed)? {
             let from = rotate(&place.log(), LOG / 4).map_err(failed)?;
             let child = spawn(place, launch).map_err(failed)?;
             if let Some(status) = answers(place, child, from, deadline).await? {
-                return Ok(Started::New(status));
+                return Ok((true, status));
             }
         }
         sleep(LOOK).await;
@@ -82,7 +82,7 @@ fn spawn(place: &Place, launch: &Launch) -> io::Result<Child> {
 /// Waits until a started process answers; `None` if it ended since another one runs.
 async fn answers(place: &Place, mut child: Child, from: u64, deadline: Instant) -> Result<Option<Value>, String> {
     while Instant::now() < deadline {
-        if let Some(status) = status(place).await.map_err(|error| error.to_string())? {
+        if let Some(status) = status(place).await? {
             return Ok(Some(status));
         }
         if let Some(exit) = child.try_wait().map_err(|error| format!("the daemon cannot be waited for: {error}"))? {
@@ -139,12 +139,13 @@ pub async fn keep_log_short(place: &Place) {
     let path = place.log();
     loop {
         sleep(LOOK_AT_LOG).await;
-        let is_long = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() > LOG);
+        // Without one, what is logged goes to a file that was moved aside, or removed.
+        let is_short = std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() <= LOG);
         let renewed = || -> io::Result<()> {
             rotate(&path, LOG)?;
             Ok(nix::unistd::dup2_stderr(open_log(&path)?)?)
         };
-        if is_long && let Err(error) = renewed() {
+        if !is_short && let Err(error) = renewed() {
             tracing::warn!(%error, "the log cannot be rotated");
         }
     }

@@ -15,7 +15,7 @@ mod traffic;
 pub use console::open_console;
 pub use handshake::{Hello, Purpose, Speaker};
 pub use host::{Answering, DRAIN, Host};
-pub use launch::{Launch, Started, ended, keep_log_short, start};
+pub use launch::{Launch, ended, keep_log_short, start, state};
 pub use link::{LinkError, ask};
 pub use place::Place;
 pub use proxy::Proxy;

@@ -1,5 +1,5 @@
 //! `forgefs serve` in front of a daemon: passes lines between a client and the daemon, and goes on with the next daemon
-//! when one is gone. It makes no call twice: a request in flight is answered with an error.
+//! when one is gone. It makes no call twice: a request that the one that is gone may have begun is answered with an error.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ impl Proxy {
             };
             let since = Instant::now();
             let end = client.pass(current, &traffic).await?;
-            let told = traffic.get_mut().lost();
+            let told = traffic.get_mut().lost(matches!(end, End::Goodbye));
             match end {
                 End::Client => return Ok(()),
                 End::Goodbye => {

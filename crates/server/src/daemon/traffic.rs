@@ -60,14 +60,16 @@ pub(super) enum Fate {
     Pass,
     /// An answer to a message that the proxy repeated.
     Swallow,
-    /// The daemon ends, and has answered what it had received.
+    /// The daemon ends, and has answered what it had received: what is unanswered was not begun.
     Goodbye,
 }
 
 /// A request in flight.
 struct InFlight {
-    /// The line, if another daemon may answer it.
-    repeatable: Option<Vec<u8>>,
+    /// The line, if it is short enough to be kept.
+    line: Option<Vec<u8>>,
+    /// True if another daemon may answer it, whatever this one has done.
+    is_repeatable: bool,
     is_initialize: bool,
     is_stream: bool,
 }
@@ -124,10 +126,10 @@ impl Traffic {
                     }
                     _ => {}
                 }
-                let again = fits && REPEATABLE.contains(&method) && (method == LISTEN || !self.tried.remove(&id));
-                let repeatable = again.then(|| line.to_vec());
+                let is_repeatable = REPEATABLE.contains(&method) && (method == LISTEN || !self.tried.remove(&id));
                 let (is_initialize, is_stream) = (method == INITIALIZE, method == LISTEN);
-                self.in_flight.insert(id, InFlight { repeatable, is_initialize, is_stream });
+                let line = fits.then(|| line.to_vec());
+                self.in_flight.insert(id, InFlight { line, is_repeatable, is_initialize, is_stream });
             }
             (Some(id), None) => drop(self.asked.remove(&id)),
             (None, Some(INITIALIZED)) if fits => self.initialized = Some(line.to_vec()),
@@ -148,8 +150,8 @@ impl Traffic {
             (Some(id), None) => {
                 let answered = self.in_flight.remove(&id);
                 self.tried.remove(&id);
-                if let Some(InFlight { repeatable, is_initialize: true, .. }) = answered.filter(|_| error.is_none()) {
-                    self.initialize = repeatable;
+                if let Some(InFlight { line, is_initialize: true, .. }) = answered.filter(|_| error.is_none()) {
+                    self.initialize = line;
                 }
             }
             (Some(id), Some(_)) => drop(self.asked.insert(id)),
@@ -164,16 +166,16 @@ impl Traffic {
         Fate::Pass
     }
 
-    /// Notes that the daemon is gone. Returns lines for the client: errors for its requests in flight, except those that
-    /// the next daemon may answer, and cancellations of the daemon's own.
-    pub(super) fn lost(&mut self) -> Vec<Vec<u8>> {
+    /// Notes that the daemon is gone, after its goodbye if `is_clean`. Returns lines for the client: errors for its requests
+    /// in flight, except those that the next daemon may answer, and cancellations of the daemon's own.
+    pub(super) fn lost(&mut self, is_clean: bool) -> Vec<Vec<u8>> {
         let mut told = Vec::new();
         // The next daemon repeats the handshake before anything else.
         let mut requests: Vec<_> = std::mem::take(&mut self.in_flight).into_iter().collect();
         requests.sort_by_key(|(_, request)| !request.is_initialize);
         self.tried.clear();
         for (id, request) in requests {
-            match request.repeatable {
+            match request.line.filter(|_| is_clean || request.is_repeatable) {
                 Some(line) => {
                     self.again.push(Again { line, is_stream: request.is_stream });
                     self.tried.insert(id);
@@ -296,7 +298,7 @@ mod tests {
         assert!(traffic.is_for_daemon(answer));
         assert_eq!(traffic.received(answer), Fate::Pass);
 
-        let told = texts(traffic.lost());
+        let told = texts(traffic.lost(false));
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(
             told[0].starts_with(r#"{"jsonrpc":"2.0","id":6,"error":{"#) && told[0].contains("TRANSPORT_DEAD"),
@@ -316,8 +318,19 @@ mod tests {
             assert_eq!(traffic.received(answer.as_bytes()), Fate::Swallow);
         }
         // A list that ended two daemons is not tried at a third.
-        assert!(texts(traffic.lost())[0].contains(r#""id":"l","error""#));
+        assert!(texts(traffic.lost(false))[0].contains(r#""id":"l","error""#));
         assert!(traffic.is_idle() && traffic.repeat().len() == 4, "the handshake and the settings alone");
+    }
+
+    #[test]
+    fn a_call_that_a_daemon_has_not_begun_at_its_goodbye_is_for_the_next_one() {
+        let (mut traffic, call) = (Traffic::default(), br#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+        traffic.sent(call);
+        let goodbye = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}", mcp::GOODBYE);
+        assert_eq!(traffic.received(goodbye.as_bytes()), Fate::Goodbye);
+        assert!(traffic.lost(true).is_empty() && !traffic.is_idle());
+        assert_eq!(traffic.repeat(), [call.to_vec()]);
+        assert!(texts(traffic.lost(false))[0].contains("TRANSPORT_DEAD"), "the next one may have begun it");
     }
 
     #[test]
@@ -330,7 +343,7 @@ mod tests {
             traffic.sent(line.as_bytes());
             assert_eq!(traffic.received(b"junk"), Fate::Pass);
         }
-        assert_eq!(traffic.lost().len(), 1, "the long one");
+        assert_eq!(traffic.lost(false).len(), 1, "the long one");
         assert!(traffic.repeat().is_empty());
     }
 }

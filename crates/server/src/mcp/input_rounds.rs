@@ -216,6 +216,8 @@ impl<T: Send + 'static> InputRounds<T> {
         let state = running.caller.state_for(&running.subject, asked.iter());
         let (all, own) = (Arc::clone(&self.0), state.clone());
         let kept = Arc::clone(&running.kept);
+        // Patience may end at once, but not before there is something to abandon.
+        let mut table = self.0.lock();
         let patience = Task::spawn(async move {
             // Another replica, which has the answers, goes on with the run from its journal.
             let elsewhere = kept.wanted(run_of(&own));
@@ -223,10 +225,9 @@ impl<T: Send + 'static> InputRounds<T> {
             all.lock().suspended.remove(&own);
         });
         let suspended = Suspended { running, asked, since: Instant::now(), _patience: patience };
-        let mut all = self.0.lock();
-        all.suspended.insert(state.clone(), suspended);
-        all.make_room();
-        drop(all);
+        table.suspended.insert(state.clone(), suspended);
+        table.make_room();
+        drop(table);
         Reply::Asks(InputRequiredResult::new(Some(questions), Some(state)))
     }
 

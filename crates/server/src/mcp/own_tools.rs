@@ -1,10 +1,13 @@
 //! Scripts that are MCP tools of their own, beside the four. A call of one is a script of one line, so that it is
 //! recorded, resumed and cut to size as any other.
 
+use std::io;
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use serde::Serialize as _;
 use serde_json::Value;
+use serde_json::ser::{Formatter, Serializer};
 use wire::Language;
 
 use super::SessionHandler;
@@ -37,9 +40,7 @@ impl SessionHandler {
             Some(_) => Wanted { resume, ..Wanted::default() },
             None => {
                 // Starlark has numbers of any size, and no names with a meaning of their own, such as `__proto__`.
-                let mut code = format!("{}(**", script.label);
-                literal(&Value::Object(args.clone()), &mut code);
-                code.push(')');
+                let code = format!("{}(**{})", script.label, literal(args));
                 let most = context.limits.code_bytes;
                 if code.len() > most {
                     let message =
@@ -65,47 +66,33 @@ fn is_own(script: &Callable, catalog: &Catalog) -> bool {
     script.as_tool && (!catalog.is_narrowed() || has())
 }
 
-/// Writes JSON as a literal of Starlark.
-fn literal(value: &Value, code: &mut String) {
-    match value {
-        Value::Null => code.push_str("None"),
-        Value::Bool(true) => code.push_str("True"),
-        Value::Bool(false) => code.push_str("False"),
-        Value::Number(number) => code.push_str(&number.to_string()),
-        Value::String(text) => string(text, code),
-        Value::Array(items) => {
-            code.push('[');
-            for item in items {
-                literal(item, code);
-                code.push(',');
-            }
-            code.push(']');
-        }
-        Value::Object(entries) => {
-            code.push('{');
-            for (key, value) in entries {
-                string(key, code);
-                code.push(':');
-                literal(value, code);
-                code.push(',');
-            }
-            code.push('}');
-        }
-    }
+/// Arguments as a literal of Starlark.
+fn literal(args: &JsonObject) -> String {
+    let mut out = Vec::new();
+    // It fails for no JSON.
+    let _ = args.serialize(&mut Serializer::with_formatter(&mut out, Starlark));
+    String::from_utf8_lossy(&out).into_owned()
 }
 
-fn string(text: &str, code: &mut String) {
-    code.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => code.extend(['\\', c]),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
-                code.push_str(&format!("\\U{:08x}", u32::from(c)));
-            }
-            c => code.push(c),
-        }
+/// Form of JSON that Starlark reads.
+struct Starlark;
+
+impl Formatter for Starlark {
+    fn write_null<W: io::Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b"None")
     }
-    code.push('"');
+
+    fn write_bool<W: io::Write + ?Sized>(&mut self, out: &mut W, value: bool) -> io::Result<()> {
+        out.write_all(if value { b"True" } else { b"False" })
+    }
+
+    fn write_string_fragment<W: io::Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        fragment.chars().try_for_each(|c| match c {
+            // Ends of lines elsewhere.
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => write!(out, "\\U{:08x}", u32::from(c)),
+            c => write!(out, "{c}"),
+        })
+    }
 }
 
 /// The definition for `tools/list`. Its answer is text, as that of `execute`.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::ErrorData;
@@ -24,6 +24,7 @@ use base::labels::Labels;
 use base::outcome::Outcome;
 use base::panics;
 use base::task::Task;
+use base::time::{now_ms, rfc3339_millis};
 use run::execution::Started;
 use run::runs::{Live, Run};
 
@@ -180,8 +181,8 @@ impl ForgeServer {
 
     /// A run's facts as a task has them.
     fn seed(&self, run: &Run, status: TaskStatus) -> rmcp::model::Task {
-        let updated = run.elapsed_ms.map_or_else(SystemTime::now, |elapsed| at(run.at_ms + elapsed));
-        let task = rmcp::model::Task::new(&run.id, status, time(at(run.at_ms)), time(updated));
+        let updated = run.elapsed_ms.map_or_else(now_ms, |elapsed| run.at_ms.saturating_add(elapsed));
+        let task = rmcp::model::Task::new(&run.id, status, rfc3339_millis(run.at_ms), rfc3339_millis(updated));
         let runs = self.handler.gateway.runs(&self.handler.session);
         let keep = runs.journals.map_or(Duration::ZERO, |journals| journals.keep());
         let task = task.with_poll_interval_ms(POLL).with_ttl_ms(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
@@ -202,12 +203,4 @@ fn wrong(error: &Error) -> ErrorData {
 
 fn object(value: impl Serialize) -> JsonObject {
     serde_json::to_value(value).and_then(serde_json::from_value).unwrap_or_default()
-}
-
-fn at(ms: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(ms)
-}
-
-fn time(time: SystemTime) -> String {
-    humantime::format_rfc3339_millis(time).to_string()
 }

@@ -185,7 +185,7 @@ pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Res
 }
 
 /// Metadata URLs of an issuer (RFC 8414, OpenID Connect Discovery).
-fn well_known(issuer: &Url) -> Vec<Url> {
+pub fn well_known(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_matches('/');
     let places = match path {
         "" => {
@@ -253,4 +253,31 @@ pub(super) fn wants_secret_in_form(metadata: &AuthorizationMetadata) -> bool {
     let has =
         |wanted: &str| methods.and_then(|all| all.as_array()).is_some_and(|all| all.iter().any(|one| one == wanted));
     has("client_secret_post") && !has("client_secret_basic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_looked_for_where_both_specifications_put_it() {
+        let of = |issuer: &str| -> Vec<String> {
+            well_known(&Url::parse(issuer).expect("a URL")).into_iter().map(String::from).collect()
+        };
+        assert_eq!(
+            of("https://id.example.com/realms/team/"),
+            [
+                "https://id.example.com/.well-known/oauth-authorization-server/realms/team",
+                "https://id.example.com/.well-known/openid-configuration/realms/team",
+                "https://id.example.com/realms/team/.well-known/openid-configuration"
+            ]
+        );
+        assert_eq!(
+            of("https://id.example.com/"),
+            [
+                "https://id.example.com/.well-known/oauth-authorization-server",
+                "https://id.example.com/.well-known/openid-configuration"
+            ]
+        );
+    }
 }

@@ -44,6 +44,7 @@ use state::{LoginVersion, State};
 
 pub use client::Documents;
 pub use device::DeviceLogin;
+pub use discovery::well_known;
 use discovery::{is_document, reads_documents};
 pub use exchange::CallerTokens;
 use exchange::Exchange;

@@ -3,8 +3,8 @@
 //! session of its own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
@@ -193,36 +193,25 @@ impl Keeping {
     }
 }
 
-/// Sessions that begin again, each at most once at a time.
+/// Sessions that begin again, each at most once at a time. The lock of one is there as long as it does.
 #[derive(Default)]
-pub(super) struct Moving(Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>);
-
-/// One of them.
-struct Move<'a> {
-    all: &'a Moving,
-    id: SessionId,
-    alone: Arc<tokio::sync::Mutex<()>>,
-}
+pub(super) struct Moving(Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>);
 
 impl Moving {
     /// True if a session begins again: what the map of sessions has of it is not whole yet.
     fn has(&self, id: &str) -> bool {
-        self.0.lock().contains_key(id)
+        self.0.lock().get(id).is_some_and(|alone| alone.strong_count() > 0)
     }
 
-    fn of(&self, id: &SessionId) -> Move<'_> {
-        let alone = Arc::clone(self.0.lock().entry(SessionId::clone(id)).or_default());
-        Move { all: self, id: SessionId::clone(id), alone }
-    }
-}
-
-impl Drop for Move<'_> {
-    fn drop(&mut self) {
-        let mut all = self.all.0.lock();
-        // In the map, and here.
-        if Arc::strong_count(&self.alone) == 2 {
-            all.remove(&self.id);
-        }
+    fn of(&self, id: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut all = self.0.lock();
+        all.retain(|_, alone| alone.strong_count() > 0);
+        let known = all.get(id).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let alone = Arc::default();
+            all.insert(SessionId::clone(id), Arc::downgrade(&alone));
+            alone
+        })
     }
 }
 
@@ -245,7 +234,7 @@ impl Edge {
         let Some(setup) = Setup::of(&self.gateway, client, id) else { return Ok(None) };
         let id: SessionId = id.into();
         let moving = self.sessions.moving.of(&id);
-        let _alone = moving.alone.lock().await;
+        let _alone = moving.lock().await;
         if let Some(session) = self.sessions.session(&id, client) {
             return Ok(Some(session));
         }

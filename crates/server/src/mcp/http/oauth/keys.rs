@@ -15,7 +15,7 @@ use base::address::is_private;
 use base::json;
 use base::limits;
 use config::ResourceServer;
-use upstream::auth::Documents;
+use upstream::auth::{Documents, well_known};
 
 /// Age at which keys are fetched again, beside requests that go on with them.
 const FRESH: Duration = Duration::from_secs(10 * 60);
@@ -161,7 +161,7 @@ async fn discovered(documents: &Documents, issuer: &Url, name: &str) -> Result<U
         jwks_uri: String,
     }
     let mut faults = Vec::new();
-    for place in places(issuer) {
+    for place in well_known(issuer) {
         let read = documents.get(place.clone()).await.and_then(|text| {
             json::parse::<Metadata>(&text, limits::ISSUER_DOCUMENT.max).map_err(|error| format!("no metadata: {error}"))
         });
@@ -175,42 +175,4 @@ async fn discovered(documents: &Documents, issuer: &Url, name: &str) -> Result<U
         }
     }
     Err(faults.join("; "))
-}
-
-/// Where the metadata of an issuer may be.
-fn places(issuer: &Url) -> [Url; 2] {
-    let path = issuer.path().trim_end_matches('/');
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        url.set_path(&path);
-        url
-    };
-    [
-        at(format!("/.well-known/oauth-authorization-server{path}")),
-        at(format!("{path}/.well-known/openid-configuration")),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metadata_is_looked_for_where_both_specifications_put_it() {
-        let of = |issuer: &str| places(&Url::parse(issuer).expect("a URL")).map(String::from);
-        assert_eq!(
-            of("https://id.example.com/realms/team"),
-            [
-                "https://id.example.com/.well-known/oauth-authorization-server/realms/team",
-                "https://id.example.com/realms/team/.well-known/openid-configuration"
-            ]
-        );
-        assert_eq!(
-            of("https://id.example.com/"),
-            [
-                "https://id.example.com/.well-known/oauth-authorization-server",
-                "https://id.example.com/.well-known/openid-configuration"
-            ]
-        );
-    }
 }
