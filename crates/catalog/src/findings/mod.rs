@@ -19,7 +19,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -50,13 +50,13 @@ pub struct Findings {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listed<'a> {
     /// Entries of `tools/list`.
-    pub tools: &'a [Value],
+    pub tools: &'a [&'a Value],
     /// Entries of `prompts/list`.
-    pub prompts: &'a [Value],
+    pub prompts: &'a [&'a Value],
     /// Entries of `resources/list`.
-    pub resources: &'a [Value],
+    pub resources: &'a [&'a Value],
     /// Entries of `resources/templates/list`.
-    pub templates: &'a [Value],
+    pub templates: &'a [&'a Value],
     /// The server's instructions.
     pub instructions: Option<&'a str>,
 }
@@ -106,13 +106,11 @@ impl Findings {
         self.list.iter().filter(move |finding| finding.severity >= least)
     }
 
-    /// The part about tools that `has` keeps, by wire name, and about everything that is no tool.
-    pub fn keeping(&self, has: impl Fn(&str) -> bool) -> Self {
-        let is_kept = |finding: &&Finding| match &finding.place.item {
-            Item::Tool(name) => has(name),
-            _ => true,
-        };
-        Self { list: self.list.iter().filter(is_kept).cloned().collect(), more: 0, traits: self.traits.keeping(&has) }
+    /// The part about these tools, by [`Item::shown`], and about everything that is no tool.
+    pub fn keeping(&self, tools: &BTreeSet<Item>) -> Self {
+        let is_kept = |item: &Item| !matches!(item, Item::Tool(_)) || tools.contains(item);
+        let list = self.list.iter().filter(|finding| is_kept(&finding.place.item)).cloned().collect();
+        Self { list, more: 0, traits: self.traits.keeping(is_kept) }
     }
 }
 

@@ -276,11 +276,11 @@ impl Validators {
         written: Map<String, Value>,
         meter: &Meter,
     ) -> Result<Map<String, Value>, meter::Halt> {
-        meter.spend(2 * (stub.params.len() + written.len()) as u64)?;
-        let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params.len());
-        wires.extend(stub.params.iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
+        meter.spend(2 * (stub.params().len() + written.len()) as u64)?;
+        let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params().len());
+        wires.extend(stub.params().iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
         // The exact spelling wins.
-        wires.extend(stub.params.iter().map(|param| (param.wire.as_str(), param.wire.as_str())));
+        wires.extend(stub.params().iter().map(|param| (param.wire.as_str(), param.wire.as_str())));
         let mut arguments = Map::with_capacity(written.len());
         for (name, value) in written {
             let wire = wires.get(name.as_str()).map_or_else(|| name.clone(), |wire| (*wire).to_owned());
@@ -355,11 +355,11 @@ fn unknown_parameters(stub: &ToolStub, schema: &Value, named: &[&str], meter: &M
     let schema = schema.as_object();
     let is_open =
         schema.is_none_or(|schema| open.iter().any(|key| schema.get(*key).is_some_and(|v| *v != Value::Bool(false))));
-    if stub.params.is_empty() || is_open {
+    if stub.params().is_empty() || is_open {
         return Ok(problems);
     }
-    meter.spend((stub.params.len() + named.len()) as u64)?;
-    let wires: HashSet<&str> = stub.params.iter().map(|param| param.wire.as_str()).collect();
+    meter.spend((stub.params().len() + named.len()) as u64)?;
+    let wires: HashSet<&str> = stub.params().iter().map(|param| param.wire.as_str()).collect();
     // A stub omits parameters beyond a few thousand.
     let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
     let is_known = |name: &str| wires.contains(name) || properties.is_some_and(|all| all.contains_key(name));

@@ -27,7 +27,7 @@ pub(super) struct Spelling {
 impl Spelling {
     /// By the names of the arguments as written. In Starlark, a parameter that is missing has its identifier.
     pub(super) fn new<'n>(stub: &ToolStub, written: impl Iterator<Item = &'n str>, language: Option<Language>) -> Self {
-        let renamed = || stub.params.iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
+        let renamed = || stub.params().iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
         let written: HashSet<&str> = if renamed().next().is_some() { written.collect() } else { HashSet::new() };
         let is_said = |ident: &str, wire: &str| {
             written.contains(ident) || language == Some(Language::Starlark) && !written.contains(wire)
@@ -56,7 +56,7 @@ impl Spelling {
 /// The signature of a tool as a script in this language calls it; Python's where there is no script.
 pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<Language>) -> String {
     if stub.definition_bytes > MAX_SIGNED {
-        return head(&stub.signature, MAX_SIGNATURE).to_owned();
+        return head(stub.signature(), MAX_SIGNATURE).to_owned();
     }
     let observed = entry.observed.of(stub);
     let signature = match language {
@@ -68,7 +68,7 @@ pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<L
 
 /// The error of arguments with these problems.
 pub(super) fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Problems, spelling: &Spelling) -> Error {
-    let idents = || stub.params.iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
+    let idents = || stub.params().iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
     for problem in &mut problems.told {
         problem.text = spelling.of(std::mem::take(&mut problem.text));
     }

@@ -13,7 +13,8 @@ use base::limits;
 use base::meter::metered_as;
 use base::principal::Principal;
 use base::task;
-use catalog::{Catalog, Signals, Word};
+use catalog::findings::Item;
+use catalog::{Catalog, Signals, View, Word};
 use run::discovery::{self, File, Lines, SEARCH_STEPS, objects};
 
 /// Hits of a search, by default and at most.
@@ -112,10 +113,10 @@ fn signal((how, meant, gives): (&str, &str, f32)) -> Option<Value> {
 fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
     let (entry, stub) = catalog.tool(server, tool)?;
     let definition = stub.definition.tree();
-    let is_its = |place: &catalog::findings::Place| place.item == catalog::findings::Item::Tool(stub.name.clone());
+    let item = Item::Tool(stub.name.clone());
     let findings: Vec<Value> = catalog
         .findings(entry)
-        .filter(|finding| is_its(&finding.place))
+        .filter(|finding| finding.place.is_of(&item))
         .map(|finding| finding.json(&entry.name))
         .collect();
     let observed = entry.observed.of(stub);
@@ -126,9 +127,9 @@ fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
         "state": entry.quarantine.get(&stub.ident).map(ToString::to_string),
         "definition": &*definition,
         "stubs": {
-            "pyi": stub.pyi_with(observed.as_ref()),
-            "dts": stub.dts_with(observed.as_ref()),
-            "md": stub.md_with(observed.as_ref()),
+            "pyi": stub.view(View::Pyi, observed.as_ref()),
+            "dts": stub.view(View::Dts, observed.as_ref()),
+            "md": stub.view(View::Md, observed.as_ref()),
         },
         "findings": findings,
         "schema": definition.get("inputSchema"),
