@@ -181,11 +181,11 @@ pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) ->
         return Ok(0);
     };
     write(&out, &cassette.text())?;
+    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
+    beside(&out, language, &code, ui)?;
     if format.json {
         shapes::print(json!({ "run": id, "file": out, "operations": cassette.operations.len() }), ui);
     }
-    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
-    beside(&out, language, &code, ui)?;
     Ok(0)
 }
 

@@ -148,18 +148,28 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Prints it in the format asked for: the object, or the text for people.
-    pub(super) fn print(&self, args: &ReportArgs, object: impl FnOnce() -> Value, text: impl FnOnce(), ui: Ui) {
+    /// Prints it in the format asked for, the object or the text for people, and writes the files that the options ask for.
+    pub(super) fn tell(
+        &self,
+        args: &ReportArgs,
+        object: impl FnOnce() -> Value,
+        text: impl FnOnce(),
+        ui: Ui,
+    ) -> Result<(), Failure> {
+        let written = self.write(args, ui);
         match args.format() {
             Format::Text => text(),
-            Format::Json => shapes::print(object(), ui),
+            // Else the failure is the one object.
+            Format::Json if written.is_ok() => shapes::print(object(), ui),
+            Format::Json => {}
             Format::Github => self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation())),
             Format::Sarif => ui.json(&self.sarif().to_string()),
         }
+        written
     }
 
     /// Writes the files that the options ask for.
-    pub(super) fn write(&self, args: &ReportArgs, ui: Ui) -> Result<(), Failure> {
+    fn write(&self, args: &ReportArgs, ui: Ui) -> Result<(), Failure> {
         if let Some(path) = &args.sarif {
             self.write_sarif(path, ui)?;
         }

@@ -103,8 +103,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, 
     let results = Results { outcomes, has_definitions: definitions.is_some() };
     let passed = results.failed() == 0;
     let report = Report { command: "test", problems: results.problems(), passed };
-    report.print(&args.report, || results.report(), || results.tell(ui), ui);
-    report.write(&args.report, ui)?;
+    report.tell(&args.report, || results.report(), || results.tell(ui), ui)?;
     Ok(u8::from(!passed))
 }
 

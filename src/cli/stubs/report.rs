@@ -109,7 +109,7 @@ pub(super) fn print(
             ui.out(&format!("{} is up to date", dir.display()));
         }
     };
-    report.print(args, object, text, ui);
+    let told = report.tell(args, object, text, ui);
     if !changes.is_empty() {
         let (files, tree) = (counted(changes.len(), "file"), dir.display());
         let changed = match tools.len() {
@@ -118,7 +118,7 @@ pub(super) fn print(
         };
         ui.note(&format!("{changed}; review, then `forgefs stubs generate --out {tree}`"));
     }
-    report.write(args, ui)
+    told
 }
 
 /// Prints a tool with its class, its files and its changes.
