@@ -103,6 +103,10 @@ fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_the
     for shown in [table("runs list", &[("NO_COLOR", "1")]), table("runs list --color never", &[])] {
         assert!(shown.as_ref().is_some_and(|shown| !shown.contains('\u{1b}') && shown.contains(" ago")), "{shown:?}");
     }
+    for words in ["runs list --help", "runs lits"] {
+        let shown = table(words, &[]).expect("a terminal");
+        assert!(shown.contains("Usage: forgefs runs") && !shown.contains('\u{1b}'), "{words}: {shown:?}");
+    }
     let utc = table("runs list --utc", &[]).expect("a terminal");
     assert!(!utc.contains(" ago") && plain(&utc).contains("Z  ok"), "{utc}");
     let one = table("runs show last", &[]).expect("a terminal");
