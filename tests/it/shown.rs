@@ -84,6 +84,13 @@ fn a_pipe_gets_rows_in_columns_and_its_reader_the_head() {
     assert!(fence.run(["audit", "show", "last"]).success().stdout.contains("config     /"));
     let colored = fence.run(["--color", "always", "runs", "list"]).success().stdout;
     assert!(colored.contains("\u{1b}[32mok\u{1b}[0m") && plain(&colored) == runs.stdout, "{colored:?}");
+    // A script is shown as it is indented.
+    fence.write("deep.js", "if (true) {\n        return await people.list_teams({})\n}");
+    fence.run(["run", "deep.js"]).success();
+    for words in [["runs", "show", "last"], ["audit", "show", "last"]] {
+        let shown = fence.run(words).success().stdout;
+        assert!(shown.contains("\n  |                return await people"), "{words:?}: {shown}");
+    }
 }
 
 #[test]
