@@ -50,6 +50,7 @@ pub(super) struct TestArgs {
 }
 
 /// Result of one script.
+#[derive(Default)]
 pub(super) struct Outcome {
     pub(super) script: PathBuf,
     pub(super) seconds: f64,
@@ -224,13 +225,8 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
 fn broken(cassette: &Path, failure: &Failure) -> Outcome {
     let hint = failure.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let text = format!("{}{hint}", shown(&failure.message));
-    Outcome {
-        script: cassette.to_owned(),
-        seconds: 0.0,
-        differences: vec![Difference { what: "cassette", text }],
-        is_updated: false,
-        unchecked: BTreeSet::new(),
-    }
+    let differences = vec![Difference { what: "cassette", text }];
+    Outcome { script: cassette.to_owned(), differences, ..Outcome::default() }
 }
 
 /// A script that was played on a cassette.
@@ -300,7 +296,7 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
         let context = definitions.execution_context(&session);
         (unchecked, differences) = fits(&context, &cassette, differences).await;
     }
-    Ok(Outcome { script: file, seconds: 0.0, differences, is_updated, unchecked })
+    Ok(Outcome { script: file, differences, is_updated, unchecked, seconds: 0.0 })
 }
 
 /// Adds calls whose arguments do not fit the definitions of now, and names servers that have none.
