@@ -174,16 +174,14 @@ impl Report {
             self.write_sarif(path, ui)?;
         }
         if let Some(path) = &args.summary {
-            let written = files::write_itself(path, self.summary().as_bytes(), true);
-            written.map_err(|error| Failure::of_path(path, error))?;
+            write(path, &self.summary(), true)?;
         }
         Ok(())
     }
 
     /// Writes the SARIF file, and tells of it.
     pub(super) fn write_sarif(&self, path: &Path, ui: Ui) -> Result<(), Failure> {
-        let text = format!("{}\n", self.sarif());
-        files::write_itself(path, text.as_bytes(), false).map_err(|error| Failure::of_path(path, error))?;
+        write(path, &format!("{}\n", self.sarif()), false)?;
         ui.note(&format!("{} findings are in {}", self.problems.len(), path.display()));
         Ok(())
     }
@@ -223,6 +221,11 @@ impl Report {
         text.push('\n');
         text
     }
+}
+
+/// Writes a file that an option names, or appends to it.
+pub(super) fn write(path: &Path, text: &str, appends: bool) -> Result<(), Failure> {
+    files::write_itself(path, text.as_bytes(), appends).map_err(|error| Failure::of_path(path, error))
 }
 
 /// A mistake of a script.

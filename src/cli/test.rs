@@ -13,8 +13,8 @@ use wire::Language;
 
 use self::cassettes::{find, script_of};
 use super::junit;
-use super::replay::{nowhere, offline, play, write};
-use super::reports::{Format, Problem, Report, ReportArgs, place};
+use super::replay::{nowhere, offline, play};
+use super::reports::{Format, Problem, Report, ReportArgs, place, write};
 use super::run::{language, read};
 use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
@@ -99,7 +99,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, 
         outcomes.push(outcome);
     }
     if let Some(file) = &args.junit {
-        write(file, &junit::document(&outcomes))?;
+        write(file, &junit::document(&outcomes), false)?;
     }
     let results = Results { outcomes, has_definitions: definitions.is_some() };
     let passed = results.failed() == 0;
@@ -287,7 +287,7 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
         cassette.record(&tape, &player);
         cassette.language = language;
         cassette.expected = tested.actual;
-        write(path, &cassette.text())?;
+        write(path, &cassette.text(), false)?;
         differences.clear();
     }
     let mut unchecked = BTreeSet::new();
