@@ -7,12 +7,11 @@ use clap::Subcommand;
 
 use super::clients::{home, show as show_path};
 use super::records::{self, Newest};
-use super::style::{Cell, Role, Table};
+use super::style::{self, Cell, Role, Table};
 use super::times::{Times, parsed};
 use super::{Failure, Format, Global, Ui, shapes};
 use base::principal::LOCAL;
 use base::text::head;
-use catalog::people;
 use config::{AuditTo, Config, process_env};
 use state::audit::{self, CallRecord, Record};
 
@@ -161,11 +160,7 @@ fn time(record: &Record, times: Times) -> String {
 /// A record for people: script, outcome, and each call with decision, size and cost.
 pub(super) fn show(record: &Record, times: Times) -> String {
     let mut shown = String::new();
-    let mut put = |name: &str, value: &str| {
-        if !value.is_empty() {
-            shown.push_str(&format!("{name:<11}{}\n", people::visible(value).replace('\n', "\\n")));
-        }
-    };
+    let mut put = |name: &str, value: &str| style::put(&mut shown, name, value);
     let run = &record.run;
     let words = |words: &Option<String>| words.clone().unwrap_or_default();
     put("id", &record.id);

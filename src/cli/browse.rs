@@ -37,7 +37,7 @@ pub(super) struct CatArgs {
     #[arg(required = true)]
     pub(super) paths: Vec<String>,
     /// Lines, such as 10-40, or -5 for the last five
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lines: Option<String>,
     /// Print one JSON object, errors too
     #[arg(long)]

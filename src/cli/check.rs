@@ -64,8 +64,7 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<u8
         let files: Vec<Value> = found.iter().map(|(file, checked)| as_json(file, checked)).collect();
         json!({ "passed": exit == 0, "files": files, "unknown": unknown })
     };
-    report.print(&args.report, object, || found.iter().for_each(|(file, checked)| text(file, checked, ui)), ui);
-    report.write(&args.report, ui)?;
+    report.tell(&args.report, object, || found.iter().for_each(|(file, checked)| text(file, checked, ui)), ui)?;
     Ok(exit)
 }
 

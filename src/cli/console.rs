@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::servers::{RELOAD, Target, tell_backup};
 use super::{Failure, Format, Global, Ui, serve, shapes, signals, tokens};
-use config::{is_client_name, token_digest};
+use config::is_client_name;
 use server::mcp::Opening;
 
 /// Form of an address.
@@ -60,17 +60,17 @@ enum ConsoleCommand {
 pub(super) async fn console(global: &Global, args: ConsoleArgs, ui: Ui) -> Result<u8, Failure> {
     match &args.command {
         Some(ConsoleCommand::Add { name, read_only, format }) => {
-            add(&Target::any(global), name, *read_only, *format, ui)?;
-            return Ok(0);
+            return add(&Target::any(global), name, *read_only, *format, ui);
         }
         Some(ConsoleCommand::Remove { name, format }) => {
             let target = Target::existing(global)?;
             let backup = target.edit(|edit| edit.without_console(name).map(Some))?;
             let taken_up = tokens::taken_up(&target).await;
-            let note = format!("removed {name} from {}; the sessions end at once", target.shown());
-            format.tell(json!({ "name": name, "file": target.shown() }), &note, ui);
+            if !format.json {
+                ui.note(&format!("removed {name} from {}; the sessions end at once", target.shown()));
+            }
             tell_backup(backup.as_deref(), ui);
-            return taken_up.map(|()| 0);
+            return format.followed(json!({ "name": name, "file": target.shown() }), taken_up, ui);
         }
         None => {}
     }
@@ -128,16 +128,12 @@ fn tell(url: &str, (no_open, json): (bool, bool), ui: Ui) -> Option<NamedTempFil
     opened().inspect_err(|error| ui.note(&format!("no browser could be opened: {error}"))).ok()
 }
 
-fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> Result<(), Failure> {
+fn add(target: &Target, name: &str, read_only: bool, format: Format, ui: Ui) -> Result<u8, Failure> {
     if !is_client_name(name) {
         let failure = Failure::usage(format!("`{name}` is not usable as the name of a person"));
         return Err(failure.hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first"));
     }
-    let token = tokens::new_token();
-    let backup = target.edit(|edit| edit.with_console(name, &token_digest(&token), read_only).map(Some))?;
     let done = format!("added {name} to {}, with the digest of the token; {RELOAD}", target.shown());
-    let used = "it signs in at /console of `forgefs serve --http`";
-    tokens::tell_token(target, (name, &token), [&done, used], format, ui);
-    tell_backup(backup.as_deref(), ui);
-    Ok(())
+    let told = [&*done, "it signs in at /console of `forgefs serve --http`"];
+    tokens::issue(target, name, told, format, |edit, digest| edit.with_console(name, digest, read_only), ui)
 }

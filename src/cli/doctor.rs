@@ -57,7 +57,8 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             Required::Writes => ", calls that may write and have no journal are refused",
             Required::Nothing => "",
         };
-        let text = format!("records cannot be written: {error}{then}");
+        let path = config.audit.path.iter().map(|path| format!("{}: ", path.display())).collect::<String>();
+        let text = format!("records cannot be written: {path}{error}{then}");
         report.fault("warning", "make the folder of the audit log writable");
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }

@@ -90,6 +90,8 @@ const BLOCKING_END: Duration = Duration::from_millis(50);
 const STACK: usize = 8 << 20;
 /// Steps of tasks between looks for input.
 const STEPS: u32 = 16;
+/// Exit code of a command whose output could not be written.
+const LOST: u8 = 4;
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
@@ -194,9 +196,16 @@ enum Command {
 /// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build. Returns
 /// the exit code.
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> u8 {
+    let args: Vec<_> = args.collect();
+    match run_with(&args, engines) {
+        0 if ui::has_lost_output() => LOST,
+        exit => exit,
+    }
+}
+
+fn run_with(args: &[std::ffi::OsString], engines: &[&str]) -> u8 {
     let ui = Ui;
     about::set_engines(engines);
-    let args: Vec<_> = args.collect();
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let matches = help::command().try_get_matches_from(args);
     let format = match &matches {
@@ -221,7 +230,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
-        return fail(&failure.hint("`cargo build --features v8` links V8"));
+        return fail(&failure.hinted((engine == "v8").then(|| "`cargo build --features v8` links V8".to_owned())));
     }
     spawner::close_on_exec();
     config::secrets::dump_no_core();

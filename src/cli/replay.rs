@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use wire::Language;
 
+use super::reports::write;
 use super::run::{language, read};
 use super::{Failure, Format, Global, Ui, runs, shapes};
-use base::files;
 use base::principal::Principal;
 use base::text::counted;
 use config::{Config, Limits};
@@ -146,19 +146,13 @@ pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) ->
         }
         return Ok(0);
     };
-    write(&out, &cassette.text())?;
+    write(&out, &cassette.text(), false)?;
+    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
+    beside(&out, language, &code, ui)?;
     if format.json {
         shapes::print(json!({ "run": id, "file": out, "operations": cassette.operations.len() }), ui);
     }
-    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len(), "operation")));
-    beside(&out, language, &code, ui)?;
     Ok(0)
-}
-
-/// Writes a file of a person's.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    files::write_itself(path, text.as_bytes(), false)
-        .map_err(|error| Failure::internal(format!("{}: {error}", path.display())))
 }
 
 /// Writes the script beside its cassette, unless one is there.
@@ -180,7 +174,7 @@ fn beside(cassette: &Path, language: Language, code: &str, ui: Ui) -> Result<(),
         ui.note(&format!("{} is not written: the script itself has credentials", path.display()));
         return Ok(());
     }
-    write(&path, code)?;
+    write(&path, code, false)?;
     ui.note(&format!("wrote {}", path.display()));
     Ok(())
 }

@@ -148,32 +148,40 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Prints it in the format asked for: the object, or the text for people.
-    pub(super) fn print(&self, args: &ReportArgs, object: impl FnOnce() -> Value, text: impl FnOnce(), ui: Ui) {
+    /// Prints it in the format asked for, the object or the text for people, and writes the files that the options ask for.
+    pub(super) fn tell(
+        &self,
+        args: &ReportArgs,
+        object: impl FnOnce() -> Value,
+        text: impl FnOnce(),
+        ui: Ui,
+    ) -> Result<(), Failure> {
+        let written = self.write(args, ui);
         match args.format() {
             Format::Text => text(),
-            Format::Json => shapes::print(object(), ui),
+            // Else the failure is the one object.
+            Format::Json if written.is_ok() => shapes::print(object(), ui),
+            Format::Json => {}
             Format::Github => self.problems.iter().for_each(|problem| ui.workflow(&problem.annotation())),
             Format::Sarif => ui.json(&self.sarif().to_string()),
         }
+        written
     }
 
     /// Writes the files that the options ask for.
-    pub(super) fn write(&self, args: &ReportArgs, ui: Ui) -> Result<(), Failure> {
+    fn write(&self, args: &ReportArgs, ui: Ui) -> Result<(), Failure> {
         if let Some(path) = &args.sarif {
             self.write_sarif(path, ui)?;
         }
         if let Some(path) = &args.summary {
-            let written = files::write_itself(path, self.summary().as_bytes(), true);
-            written.map_err(|error| Failure::of_path(path, error))?;
+            write(path, &self.summary(), true)?;
         }
         Ok(())
     }
 
     /// Writes the SARIF file, and tells of it.
     pub(super) fn write_sarif(&self, path: &Path, ui: Ui) -> Result<(), Failure> {
-        let text = format!("{}\n", self.sarif());
-        files::write_itself(path, text.as_bytes(), false).map_err(|error| Failure::of_path(path, error))?;
+        write(path, &format!("{}\n", self.sarif()), false)?;
         ui.note(&format!("{} findings are in {}", self.problems.len(), path.display()));
         Ok(())
     }
@@ -213,6 +221,11 @@ impl Report {
         text.push('\n');
         text
     }
+}
+
+/// Writes a file that an option names, or appends to it.
+pub(super) fn write(path: &Path, text: &str, appends: bool) -> Result<(), Failure> {
+    files::write_itself(path, text.as_bytes(), appends).map_err(|error| Failure::of_path(path, error))
 }
 
 /// A mistake of a script.

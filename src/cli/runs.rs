@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 
 use super::records::{self, LAST, Newest};
 use super::times::Times;
-use super::{Failure, Format, Global, Ui, audit};
+use super::{Failure, Format, Global, Ui, audit, style};
 use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
-use catalog::people;
 use redact::{Outgoing as _, Surface};
 use run::calls::title_of;
 use run::replay::{Asked, shown};
@@ -185,11 +184,7 @@ fn object(run: &Run, recorded: &Recorded) -> Value {
 /// A run for people.
 fn show(run: &Run, recorded: &Recorded, times: Times) -> String {
     let mut text = String::new();
-    let mut put = |name: &str, value: &str| {
-        if !value.is_empty() {
-            text.push_str(&format!("{name:<11}{}\n", people::line(value)));
-        }
-    };
+    let mut put = |name: &str, value: &str| style::put(&mut text, name, value);
     let (head, end) = (&recorded.head, recorded.end.as_ref());
     put("run", &run.file.id);
     put("time", &times.at(head.at_ms));

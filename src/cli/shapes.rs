@@ -24,6 +24,23 @@ impl Format {
         if self.json { print(object, ui) } else { ui.note(note) }
     }
 
+    /// Prints the object of an edit with `--json`; with the failure, if what follows the edit failed.
+    pub(super) fn followed(self, mut object: Value, by: Result<(), Failure>, ui: Ui) -> Result<u8, Failure> {
+        match by {
+            Err(failure) if self.json => {
+                (object["ok"], object["error"]) = (false.into(), json!(failure));
+                print(object, ui);
+                Ok(failure.exit)
+            }
+            by => {
+                if self.json {
+                    print(object, ui);
+                }
+                by.map(|()| 0)
+            }
+        }
+    }
+
     /// Prints the object with `--json`, else the text.
     pub(super) fn out(self, object: Value, text: &str, ui: Ui) {
         if self.json { print(object, ui) } else { ui.out(text) }

@@ -66,6 +66,13 @@ pub(super) fn shown(text: &str) -> Cow<'_, str> {
     text.split_inclusive('\n').map(line).collect::<String>().into()
 }
 
+/// Adds a line to what is shown of a record: a name and a value, unless that is empty.
+pub(super) fn put(shown: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        shown.push_str(&format!("{name:<11}{}\n", people::visible(value).replace('\n', "\\n")));
+    }
+}
+
 /// A cell: one harmless line with a role.
 pub(super) struct Cell {
     text: String,

@@ -13,8 +13,8 @@ use wire::Language;
 
 use self::cassettes::{find, script_of};
 use super::junit;
-use super::replay::{nowhere, offline, write};
-use super::reports::{Format, Problem, Report, ReportArgs, place};
+use super::replay::{nowhere, offline};
+use super::reports::{Format, Problem, Report, ReportArgs, place, write};
 use super::run::{language, read};
 use super::{Failure, Global, Ui};
 use base::error::ErrorCode;
@@ -50,6 +50,7 @@ pub(super) struct TestArgs {
 }
 
 /// Result of one script.
+#[derive(Default)]
 pub(super) struct Outcome {
     pub(super) script: PathBuf,
     pub(super) seconds: f64,
@@ -98,13 +99,12 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<u8, 
         outcomes.push(outcome);
     }
     if let Some(file) = &args.junit {
-        write(file, &junit::document(&outcomes))?;
+        write(file, &junit::document(&outcomes), false)?;
     }
     let results = Results { outcomes, has_definitions: definitions.is_some() };
     let passed = results.failed() == 0;
     let report = Report { command: "test", problems: results.problems(), passed };
-    report.print(&args.report, || results.report(), || results.tell(ui), ui);
-    report.write(&args.report, ui)?;
+    report.tell(&args.report, || results.report(), || results.tell(ui), ui)?;
     Ok(u8::from(!passed))
 }
 
@@ -225,13 +225,8 @@ async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Op
 fn broken(cassette: &Path, failure: &Failure) -> Outcome {
     let hint = failure.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let text = format!("{}{hint}", shown(&failure.message));
-    Outcome {
-        script: cassette.to_owned(),
-        seconds: 0.0,
-        differences: vec![Difference { what: "cassette", text }],
-        is_updated: false,
-        unchecked: BTreeSet::new(),
-    }
+    let differences = vec![Difference { what: "cassette", text }];
+    Outcome { script: cassette.to_owned(), differences, ..Outcome::default() }
 }
 
 /// A script that was played on a cassette.
@@ -285,7 +280,7 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
         cassette.record(&tape, &player);
         cassette.language = language;
         cassette.expected = tested.actual;
-        write(path, &cassette.text())?;
+        write(path, &cassette.text(), false)?;
         differences.clear();
     }
     let mut unchecked = BTreeSet::new();
@@ -294,7 +289,7 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
         let context = definitions.execution_context(&session);
         (unchecked, differences) = fits(&context, &cassette, differences).await;
     }
-    Ok(Outcome { script: file, seconds: 0.0, differences, is_updated, unchecked })
+    Ok(Outcome { script: file, differences, is_updated, unchecked, seconds: 0.0 })
 }
 
 /// Adds calls whose arguments do not fit the definitions of now, and names servers that have none.

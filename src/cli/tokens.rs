@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::auth;
 use super::servers::{RELOAD, Target, tell_backup};
@@ -52,55 +52,45 @@ pub(super) struct Named {
 
 pub(super) async fn clients(global: &Global, command: &Command, ui: Ui) -> Result<u8, Failure> {
     match command {
-        Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
-        Command::List(format) => list(&Target::existing(global)?, *format, ui)?,
-        Command::Revoke(Named { name, format }) => {
-            let before = global.load(false);
-            revoke(&Target::existing(global)?, name, *format, ui).await?;
-            match before {
-                Ok(config) => {
-                    let forgotten = auth::forget(&config, None, Some(name)).await?;
-                    let lines = auth::shown(Some(name), &forgotten);
-                    lines.iter().filter(|_| !forgotten.is_empty()).for_each(|line| ui.note(line));
-                }
-                Err(_) => ui.note(&format!(
-                    "its logins stay, since the configuration is not valid: `forgefs auth logout --client {name}` ends them"
-                )),
-            }
-        }
-        Command::Rotate(Named { name, format }) => {
-            let (target, token) = (Target::existing(global)?, new_token());
-            let digest = token_digest(&token);
-            target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;
-            let change = |edit: &Edit<'_>| edit.with_client_token(name, &digest);
-            let (is_everywhere, backup) = without_token(&target, name, change).await?;
-            let place = match is_everywhere {
-                true => {
-                    "at every replica; each needs the new one in its forge.toml, and takes it up at `forgefs reload`"
-                }
-                false => "where a gateway runs, which takes up the new one at `forgefs reload`",
-            };
-            let taken_up = taken_up(&target).await;
-            let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
-            tell_token(&target, (name, &token), [&done, SENT], *format, ui);
-            tell_backup(backup.as_deref(), ui);
-            taken_up?;
-        }
+        Command::Add { name, format } => add(&Target::any(global), name, *format, ui),
+        Command::List(format) => list(&Target::existing(global)?, *format, ui),
+        Command::Revoke(Named { name, format }) => revoke(global, name, *format, ui).await,
+        Command::Rotate(Named { name, format }) => rotate(&Target::existing(global)?, name, *format, ui).await,
     }
-    Ok(0)
 }
 
-async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+async fn rotate(target: &Target, name: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
+    let token = new_token();
+    let digest = token_digest(&token);
+    target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;
+    let change = |edit: &Edit<'_>| edit.with_client_token(name, &digest);
+    let (is_everywhere, backup) = without_token(target, name, change).await?;
+    let place = match is_everywhere {
+        true => "at every replica; each needs the new one in its forge.toml, and takes it up at `forgefs reload`",
+        false => "where a gateway runs, which takes up the new one at `forgefs reload`",
+    };
+    let taken_up = taken_up(target).await;
+    let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
+    tell_token(&token, [&done, SENT], format, ui);
+    tell_backup(backup.as_deref(), ui);
+    format.followed(of_token(target, name, &token), taken_up, ui)
+}
+
+async fn revoke(global: &Global, name: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
+    let (before, target) = (global.load(false), Target::existing(global)?);
     let by_claims = Cell::new(false);
     let change = |edit: &Edit<'_>| {
         by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
         edit.without_client(name)
     };
-    let (is_everywhere, backup) = without_token(target, name, change).await?;
-    let taken_up = taken_up(target).await;
-    if format.json {
-        shapes::print(json!({ "name": name, "file": target.shown() }), ui);
-    } else {
+    let (is_everywhere, backup) = without_token(&target, name, change).await?;
+    let taken_up = taken_up(&target).await;
+    // They end whatever a gateway does.
+    let logins = match before {
+        Ok(config) => auth::forget(&config, None, Some(name)).await.map(Some),
+        Err(_) => Ok(None),
+    };
+    if !format.json {
         let place = if is_everywhere { "at every replica" } else { "where a gateway runs" };
         ui.note(&format!("removed {name} from {}; its token ends at once {place}", target.shown()));
         let text = target.text()?;
@@ -114,7 +104,16 @@ async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(
         }
     }
     tell_backup(backup.as_deref(), ui);
-    taken_up
+    match &logins {
+        Ok(None) => ui.note(&format!(
+            "its logins stay, since the configuration is not valid: `forgefs auth logout --client {name}` ends them"
+        )),
+        Ok(Some(forgotten)) if !forgotten.is_empty() => {
+            auth::shown(Some(name), forgotten).iter().for_each(|line| ui.note(line));
+        }
+        _ => {}
+    }
+    format.followed(json!({ "name": name, "file": target.shown() }), taken_up.and(logins.map(drop)), ui)
 }
 
 /// Waits until the gateways of this user that follow the file have taken up what it takes away.
@@ -177,48 +176,59 @@ async fn take_back(target: &Target, text: &str, name: &str) -> Result<bool, Fail
     })
 }
 
-fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<u8, Failure> {
     if !is_client_name(name) || is_of_token(name) {
         let failure = Failure::usage(format!("`{name}` is not usable as the name of a client"));
         return Err(failure
             .hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first and not `oauth-`"));
     }
-    let token = new_token();
-    let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
     let done = format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown());
-    tell_token(target, (name, &token), [&done, SENT], format, ui);
+    issue(target, name, [&done, SENT], format, |edit, digest| edit.with_client(name, digest), ui)
+}
+
+/// Makes a token, and tells it: what was done, and how it is used. `with` puts its digest into the configuration.
+pub(super) fn issue(
+    target: &Target,
+    name: &str,
+    told: [&str; 2],
+    format: Format,
+    with: impl Fn(&Edit<'_>, &str) -> Result<String, ConfigError>,
+    ui: Ui,
+) -> Result<u8, Failure> {
+    let token = new_token();
+    let digest = token_digest(&token);
+    let backup = target.edit(|edit| with(edit, &digest).map(Some))?;
+    tell_token(&token, told, format, ui);
     tell_backup(backup.as_deref(), ui);
-    Ok(())
+    format.followed(of_token(target, name, &token), Ok(()), ui)
 }
 
 /// A token of 256 bits, with a beginning by which people and scanners recognise it.
-pub(super) fn new_token() -> String {
+fn new_token() -> String {
     format!("forgefs_{}{}", random::token(), random::token())
 }
 
-/// Tells a new token, this once: what was done, and how it is used.
-pub(super) fn tell_token(
-    target: &Target,
-    (name, token): (&str, &str),
-    [done, used]: [&str; 2],
-    format: Format,
-    ui: Ui,
-) {
-    if format.json {
-        return shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
+/// Tells people a new token, this once: what was done, and how it is used.
+fn tell_token(token: &str, [done, used]: [&str; 2], format: Format, ui: Ui) {
+    if !format.json {
+        ui.note(done);
+        ui.note(&format!("the token is shown this once; {used}:"));
+        ui.out(token);
     }
-    ui.note(done);
-    ui.note(&format!("the token is shown this once; {used}:"));
-    ui.out(token);
 }
 
-fn list(target: &Target, format: Format, ui: Ui) -> Result<(), Failure> {
+/// A new token as JSON.
+fn of_token(target: &Target, name: &str, token: &str) -> Value {
+    json!({ "name": name, "token": token, "file": target.shown() })
+}
+
+fn list(target: &Target, format: Format, ui: Ui) -> Result<u8, Failure> {
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
     let clients: Vec<Listed<'_>> = edit.client_entries().map(|(name, entry)| Listed::of(name, entry)).collect();
     if format.json {
         shapes::print(json!({ "file": target.shown(), "clients": clients }), ui);
-        return Ok(());
+        return Ok(0);
     }
     let mut table = Table::new(["NAME", "KIND", "PROFILE"], &[], &[2]);
     for Listed { name, kind, profile } in &clients {
@@ -232,7 +242,7 @@ fn list(target: &Target, format: Format, ui: Ui) -> Result<(), Failure> {
         }
         None => {}
     }
-    Ok(())
+    Ok(0)
 }
 
 fn has_credentials(entry: &toml::Value) -> bool {

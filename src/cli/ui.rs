@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::pin::pin;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anstyle::Style;
@@ -42,6 +43,7 @@ pub(super) enum Color {
 }
 
 static COLOR: OnceLock<Color> = OnceLock::new();
+static HAS_LOST: AtomicBool = AtomicBool::new(false);
 
 impl Color {
     /// Makes this the choice of the process. The first call counts.
@@ -196,10 +198,16 @@ impl Ui {
         }
     }
 
-    /// Output of clap: help and version on stdout, errors on stderr.
+    /// Output of clap: help and version on stdout, errors on stderr; without colours, which depend on the features that
+    /// other crates of a build ask of clap.
     pub(super) fn usage(self, error: &clap::Error) -> u8 {
-        let _ = error.print();
-        if error.use_stderr() { 2 } else { 0 }
+        let text = error.render();
+        if error.use_stderr() {
+            let _ = write!(std::io::stderr(), "{text}");
+            return 2;
+        }
+        print(&text.to_string());
+        0
     }
 }
 
@@ -213,8 +221,19 @@ fn terminal_width() -> Option<usize> {
     width.filter(|width| *width > 0).map(|width| width.max(NARROWEST))
 }
 
+/// True once standard output could not be written, as on a full disk.
+pub(super) fn has_lost_output() -> bool {
+    HAS_LOST.load(Ordering::Relaxed)
+}
+
 /// A closed pipe, as with `head`, is no error.
 fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{}", text.strip_suffix('\n').unwrap_or(text)).and_then(|()| stdout.flush());
+    let written = writeln!(stdout, "{}", text.strip_suffix('\n').unwrap_or(text)).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != ErrorKind::BrokenPipe
+        && !HAS_LOST.swap(true, Ordering::Relaxed)
+    {
+        Ui.note(&format!("error: standard output cannot be written: {error}"));
+    }
 }

@@ -50,6 +50,7 @@ fn exit_codes_are_as_documented() {
         (&["--config", &config, "doctor"], 0, "engine   starlark"),
         (&["--config", &config, "call", "tickets", "get_ticket", "{\"id\": 99}"], 1, "there is no ticket 99"),
         (&["--config", &config, "call", "tickets", "get_ticket", "{id}"], 1, "not valid JSON"),
+        (&["--config", &config, "cat", "/tickets/get_ticket.pyi", "--lines", "-2"], 0, ") -> Result:"),
         (&["--no-such-flag"], 2, "--no-such-flag"),
         (&["--config", &short, "run", &busy], 1, "LIMIT_EXCEEDED"),
         (&["--config", &short, "run", &idle], 1, "TIMEOUT"),

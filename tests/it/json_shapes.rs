@@ -123,6 +123,7 @@ fn an_error_is_an_object_as_well() {
         (&fence, &["disable", "nobody", "--json"], 2, "no server is called `nobody`"),
         (&fence, &["add", "desk", "--json", "--", "no-such-program"], 3, "does not answer, nothing was written"),
         (&fence, &["check", "nowhere.star", "--format", "json"], 2, "nowhere.star"),
+        (&fence, &["check", "teams.star", "--json", "--summary", "no/such/file"], 2, "no/such/file"),
         (&fence, &["connect", "--json"], 1, "no MCP client is installed here"),
         (&fence, &["connect", "cursor", "--json", "--import"], 2, "--import"),
     ];
@@ -134,4 +135,26 @@ fn an_error_is_an_object_as_well() {
         assert_eq!(printed["error"]["exit"], *code, "{words:?}");
         assert!(printed["error"]["message"].as_str().is_some_and(|text| text.contains(says)), "{words:?}: {printed}");
     }
+}
+
+/// An edit is done, and a gateway that may run cannot be asked to take it up: the object of the edit has the error too.
+#[test]
+fn an_edit_that_no_gateway_takes_up_is_one_object_with_the_error() {
+    let fence = fence();
+    let state = fence.audit().parent().expect("its folder").to_owned();
+    for kind in ["clients", "console"] {
+        fence.run([kind, "add", "ci", "--json"]).success();
+    }
+    let _ = std::fs::remove_dir_all(&state);
+    std::fs::create_dir_all(state.parent().expect("a folder")).expect("made");
+    std::fs::write(&state, "").expect("written");
+    for words in ["clients rotate ci", "clients revoke ci", "console remove ci"] {
+        let output = fence.run(words.split(' ').chain(["--json"]));
+        let printed = output.object();
+        assert!(output.code == Some(4) && printed["ok"] == false && printed["name"] == "ci", "{output:?}");
+        assert_eq!(printed["token"].is_string(), words.contains("rotate"), "{printed}");
+        assert!(printed["error"]["message"].as_str().is_some_and(|text| text.contains("is edited, but")), "{printed}");
+    }
+    let text = std::fs::read_to_string(fence.work().join("forge.toml")).expect("the configuration");
+    assert!(!text.contains("ci]"), "{text}");
 }

@@ -179,4 +179,10 @@ fn an_answer_that_cannot_be_written_is_told_unless_its_reader_left() {
         assert_eq!(ended.status.code(), Some(code), "{answers}: {said}");
         assert!(said.contains(told) && (code != 0 || !said.contains("error:")), "{answers}: {said}");
     }
+    for words in ["list", "doctor --json", "help run", "--version"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let ended = fence.forgefs(words.split(' ')).stdout(full).stderr(Stdio::piped()).output().expect("it ends");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), said.matches("No space left").count()), (Some(4), 1), "{words}: {said}");
+    }
 }

@@ -84,6 +84,13 @@ fn a_pipe_gets_rows_in_columns_and_its_reader_the_head() {
     assert!(fence.run(["audit", "show", "last"]).success().stdout.contains("config     /"));
     let colored = fence.run(["--color", "always", "runs", "list"]).success().stdout;
     assert!(colored.contains("\u{1b}[32mok\u{1b}[0m") && plain(&colored) == runs.stdout, "{colored:?}");
+    // A script is shown as it is indented.
+    fence.write("deep.js", "if (true) {\n        return await people.list_teams({})\n}");
+    fence.run(["run", "deep.js"]).success();
+    for words in [["runs", "show", "last"], ["audit", "show", "last"]] {
+        let shown = fence.run(words).success().stdout;
+        assert!(shown.contains("\n  |                return await people"), "{words:?}: {shown}");
+    }
 }
 
 #[test]
@@ -102,6 +109,10 @@ fn a_terminal_gets_a_table_that_fits_it_with_colours_and_times_as_people_say_the
     assert!(shown.contains("\u{1b}[91mSCRIPT_ERROR\u{1b}[0m"), "{shown:?}");
     for shown in [table("runs list", &[("NO_COLOR", "1")]), table("runs list --color never", &[])] {
         assert!(shown.as_ref().is_some_and(|shown| !shown.contains('\u{1b}') && shown.contains(" ago")), "{shown:?}");
+    }
+    for words in ["runs list --help", "runs lits"] {
+        let shown = table(words, &[]).expect("a terminal");
+        assert!(shown.contains("Usage: forgefs runs") && !shown.contains('\u{1b}'), "{words}: {shown:?}");
     }
     let utc = table("runs list --utc", &[]).expect("a terminal");
     assert!(!utc.contains(" ago") && plain(&utc).contains("Z  ok"), "{utc}");

@@ -140,8 +140,8 @@ pub enum Start {
     Lazy,
 }
 
-/// Names beside the servers in the virtual filesystem.
-const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
+/// Names beside the servers in the virtual filesystem, which no server has.
+pub const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
 
 /// Names beside the categories of a server.
 const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "prompts", "stderr"];

@@ -1,6 +1,6 @@
 //! Data and tools of the sample server.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The sample company.
 pub(super) struct Data {
@@ -56,11 +56,7 @@ pub(super) fn call(data: &mut Data, tool: &str, args: &Value) -> Result<Value, S
             Ok(ticket.clone())
         }
         "add_comment" => find(&data.tickets, args, "ticket").map(|_| json!({"ok": true})),
-        "delete_ticket" => {
-            let position = find(&data.tickets, args, "ticket")?;
-            data.tickets.remove(position);
-            Ok(json!({"ok": true}))
-        }
+        "delete_ticket" => removed(&mut data.tickets, args, "ticket"),
         "list_users" => Ok(json!({"users": matching(&data.users, args, &["team"])})),
         "find_users" => {
             let part = text(args, "query").to_lowercase();
@@ -82,11 +78,7 @@ pub(super) fn call(data: &mut Data, tool: &str, args: &Value) -> Result<Value, S
             data.events.push(event.clone());
             Ok(event)
         }
-        "cancel_event" => {
-            let position = find(&data.events, args, "event")?;
-            data.events.remove(position);
-            Ok(json!({"ok": true}))
-        }
+        "cancel_event" => removed(&mut data.events, args, "event"),
         "find_free_slot" => Ok(json!({"start": free_slot(data, args)})),
         "list_rooms" => Ok(json!({"rooms": [{"name": "Baikal", "size": 4}, {"name": "Victoria", "size": 10}]})),
         other => Err(format!("there is no tool {other}")),
@@ -100,6 +92,11 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 fn find(entries: &[Value], args: &Value, what: &str) -> Result<usize, String> {
     let position = entries.iter().position(|entry| entry.get("id") == args.get("id"));
     position.ok_or_else(|| format!("there is no {what} {}", args.get("id").unwrap_or(&Value::Null)))
+}
+
+fn removed(entries: &mut Vec<Value>, args: &Value, what: &str) -> Result<Value, String> {
+    entries.remove(find(entries, args, what)?);
+    Ok(json!({"ok": true}))
 }
 
 /// Entries that match the arguments in each of `keys`.
@@ -117,16 +114,14 @@ fn tickets(data: &Data, args: &Value, fits: impl Fn(&Value) -> bool) -> Value {
 }
 
 fn create_ticket(data: &mut Data, args: &Value) -> Value {
-    let mut ticket = Map::new();
     let last = data.tickets.iter().filter_map(|ticket| ticket.get("id")?.as_u64()).max().unwrap_or(0);
-    ticket.insert("id".to_owned(), json!(last + 1));
-    ticket.insert("title".to_owned(), json!(text(args, "title")));
-    ticket.insert("status".to_owned(), json!("open"));
-    ticket.insert("priority".to_owned(), args.get("priority").cloned().unwrap_or_else(|| json!("normal")));
-    ticket.insert("assignee".to_owned(), Value::Null);
-    ticket.insert("labels".to_owned(), args.get("labels").cloned().unwrap_or_else(|| json!([])));
-    data.tickets.push(Value::Object(ticket.clone()));
-    Value::Object(ticket)
+    let given = |key: &str, usual: Value| args.get(key).cloned().unwrap_or(usual);
+    let ticket = json!({
+        "id": last + 1, "title": text(args, "title"), "status": "open", "priority": given("priority", json!("normal")),
+        "assignee": null, "labels": given("labels", json!([])),
+    });
+    data.tickets.push(ticket.clone());
+    ticket
 }
 
 fn user(data: &Data, name: &str) -> Result<Value, String> {

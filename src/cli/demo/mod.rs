@@ -46,7 +46,8 @@ pub(super) struct ServerArgs {
 
 pub(super) async fn serve(args: ServerArgs) -> Result<u8, Failure> {
     if server::definitions(&args.role).is_empty() {
-        return Err(Failure::usage(format!("there is no sample server `{}`", args.role)));
+        let failure = Failure::usage(format!("there is no sample server `{}`", args.role));
+        return Err(failure.hint("calendar, people or tickets"));
     }
     server::serve(args.role).await.map_err(Failure::internal)?;
     Ok(0)

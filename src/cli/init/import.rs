@@ -9,7 +9,7 @@ use super::read::read;
 use crate::cli::Ui;
 use crate::cli::clients::{Os, home, name_of, show};
 use config::entries::{Credentials, Entry, Found, Host, Known, Place, plain, translated};
-use config::{Config, Env};
+use config::{Config, Env, ROOT_NAMES};
 
 /// Sources of an import.
 pub(super) struct Sources<'a> {
@@ -250,8 +250,8 @@ fn free_name(wanted: &str, taken: &mut BTreeSet<String>) -> String {
     let name: String = name.trim_start_matches(['-', '_', '.']).chars().take(56).collect();
     let name = name.trim_end_matches('-');
     let name = if name.is_empty() { "server" } else { name };
-    let reserved = ["forge.pyi", "forge.d.ts", "results"].contains(&name.to_lowercase().as_str());
-    let mut candidate = if reserved { format!("{name}-server") } else { name.to_owned() };
+    let is_reserved = ROOT_NAMES.iter().any(|reserved| reserved.eq_ignore_ascii_case(name));
+    let mut candidate = if is_reserved { format!("{name}-server") } else { name.to_owned() };
     let mut number = 2;
     while !taken.insert(candidate.to_lowercase()) {
         candidate = format!("{name}-{number}");
@@ -302,11 +302,15 @@ mod tests {
     #[test]
     fn names_are_made_valid_and_unique() {
         let mut taken = BTreeSet::from(["files".to_owned()]);
-        let names: Vec<String> = ["files", "Files", "My Server!", "@scope/pkg", "…", "results", &"x".repeat(90)]
-            .into_iter()
-            .map(|name| free_name(name, &mut taken))
-            .collect();
+        let names: Vec<String> =
+            ["files", "Files", "My Server!", "@scope/pkg", "…", "results", "Runs", &"x".repeat(90)]
+                .into_iter()
+                .map(|name| free_name(name, &mut taken))
+                .collect();
         let long = "x".repeat(56);
-        assert_eq!(names, ["files-2", "Files-3", "My-Server", "scope-pkg", "server", "results-server", &long]);
+        assert_eq!(
+            names,
+            ["files-2", "Files-3", "My-Server", "scope-pkg", "server", "results-server", "Runs-server", &long]
+        );
     }
 }

@@ -3,14 +3,11 @@
 mod add;
 mod search;
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 
 use super::ui::Ui;
 use super::{Failure, Global};
 use base::fetch::Fault;
-use base::text::counted;
 use catalog::people;
 use catalog::registry::{OFFICIAL, Registry};
 use config::{Config, cache_folder, process_env};
@@ -60,14 +57,4 @@ pub(super) async fn registry(global: &Global, command: Command, ui: Ui) -> Resul
 fn failed(fault: Fault) -> Failure {
     let hint = fault.is_away.then(|| "try again later, or name another registry with --registry".to_owned());
     Failure::usage(people::line(&fault.what)).exit(3).hinted(hint)
-}
-
-/// `3 hours`.
-fn in_words(age: Duration) -> String {
-    let minutes = usize::try_from(age.as_secs() / 60).unwrap_or(usize::MAX);
-    match minutes {
-        0..60 => counted(minutes, "minute"),
-        60..1440 => counted(minutes / 60, "hour"),
-        _ => counted(minutes / 1440, "day"),
-    }
 }

@@ -3,11 +3,13 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Place, failed, in_words};
+use super::{Place, failed};
 use crate::cli::style::{Cell, Role, Table};
+use crate::cli::times::said;
 use crate::cli::{Failure, Format, Global, Ui, shapes};
 use base::limits;
 use base::text::head;
+use base::time::now_ms;
 use catalog::people;
 use catalog::registry::{Entry, Status};
 
@@ -32,8 +34,9 @@ pub(super) async fn search(global: &Global, args: &SearchArgs, ui: Ui) -> Result
     let registry = args.place.open(global)?;
     let found = registry.search(&args.query, usize::from(args.limit)).await.map_err(failed)?;
     if let Some((why, age)) = &found.away {
-        let why = people::line(why);
-        ui.note(&format!("note: the registry is away ({why}); this is its answer of {} ago", in_words(*age)));
+        let (why, now) = (people::line(why), now_ms());
+        let at = now.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        ui.note(&format!("note: the registry is away ({why}); this is its answer of {}", said(at, now)));
     }
     if found.invalid > 0 {
         ui.note(&format!("note: {} entries are not valid, and left out", found.invalid));

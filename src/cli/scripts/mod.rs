@@ -185,8 +185,7 @@ async fn check(global: &Global, place: Place, args: &ReportArgs, ui: Ui) -> Resu
             _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
         });
     };
-    report.print(args, object, text, ui);
-    report.write(args, ui)?;
+    report.tell(args, object, text, ui)?;
     Ok(code)
 }
 

@@ -23,7 +23,7 @@ use run::scripts::{Extension, Folder, Source, in_file};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Lines around a difference.
 const AROUND: usize = 3;
-/// Most spaces at the begin of a line that are shown as they are.
+/// Most spaces and tabs at the begin of a line that are shown as they are.
 const INDENT: usize = 40;
 
 #[derive(Args)]
@@ -232,8 +232,8 @@ fn difference(before: &str, after: &str) -> Vec<String> {
 
 /// A line of code, with its indentation.
 pub(super) fn line(code: &str) -> String {
-    let spaces = code.len() - code.trim_start_matches(' ').len();
-    let (indent, rest) = code.split_at(spaces.min(INDENT));
+    let indent = code.len() - code.trim_start_matches([' ', '\t']).len();
+    let (indent, rest) = code.split_at(indent.min(INDENT));
     format!("{indent}{}", people::line(rest))
 }
 

@@ -9,7 +9,7 @@ use super::target::{self, Target};
 use super::tried::{State, Tried};
 use crate::cli::init::reading;
 use crate::cli::{Failure, Format, Global, Ui, shapes};
-use catalog::manifest::{FirstUse, ServerEntry};
+use catalog::manifest::{FirstUse, ServerEntry, ServerState};
 use config::entries::{self, Entry, Names, Surroundings, Words, key};
 use config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
@@ -132,27 +132,26 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let config = alone(&typed, &target, sandbox.as_deref(), args.how.no_check || is_missing)?;
     let json = args.how.format.json;
     let is_asked = ui.is_interactive() && !args.how.yes && !json;
-    let (mut state, mut shown) = (None, None);
+    let mut tried = None;
     if let Some(config) = config {
         if ui.is_interactive() {
             ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
         }
-        let tried = Tried::new(global, &args.name, config, ui).await?;
-        (state, shown) = (tried.state(), tried.listed());
-        if !tried.tell(json, ui)? {
-            return Ok(130);
-        }
+        let Some(trial) = Tried::new(global, &args.name, config, ui).await? else { return Ok(130) };
+        tried = Some(trial.tell(json, ui)?);
         if is_asked && !ui.asks(&format!("Write {} to {}?", args.name, target.shown())) {
             ui.note("nothing was written");
             return Ok(1);
         }
     }
     let backup = target.edit(|edit| edit.with(&new).map(Some))?;
-    if let Some(entry) = shown {
-        reviewed(&target, &entry, ui).await;
+    // One that wants a login has listed nothing yet.
+    if let Some(entry) = tried.as_ref().filter(|entry| matches!(entry.state, ServerState::Ready { .. })) {
+        reviewed(&target, entry, ui).await;
     }
     if json {
         let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset.is_empty()), true, backup.as_deref());
+        let state = tried.map(|entry| State::of(&entry));
         shapes::print(object(edit, &typed, &names, state), ui);
         return Ok(0);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stubgen::{Annotations, ToolStub};
+use stubgen::ToolStub;
 
 use crate::cli::{Failure, Global, Ui, settle_all, signals};
 use base::text::head;
@@ -30,7 +30,6 @@ const STDERR: usize = 8;
 pub(super) struct Tried {
     gateway: Gateway,
     name: String,
-    is_interrupted: bool,
 }
 
 /// Starts the servers of a configuration; returns why some do not work, by name. `None` if the operator ended the trial.
@@ -39,7 +38,7 @@ pub(in crate::cli) async fn faults(
     config: Config,
     ui: Ui,
 ) -> Result<Option<BTreeMap<String, String>>, Failure> {
-    let tried = Tried::new(global, "", config, ui).await?;
+    let Some(tried) = Tried::new(global, "", config, ui).await? else { return Ok(None) };
     let fault = |entry: &Arc<ServerEntry>| match &entry.state {
         ServerState::Ready { .. } | ServerState::NeedsLogin { .. } | ServerState::Disabled => None,
         ServerState::Failed { reason } => {
@@ -47,7 +46,7 @@ pub(in crate::cli) async fn faults(
         }
         other => Some((entry.name.clone(), unsettled(entry, other))),
     };
-    Ok((!tried.is_interrupted).then(|| tried.gateway.catalog().servers().iter().filter_map(fault).collect()))
+    Ok(Some(tried.gateway.catalog().servers().iter().filter_map(fault).collect()))
 }
 
 /// Waits until those that start are all silent. `hasty` are the servers that have no time to be.
@@ -93,8 +92,9 @@ impl State {
 }
 
 impl Tried {
-    /// Starts a gateway with this server alone, and waits until it is listed or has failed.
-    pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Self, Failure> {
+    /// Starts a gateway with this server alone, and waits until it is listed or has failed; `None` if the operator ended the
+    /// trial.
+    pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Option<Self>, Failure> {
         // An entry that is not written yet leaves nothing behind.
         config.manifest.cache = None;
         let mut hasty = BTreeSet::new();
@@ -109,34 +109,19 @@ impl Tried {
             server.connect_timeout = server.connect_timeout.max(FIRST_START);
         }
         let gateway = global.alone(config)?;
-        let is_interrupted = tokio::select! {
-            () = settle_all(&gateway, ui) => false,
-            () = silence(&gateway, &hasty) => false,
-            () = signals::interrupted() => true,
-        };
-        Ok(Self { gateway, name: name.to_owned(), is_interrupted })
+        tokio::select! {
+            () = settle_all(&gateway, ui) => {}
+            () = silence(&gateway, &hasty) => {}
+            () = signals::interrupted() => return Ok(None),
+        }
+        Ok(Some(Self { gateway, name: name.to_owned() }))
     }
 
-    /// State of the server: one word, a description, and the number of its tools.
-    pub(super) fn state(&self) -> Option<State> {
-        self.gateway.catalog().servers().first().map(|server| State::of(server))
-    }
-
-    /// The server as it was listed, if it was.
-    pub(super) fn listed(&self) -> Option<Arc<ServerEntry>> {
-        let entry = self.gateway.catalog().servers().first().cloned()?;
-        matches!(entry.state, ServerState::Ready { .. }).then_some(entry)
-    }
-
-    /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`; false if the operator ended
-    /// the trial.
+    /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`; returns its entry.
     ///
     /// # Errors
     /// It neither answers nor asks for a login.
-    pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Result<bool, Failure> {
-        if self.is_interrupted {
-            return Ok(false);
-        }
+    pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Result<Arc<ServerEntry>, Failure> {
         let catalog = self.gateway.catalog();
         let server = catalog.servers().first().ok_or_else(|| self.failed("it is gone", None))?;
         match &server.state {
@@ -150,7 +135,7 @@ impl Tried {
             ServerState::Failed { reason } => return Err(self.failed(reason, server.stderr())),
             other => return Err(self.failed(&unsettled(server, other), server.stderr())),
         }
-        Ok(true)
+        Ok(Arc::clone(server))
     }
 
     fn failed(&self, state: &str, stderr: Option<String>) -> Failure {
@@ -177,7 +162,7 @@ impl Tried {
         let width =
             stubs.tools.iter().take(MOST).map(|tool| tool.name.chars().count()).max().unwrap_or_default().min(40);
         for tool in stubs.tools.iter().take(MOST) {
-            let (word, name) = (effect(tool.annotations).word(), people::line(head(&tool.name, SUMMARY)));
+            let (word, name) = (effect(tool), people::line(head(&tool.name, SUMMARY)));
             let summary = head(&tool.summary, SUMMARY);
             let more = if summary.len() < tool.summary.len() { "…" } else { "" };
             let _ = writeln!(text, "  {word:<11}  {name:<width$}  {}{more}", people::line(summary));
@@ -194,9 +179,8 @@ impl Tried {
 
     /// Summary of what it may do.
     fn powers(&self, tools: &[ToolStub]) -> String {
-        let count = |wanted: Effect| tools.iter().filter(|tool| effect(tool.annotations) == wanted).count();
-        let [reads, writes, destroys, unsaid] =
-            [Effect::Reads, Effect::Writes, Effect::Destroys, Effect::Unsaid].map(count);
+        let count = |wanted: &str| tools.iter().filter(|tool| effect(tool) == wanted).count();
+        let [reads, writes, destroys, unsaid] = EFFECTS.map(count);
         let place = match self.gateway.config().servers.get(&self.name).map(|server| &server.transport) {
             Some(Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. }) => {
                 format!("Its arguments are sent to {url}")
@@ -213,31 +197,16 @@ impl Tried {
     }
 }
 
+/// Effects of tools.
+const EFFECTS: [&str; 4] = ["read-only", "writes", "destructive", "-"];
+
 /// Effect of a tool by its annotations, which are claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Reads,
-    Writes,
-    Destroys,
-    Unsaid,
-}
-
-impl Effect {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Reads => "read-only",
-            Self::Writes => "writes",
-            Self::Destroys => "destructive",
-            Self::Unsaid => "-",
-        }
-    }
-}
-
-fn effect(annotations: Annotations) -> Effect {
-    match (annotations.read_only, annotations.destructive) {
-        (Some(true), _) => Effect::Reads,
-        (_, Some(true)) => Effect::Destroys,
-        (Some(false), _) | (_, Some(false)) => Effect::Writes,
-        (None, None) => Effect::Unsaid,
+fn effect(tool: &ToolStub) -> &'static str {
+    let [reads, writes, destroys, unsaid] = EFFECTS;
+    match (tool.annotations.read_only, tool.annotations.destructive) {
+        (Some(true), _) => reads,
+        (_, Some(true)) => destroys,
+        (Some(false), _) | (_, Some(false)) => writes,
+        (None, None) => unsaid,
     }
 }

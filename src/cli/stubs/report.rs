@@ -107,7 +107,7 @@ pub(super) fn print(
             ui.out(&format!("{} is up to date", dir.display()));
         }
     };
-    report.print(args, object, text, ui);
+    let told = report.tell(args, object, text, ui);
     if !changes.is_empty() {
         let (files, tree) = (counted(changes.len(), "file"), dir.display());
         let changed = match tools.len() {
@@ -116,7 +116,7 @@ pub(super) fn print(
         };
         ui.note(&format!("{changed}; review, then `forgefs stubs generate --out {tree}`"));
     }
-    report.write(args, ui)
+    told
 }
 
 /// Prints a tool with its class, its files and its changes.
@@ -149,13 +149,10 @@ fn stem(path: &str) -> &str {
 /// The problem that a tool differs, at the first line of its stub that does.
 fn problem(dir: &Path, tool: &Drifted) -> Problem {
     let level = if tool.class <= Class::AnnotationRisk { Severity::Error } else { Severity::Warning };
+    let in_words = |change: &Difference| format!("{}: {}", change.class.as_str(), on_one_line(&change.what));
     let what: Vec<String> = tool.changes.iter().map(in_words).collect();
     let file = place(&dir.join(&tool.path));
     Problem::new(level, tool.class.as_str(), Some(file), what.join("\n")).at(tool.line.map(|line| (line, 1)))
-}
-
-fn in_words(finding: &Difference) -> String {
-    format!("{}: {}", finding.class.as_str(), on_one_line(&finding.what))
 }
 
 /// Text of a server or a file as one line.
