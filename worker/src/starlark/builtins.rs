@@ -76,8 +76,15 @@ fn functions(builder: &mut GlobalsBuilder) {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
         let (session, heap) = (Session::of(eval)?, eval.heap());
-        let texts = values.items.iter().map(|value| text::text(*value, heap, session.heap_bytes()));
-        session.print(&texts.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
+        let mut line = String::new();
+        for (index, value) in values.items.iter().enumerate() {
+            line.push_str(if index > 0 { " " } else { "" });
+            line.push_str(&text::text(*value, heap, session.heap_bytes())?);
+            if line.len() > session.output_bytes() {
+                break; // The rest would be dropped.
+            }
+        }
+        session.print(&line);
         Ok(NoneType)
     }
 

@@ -136,6 +136,11 @@ impl Session {
         usize::try_from(self.limits.heap_bytes).unwrap_or(usize::MAX)
     }
 
+    /// Most bytes of captured output.
+    pub(super) fn output_bytes(&self) -> usize {
+        usize::try_from(self.limits.output_bytes).unwrap_or(usize::MAX)
+    }
+
     pub(super) fn calls_left(&self) -> u32 {
         self.host.borrow().calls_left()
     }
