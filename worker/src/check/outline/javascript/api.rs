@@ -1,15 +1,28 @@
-//! Parts of the script API that a script uses.
+//! Parts of the script API that a script uses, and servers and functions that it passes on.
 
 use oxc_ast::ast::{BindingPattern, Expression, IdentifierReference};
 use oxc_semantic::IsGlobalReference as _;
-use wire::{Language, Used};
+use oxc_span::{GetSpan as _, Span};
+use wire::{JAVASCRIPT_GLOBALS, Language, Used};
 
 use super::super::Origin;
 use super::Reader;
 use crate::explain::of_name;
 
 /// The object that has all of it.
-const FORGE: &str = "forge";
+pub(super) const FORGE: &str = "forge";
+/// Functions of it that take the name of a server.
+pub(super) const NAMING: [&str; 4] = ["callTool", "prompt", "readResource", "server"];
+
+/// True for servers, tools and functions that call one: passed on, they hide which tool is called.
+pub(super) fn hides(origin: &Origin) -> bool {
+    let Origin::Names(names, is_server) = origin else { return false };
+    match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [FORGE, part] if !is_server => NAMING.contains(part),
+        [root, ..] => *is_server || *root == FORGE && names.len() == 1 || !JAVASCRIPT_GLOBALS.contains(root),
+        [] => false,
+    }
+}
 
 impl<'a> Reader<'a, '_> {
     /// Notes a global name that the script does not declare.
@@ -22,20 +35,46 @@ impl<'a> Reader<'a, '_> {
         self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
     }
 
-    /// Notes a name that stands alone. `forge` alone may be passed on, and any part of it used.
+    /// Follows an expression to what it stands for.
+    pub(super) fn follow(&mut self, expression: &Expression<'a>) {
+        self.followed.insert(expression.get_inner_expression().span());
+    }
+
+    /// True for a pattern whose names are followed, all of them.
+    pub(super) fn takes_all(&self, pattern: &BindingPattern<'a>) -> bool {
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => !self.semantic.scoping().symbol_is_mutated(name.symbol_id()),
+            BindingPattern::ObjectPattern(object) => {
+                let mut properties = object.properties.iter();
+                object.rest.is_none() && properties.all(|it| !it.computed && self.takes_all(&it.value))
+            }
+            BindingPattern::ArrayPattern(_) | BindingPattern::AssignmentPattern(_) => false,
+        }
+    }
+
+    /// Notes an expression that is not followed, by what it stands for.
+    pub(super) fn note_passed(&mut self, span: Span, origin: Option<Origin>) {
+        self.draft.outline.is_partial |= !self.followed.contains(&span) && origin.as_ref().is_some_and(hides);
+    }
+
+    /// Notes a name that stands alone. `forge` alone may be passed on, and any part of it used; `globalThis` has all
+    /// servers.
     pub(super) fn note_api(&mut self, it: &IdentifierReference<'a>) {
         if !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
         match it.name.as_str() {
-            FORGE => self.draft.outline.is_partial = true,
+            FORGE | "globalThis" => self.draft.outline.is_partial = true,
             "manifest" => self.draft.used(Some(Used::Discovery)),
             _ => {}
         }
     }
 
     /// Visits the object of a member expression, and notes the part of `forge` that is taken.
-    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>) {
+    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>, is_optional: bool) {
+        if key.is_some() && !is_optional {
+            self.follow(object);
+        }
         let Expression::Identifier(name) = object.get_inner_expression() else {
             return oxc_ast_visit::Visit::visit_expression(self, object);
         };

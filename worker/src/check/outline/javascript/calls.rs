@@ -8,6 +8,7 @@ use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target, Used};
 
 use super::super::super::function::FunctionOf;
 use super::super::{Flow, Origin};
+use super::api::{FORGE, NAMING};
 use super::{EACH, Reader};
 
 impl<'a> Reader<'a, '_> {
@@ -60,14 +61,24 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// True for `github[name](…)` and `forge.callTool(name, …)`: calls whose tool the text does not show.
+    /// True for `github[name](…)`, `forge.callTool(name, …)` and `forge.server(name)`: calls whose tool the text does not
+    /// show.
     pub(super) fn is_hidden_call(&self, call: &CallExpression<'a>) -> bool {
-        match call.callee.get_inner_expression() {
-            Expression::ComputedMemberExpression(member) => {
-                matches!(self.origin(&member.object), Some(Origin::Names(..)))
-            }
-            callee => matches!(self.api(callee), Some(("forge", "callTool" | "readResource" | "prompt"))),
+        let callee = call.callee.get_inner_expression();
+        if let Expression::ComputedMemberExpression(member) = callee
+            && matches!(self.origin(&member.object), Some(Origin::Names(..)))
+        {
+            return true;
         }
+        let origin = self.origin(callee);
+        let function = match (self.api(callee), &origin) {
+            (Some((FORGE, function)), _) => function,
+            // Also `forge.callTool.call(…)`.
+            (None, Some(Origin::Names(names, false))) if names.len() > 1 && names[0] == FORGE => &names[1],
+            _ => return false,
+        };
+        let is_named = || self.literals.text(call.arguments.first()?.as_expression()?);
+        NAMING.contains(&function) && !(function == "server" && is_named().is_some())
     }
 
     /// Notes a call that the script waits for, and those in its `Promise.all([…])`.

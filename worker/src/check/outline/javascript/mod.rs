@@ -17,11 +17,12 @@ use oxc_ast::ast::{
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
 use oxc_span::{GetSpan as _, Span};
-use wire::Outline;
+use wire::{JAVASCRIPT_GLOBALS, Outline};
 
+use self::api::{FORGE, hides};
 use super::super::function::FunctionOf;
 use super::literal::Literals;
-use super::{Draft, Flow, ITEM, Lines, Origin};
+use super::{Draft, Flow, ITEM, Lines, MAX_LEVELS, Origin};
 
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
@@ -37,6 +38,7 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
         draft: Draft::new(code),
         origins: HashMap::new(),
         waited: HashSet::new(),
+        followed: HashSet::new(),
         calls: HashMap::new(),
         later: Vec::new(),
         entered: HashSet::new(),
@@ -61,6 +63,8 @@ struct Reader<'a, 's> {
     origins: HashMap<SymbolId, Origin>,
     /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.
     waited: HashSet<Span>,
+    /// Expressions that are called, read from or named: what they stand for is followed.
+    followed: HashSet<Span>,
     /// Numbers of calls by their place in the code.
     calls: HashMap<Span, usize>,
     /// Named functions that were passed, and are read where they are called first.
@@ -95,9 +99,15 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
         self.note_api(it);
         self.note_name(it);
+        let is_passed = match self.symbol(it) {
+            Some(symbol) => self.origins.get(&symbol).is_some_and(hides),
+            None => !JAVASCRIPT_GLOBALS.contains(&it.name.as_str()),
+        };
+        self.draft.outline.is_partial |= is_passed && !self.followed.contains(&it.span);
     }
 
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        self.follow(&it.callee);
         // The callee itself is no read of an answer.
         match it.callee.get_inner_expression() {
             callee if FunctionOf::of(callee).is_some() => {}
@@ -115,6 +125,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
                 reader.call(it);
             }
         });
+        if self.api(&it.callee) == Some((FORGE, "server")) {
+            self.note_passed(it.span, self.origin_of_call(it, MAX_LEVELS));
+        }
     }
 
     fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
@@ -126,19 +139,21 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        self.visit_object(&it.object, Some(&it.property.name));
+        self.visit_object(&it.object, Some(&it.property.name), it.optional);
         if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
             self.note_read(&origin, &it.property.name, it.property.span);
+            self.note_passed(it.span, origin.part(&it.property.name));
         }
     }
 
     fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
-        self.visit_object(&it.object, it.static_property_name().as_deref());
+        self.visit_object(&it.object, it.static_property_name().as_deref(), it.optional);
         self.visit_expression(&it.expression);
         if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
             && !it.optional
         {
             self.note_read(&origin, &key, it.expression.span());
+            self.note_passed(it.span, origin.part(&key));
         }
     }
 
@@ -151,6 +166,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             return;
         }
         if let Some(init) = &it.init {
+            if self.takes_all(&it.id) {
+                self.follow(init);
+            }
             if !self.note_alias(&it.id, init) {
                 self.visit_expression(init);
             }
@@ -194,6 +212,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
         use oxc_ast::ast::UnaryOperator::{Delete, LogicalNot, Typeof};
+        if it.operator == Typeof {
+            self.follow(&it.argument);
+        }
         match it.operator {
             Delete | Typeof | LogicalNot => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
             _ => walk::walk_unary_expression(self, it),

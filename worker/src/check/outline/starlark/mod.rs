@@ -14,7 +14,7 @@ use wire::{How, Language, Outline, Place, Used};
 use super::{Draft, Flow, Origin};
 
 use crate::explain::of_name;
-use crate::starlark::{Places, Script};
+use crate::starlark::{FORMAT, Places, Script};
 
 type Def = DefP<AstNoPayload>;
 
@@ -34,6 +34,7 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
         entered: HashSet::new(),
         flow: Flow::STRAIGHT,
         has_left: false,
+        is_followed: false,
         room: code.len() * 2,
     };
     let top = script.ast.statement();
@@ -74,6 +75,8 @@ struct Reader<'c> {
     entered: HashSet<&'c str>,
     flow: Flow,
     has_left: bool,
+    /// True for the next expression if it is followed to what it stands for.
+    is_followed: bool,
     /// Bytes left for literals, of which a long one may be named often.
     room: usize,
 }
@@ -99,7 +102,9 @@ impl<'c> Reader<'c> {
             Stmt::Expression(expression) => self.expression(expression),
             Stmt::Assign(assign) => {
                 match &assign.lhs.node {
-                    AssignTarget::Identifier(name) if self.is_followed(&name.node.ident) => self.callee(&assign.rhs),
+                    AssignTarget::Identifier(name) if self.has_one_value(&name.node.ident) => {
+                        self.followed(&assign.rhs)
+                    }
                     _ => self.expression(&assign.rhs),
                 }
                 let literal = matches!(assign.rhs.node, Expr::Literal(_)).then_some(&assign.rhs);
@@ -190,13 +195,15 @@ impl<'c> Reader<'c> {
     }
 
     fn expression(&mut self, expression: &'c AstExpr) {
+        let is_followed = std::mem::take(&mut self.is_followed);
         match &expression.node {
             Expr::Call(callee, arguments) => {
-                self.callee(callee);
+                self.followed(callee);
                 let is_later = self.is_task(callee);
+                let is_format = matches!(&callee.node, Expr::Identifier(name) if name.node.ident == FORMAT);
                 for (number, argument) in arguments.args.iter().enumerate() {
                     match &argument.node {
-                        Argument::Positional(task) if is_later && number == 0 => self.callee(task),
+                        Argument::Positional(task) if number == 0 && (is_later || is_format) => self.followed(task),
                         _ => self.expression(argument.expr()),
                     }
                 }
@@ -234,14 +241,14 @@ impl<'c> Reader<'c> {
             Expr::Dot(object, name) => {
                 match self.is_forge(object) {
                     true => self.draft.used(Used::of(&name.node)),
-                    false => self.expression(object),
+                    false => self.followed(object),
                 }
-                self.draft.outline.is_partial |= self.is_hiding(expression);
+                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
             Expr::Identifier(name) => {
                 let name = name.node.ident.as_str();
-                self.draft.outline.is_partial |= self.is_hiding(expression);
+                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
                 if self.scope(name).is_none() {
                     self.draft.used(Used::of(name));
                     // Alone it may be passed on, and any part of it used.
@@ -257,30 +264,26 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// Reads what is called, or followed to where it is called.
-    fn callee(&mut self, callee: &'c AstExpr) {
-        match &callee.node {
-            Expr::Identifier(name) if self.is_hiding(callee) => {
-                if self.scope(&name.node.ident).is_none() {
-                    self.draft.used(Used::of(&name.node.ident));
-                }
-            }
-            Expr::Dot(object, name) if self.is_forge(object) && self.is_hiding(callee) => {
-                self.draft.used(Used::of(&name.node));
-            }
-            _ => self.expression(callee),
-        }
+    /// Reads what is called, read from or named: what it stands for is followed.
+    fn followed(&mut self, expression: &'c AstExpr) {
+        self.is_followed = true;
+        self.expression(expression);
     }
 
-    /// True for a function that hides which tool is called, by any of its names.
+    /// True for a server, a tool, or a function that calls one, by any of its names: passed on, it hides which tool is
+    /// called.
     fn is_hiding(&self, expression: &AstExpr) -> bool {
         let Some(Origin::Names(names, _)) = self.origin(expression) else { return false };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        matches!(names.as_slice(), [name] | [FORGE, name] if HIDING.contains(name))
+        match names.as_slice() {
+            [name] | [FORGE, name] if HIDING.contains(name) => true,
+            [root, ..] => !crate::starlark::is_global(root),
+            [] => false,
+        }
     }
 
     /// True for a name of the script that has one value. Names of a function are not seen by those in it.
-    fn is_followed(&self, name: &str) -> bool {
+    fn has_one_value(&self, name: &str) -> bool {
         matches!(self.scopes.as_slice(), [only] if only.assigned.get(name) == Some(&1))
     }
 
