@@ -5,32 +5,25 @@ use oxc_semantic::IsGlobalReference as _;
 use oxc_span::{GetSpan as _, Span};
 use wire::{JAVASCRIPT_GLOBALS, Language, Used};
 
-use super::super::Origin;
+use super::super::{FORGE, Origin};
 use super::Reader;
 use crate::explain::of_name;
 
-/// The object that has all of it.
-pub(super) const FORGE: &str = "forge";
 /// Functions of it that take the name of a server.
 pub(super) const NAMING: [&str; 4] = ["callTool", "prompt", "readResource", "server"];
 
-/// True for servers, tools and functions that call one: passed on, they hide which tool is called.
+/// True for what hides which tool is called where it is passed on.
 pub(super) fn hides(origin: &Origin) -> bool {
-    let Origin::Names(names, is_server) = origin else { return false };
-    match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [FORGE, part] if !is_server => NAMING.contains(part),
-        [root, ..] => *is_server || *root == FORGE && names.len() == 1 || !JAVASCRIPT_GLOBALS.contains(root),
-        [] => false,
-    }
+    origin.hides(&NAMING, |name| JAVASCRIPT_GLOBALS.contains(&name))
 }
 
 impl<'a> Reader<'a, '_> {
     /// Notes a global name that the script does not declare.
     pub(super) fn note_name(&mut self, it: &IdentifierReference<'a>) {
-        if self.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
+        if self.draft.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
-        let (at, is_certain) = (self.lines.place(it.span.start), self.is_certain());
+        let (at, is_certain) = (self.lines.place(it.span.start), self.draft.is_certain());
         let line = self.lines.line(it.span.start);
         self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
     }
