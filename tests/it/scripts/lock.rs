@@ -180,6 +180,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "bad.js: error: it may call more than its text shows",
     ),
     ("bad.js", "const f = (x) => x;\nawait f(crm).find({})", "bad.js: error: it may call more than its text shows"),
+    (
+        "bad.js",
+        "let { callTool: f } = forge;\nf = f;\nawait f('crm', 'find', {})",
+        "bad.js: error: it may call more than its text shows",
+    ),
     ("bad.js", "await [crm.find][0]({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "await crm?.find({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "await globalThis.crm.find({})", "bad.js: error: it may call more than its text shows"),

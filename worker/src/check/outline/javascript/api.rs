@@ -41,7 +41,8 @@ impl<'a> Reader<'a, '_> {
                 let mut properties = object.properties.iter();
                 object.rest.is_none() && properties.all(|it| !it.computed && self.takes_all(&it.value))
             }
-            BindingPattern::ArrayPattern(_) | BindingPattern::AssignmentPattern(_) => false,
+            BindingPattern::AssignmentPattern(with_default) => self.takes_all(&with_default.left),
+            BindingPattern::ArrayPattern(_) => false,
         }
     }
 
@@ -83,19 +84,13 @@ impl<'a> Reader<'a, '_> {
     /// Notes the parts that a declaration takes of `forge`; false if it takes nothing of it.
     pub(super) fn note_alias(&mut self, pattern: &BindingPattern<'a>, init: &Expression<'a>) -> bool {
         let Expression::Identifier(name) = init.get_inner_expression() else { return false };
-        if !matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]) {
+        let is_forge = matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]);
+        if !is_forge || !self.takes_all(pattern) {
             return false;
         }
-        match pattern {
-            // Followed as what it stands for.
-            BindingPattern::BindingIdentifier(name) if !self.semantic.scoping().symbol_is_mutated(name.symbol_id()) => {
-            }
-            BindingPattern::ObjectPattern(object) if object.rest.is_none() => {
-                for property in &object.properties {
-                    self.note_part(property.key.static_name().filter(|_| !property.computed).as_deref());
-                }
-            }
-            _ => return false,
+        // A name is followed as what it stands for.
+        if let BindingPattern::ObjectPattern(object) = pattern {
+            object.properties.iter().for_each(|property| self.note_part(property.key.static_name().as_deref()));
         }
         self.note_name(name);
         true

@@ -213,7 +213,10 @@ impl<'c> Reader<'c> {
                 let names = lambda.params.iter().filter_map(|parameter| parameter.node.ident());
                 scope.assigned.extend(names.map(|name| (name.node.ident.as_str(), 1)));
                 self.scopes.push(scope);
+                // A `fail` in it ends no more than its call.
+                let outer_left = self.draft.has_left;
                 self.under(self.draft.flow.repeated(), |reader| reader.expression(&lambda.body));
+                self.draft.has_left = outer_left;
                 self.scopes.pop();
             }
             Expr::ListComprehension(body, first, rest) => self.comprehension(&[body], first, rest),
