@@ -15,7 +15,7 @@ use starlark::values::range::Range;
 use starlark::values::string::StarlarkStr;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, UnpackValue as _, Value};
-use wire::Op;
+use wire::{Op, Stream};
 
 use super::EXACT;
 use super::format::{fields, format as format_value};
@@ -77,7 +77,7 @@ fn functions(builder: &mut GlobalsBuilder) {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
         let session = Session::of(eval)?;
-        session.print(&line(&values.items, eval, session.output_bytes())?);
+        session.output(Stream::Out, &line(&values.items, eval, session.output_bytes())?);
         Ok(NoneType)
     }
 

@@ -145,12 +145,8 @@ impl Session {
         self.host.borrow().calls_left()
     }
 
-    pub(super) fn progress(&self, text: &str) {
-        self.host.borrow_mut().output(Stream::Progress, text);
-    }
-
-    pub(super) fn print(&self, text: &str) {
-        self.host.borrow_mut().output(Stream::Out, text);
+    pub(super) fn output(&self, stream: Stream, text: &str) {
+        self.host.borrow_mut().output(stream, text);
     }
 
     /// Notes the answer of a call by its function as written.
@@ -195,7 +191,7 @@ impl Session {
         };
         let text =
             format!("parallel: {items}; the script did not read `.errors`; first: {}", self.first_failed.borrow());
-        self.host.borrow_mut().output(Stream::Err, &text);
+        self.output(Stream::Err, &text);
     }
 
     /// Begins to digest requests.
@@ -214,7 +210,7 @@ impl Session {
             "parallel: {functions} functions made the same calls: a `lambda` in a loop sees the last value of the \
              loop's name; write `defer(server.tool, name = x)`, which keeps the value"
         );
-        self.host.borrow_mut().output(Stream::Err, &text);
+        self.output(Stream::Err, &text);
     }
 
     pub(super) fn send(&self, op: Op) -> Fallible<u64> {
