@@ -80,6 +80,7 @@ fn push(path: &mut Vec<String>, name: &str) -> Option<()> {
 }
 
 /// The outline in the making.
+#[derive(Default)]
 struct Draft {
     outline: Outline,
     /// Calls whose answer the script changes: its keys are no longer those of the tool.
@@ -99,16 +100,8 @@ struct Draft {
 
 impl Draft {
     fn new(code: &str) -> Self {
-        Self {
-            outline: Outline::default(),
-            changed: Vec::new(),
-            asked: Vec::new(),
-            room: code.len() + (8 << 10),
-            literals: code.len() * 2,
-            flow: Flow::STRAIGHT,
-            has_left: false,
-            is_guarded: false,
-        }
+        let (room, literals) = (code.len() + (8 << 10), code.len() * 2);
+        Self { room, literals, flow: Flow::STRAIGHT, ..Self::default() }
     }
 
     fn is_certain(&self) -> bool {
@@ -219,7 +212,7 @@ impl Draft {
 }
 
 /// The control around a piece of code.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     is_certain: bool,
     repeats: bool,
