@@ -16,11 +16,10 @@ use wire::{
     Args, Checked, Facts, FromWorker, Known, Language, Outline, Ready, ScriptError, ScriptErrorKind, Site, Stripped,
     Target, ToWorker, ValueOf, read_frame,
 };
-use worker::confine;
 
 use crate::Verdict::{Fails, Value};
 use crate::leaks::children;
-use crate::rogue::{done, exit, frame, hang, send, write};
+use crate::rogue::{confine, done, exit, frame, hang, send, write};
 use crate::{CONFIG, Verdict, eventually, gateway, in_runtime, is_taken_as, misbehaves, run};
 
 const BROKE: ErrorCode = ErrorCode::Internal;

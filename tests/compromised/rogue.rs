@@ -9,12 +9,19 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use confine::worker::{after_threads, before_threads};
 use serde_json::{Value, json};
 use wire::{
-    CallError, Done, EngineInfo, EngineName, ErrorCode, FromWorker, Json, Language, LayerName, Op, Output, Ready,
-    ScriptError, ScriptErrorKind, Stats, Stream, ToWorker, encode, read_frame,
+    CallError, Done, EngineInfo, EngineName, ErrorCode, FromWorker, Json, Language, Layer, LayerName, Op, Output,
+    Ready, ScriptError, ScriptErrorKind, Stats, Stream, ToWorker, encode, read_frame,
 };
-use worker::confine;
+
+/// Confines this process as a worker or a checker does.
+pub(crate) fn confine() -> Vec<Layer> {
+    let mut layers = before_threads();
+    layers.extend(after_threads());
+    layers
+}
 
 /// Entry of the process; `habit` is its behaviour before the first script.
 pub(crate) fn live(habit: &str) -> ExitCode {

@@ -65,6 +65,7 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "await forge.readResource('nobody', 'file:///a')", &["1:7 there is no server `nobody`"]),
     ("star", "shop.list_order()", &["1:1 has no tool `list_order`"]),
     ("star", "shp.list_orders()", &["1:1 `shp` is not defined"]),
+    ("star", "stop = lambda: fail(\"no\")\nshop.list_order()", &["2:1 has no tool `list_order`"]),
     ("star", "if False:\n    shp.list_orders()", &["2:5 `shp` is not defined"]),
     ("star", "call_tool(\"shop\", \"nothing\")", &["1:1 has no tool `nothing`"]),
     ("star", "t = shop\nt.nothing()", &["2:1 has no tool `nothing`"]),

@@ -16,15 +16,22 @@ use crate::serve::{Wire, protocol_error};
 /// so that the two never wait for each other.
 const MAX_IN_FLIGHT_BYTES: usize = 16 << 20;
 
+/// Requests that have a limit of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Calls,
+    Sleeps,
+    Local,
+}
+
 /// Host of one run: numbers its calls, counts against its limits, and separates its replies from those of earlier runs.
 pub(crate) struct FrameHost {
     run: u64,
     limits: Limits,
     wire: Wire,
     inbox: Inbox,
-    calls: u32,
-    local_ops: u32,
-    sleeps: u32,
+    /// Requests that were sent, by [`Counted`].
+    sent: [u32; 3],
     last_call: u64,
     /// Calls in flight, with their bytes.
     in_flight: HashMap<u64, usize>,
@@ -45,9 +52,7 @@ impl FrameHost {
             limits,
             wire,
             inbox,
-            calls: 0,
-            local_ops: 0,
-            sleeps: 0,
+            sent: [0; 3],
             last_call: 0,
             in_flight: HashMap::new(),
             in_flight_bytes: 0,
@@ -59,19 +64,19 @@ impl FrameHost {
         }
     }
 
-    fn count(&mut self, op: &Op) -> Result<(), CallError> {
-        let (used, limit, what) = match op {
+    /// The count of requests such as this one, which may be sent.
+    fn counted(&self, op: &Op) -> Result<Counted, CallError> {
+        let (counted, limit, what) = match op {
             Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } => {
-                (&mut self.calls, self.limits.calls, "calls of tools, resources and prompts")
+                (Counted::Calls, self.limits.calls, "calls of tools, resources and prompts")
             }
-            Op::Sleep { .. } => (&mut self.sleeps, MAX_SLEEPS, "timers"),
-            _ => (&mut self.local_ops, MAX_LOCAL_OPS, "requests for discovery and stash"),
+            Op::Sleep { .. } => (Counted::Sleeps, MAX_SLEEPS, "timers"),
+            _ => (Counted::Local, MAX_LOCAL_OPS, "requests for discovery and stash"),
         };
-        if *used >= limit {
+        if self.sent[counted as usize] >= limit {
             return Err(limit_call_error(format!("a run may make {limit} {what}, and this one has made them")));
         }
-        *used += 1;
-        Ok(())
+        Ok(counted)
     }
 
     fn accept(&mut self, reply: Reply) -> Option<Reply> {
@@ -107,14 +112,16 @@ impl FrameHost {
 
 impl Host for FrameHost {
     fn send(&mut self, op: Op) -> Result<u64, CallError> {
-        self.count(&op)?;
-        let is_sleep = matches!(op, Op::Sleep { .. });
+        let counted = self.counted(&op)?;
+        let is_sleep = counted == Counted::Sleeps;
         while !is_sleep && (self.in_flight.len() >= MAX_IN_FLIGHT || self.in_flight_bytes > MAX_IN_FLIGHT_BYTES) {
             let reply = self.receive();
             self.early.push_back(reply);
         }
         let call = self.last_call + 1;
         let bytes = self.wire.send_call(Call { run: self.run, call, op })?;
+        // One that is too large to send is not made.
+        self.sent[counted as usize] += 1;
         self.last_call = call;
         if is_sleep {
             self.sleeping.insert(call);
@@ -150,7 +157,7 @@ impl Host for FrameHost {
     }
 
     fn calls_left(&self) -> u32 {
-        self.limits.calls.saturating_sub(self.calls)
+        self.limits.calls.saturating_sub(self.sent[Counted::Calls as usize])
     }
 }
 

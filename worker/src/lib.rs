@@ -53,36 +53,6 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// Applies the process sandbox to the calling process, as a worker does before its first script, and reports which
-/// layers are in force. Irreversible.
-#[must_use]
-pub fn confine() -> Vec<wire::Layer> {
-    let mut layers = confine::worker::before_threads();
-    layers.extend(confine::worker::after_threads());
-    layers
-}
-
-/// Applies one part of the process sandbox to the calling process, for tests of single parts: a layer by its name,
-/// `seccomp_deny` or `seccomp_allow` for one of the two filters, `memory` for the limit of a run with a heap of 16 MiB.
-/// Returns whether it is in force.
-#[doc(hidden)]
-pub fn confine_by(part: &str) -> bool {
-    match part {
-        #[cfg(target_os = "linux")]
-        "seccomp_deny" => confine::worker::filter_by_deny_list().is_ok(),
-        #[cfg(target_os = "linux")]
-        "seccomp_allow" => confine::worker::filter_by_allow_list().is_ok(),
-        "memory" => {
-            confine::worker::DataLimit::new().set(16 << 20);
-            cfg!(target_os = "linux")
-        }
-        name => {
-            let layer = wire::LayerName::ALL.iter().find(|layer| layer.to_string() == name);
-            layer.is_some_and(|layer| confine::worker::apply(*layer).active)
-        }
-    }
-}
-
 /// JavaScript engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JsEngine {

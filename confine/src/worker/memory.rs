@@ -1,7 +1,7 @@
 //! Limits the memory of the process during a run.
 //!
 //! Not by RLIMIT_AS: V8 reserves address space by the gigabyte and uses little of it. RLIMIT_DATA counts private
-//! writable memory, of all allocators and thread stacks.
+//! writable memory, of all allocators and thread stacks. Only Linux tells how much that is: elsewhere there is no limit.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

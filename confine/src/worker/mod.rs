@@ -6,7 +6,6 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
 mod syscalls;
@@ -16,7 +15,6 @@ use wire::{Layer, LayerName};
 
 #[cfg(target_os = "linux")]
 pub use linux::{after_threads, apply, before_threads};
-#[cfg(target_os = "linux")]
 pub use memory::{DataLimit, OVERHEAD, data_bytes};
 #[cfg(target_os = "linux")]
 pub use syscalls::{filter_by_allow_list, filter_by_deny_list};
@@ -40,35 +38,4 @@ pub fn apply(name: LayerName) -> Layer {
 #[cfg(not(target_os = "linux"))]
 pub fn after_threads() -> Vec<Layer> {
     Vec::new()
-}
-
-/// Memory of an engine beyond the script's heap.
-#[cfg(not(target_os = "linux"))]
-pub const OVERHEAD: u64 = 64 << 20;
-
-/// Unknown on this platform.
-#[cfg(not(target_os = "linux"))]
-pub fn data_bytes() -> Option<u64> {
-    None
-}
-
-/// Memory limit of the process, where supported.
-#[cfg(not(target_os = "linux"))]
-pub struct DataLimit;
-
-#[cfg(not(target_os = "linux"))]
-impl DataLimit {
-    /// A limit that is not set yet.
-    pub fn new() -> Self {
-        Self
-    }
-
-    /// Does nothing here.
-    pub fn set(&self, _heap_bytes: u64) {}
-
-    /// Does nothing here.
-    pub fn leave(&self, _bytes: u64) {}
-
-    /// Does nothing here.
-    pub fn lift(&self) {}
 }

@@ -130,7 +130,8 @@ fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog
         }
     }
     if plan.is_partial && !is_declared && mistakes.is_empty() {
-        let message = "it may call more than its text shows: names are computed, or `forge` is passed on";
+        let message =
+            "it may call more than its text shows: names are computed, or `forge`, a server or a tool is passed on";
         refused.push(Refusal::new(None, message, HEAD));
     }
     let wire = |server: &String| catalog.server(server).map_or_else(|_| server.clone(), |entry| entry.name.clone());

@@ -50,10 +50,8 @@ pub(super) fn of_javascript<'a>(
             if is_text(&binary.left) || is_text(&binary.right) { Seen::Type(JsonType::String) } else { Seen::Nothing }
         }
         Expression::ArrayExpression(array) => {
-            let item = |item: &ArrayExpressionElement<'a>| match item {
-                ArrayExpressionElement::Elision(_) => Some(Value::Null),
-                item => value(item.as_expression()?),
-            };
+            // A hole is no value, as `undefined` is none.
+            let item = |item: &ArrayExpressionElement<'a>| value(item.as_expression()?);
             let items: Option<Vec<Value>> = array.elements.iter().map(item).collect();
             items.map_or(Seen::Type(JsonType::Array), |items| Seen::Value(Value::Array(items)))
         }

@@ -32,6 +32,15 @@ const PRELUDE_NAME: &str = "forge:prelude";
 /// The script's name in stacks.
 const SCRIPT_NAME: &str = "script.js";
 
+/// Most rejections kept for the report.
+const MAX_REJECTIONS: usize = 100;
+
+/// A scope of an engine with its running script.
+struct Turn<'a, S> {
+    scope: &'a mut S,
+    run: &'a Run,
+}
+
 /// A global scope with a started script.
 trait Realm {
     /// Runs microtasks until there are none.

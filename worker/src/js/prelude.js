@@ -326,9 +326,11 @@ export default (host) => {
     return `{${join(shown, ", ")}}`;
   };
 
-  const request = (op, form) => {
+  const request = (op, form, counted = 0) => {
     const site = new ForgeError("INTERNAL", "");
     const sent = host.send(op);
+    // One that is too large to send is not made.
+    if (typeof sent !== "string") callsLeft -= counted;
     return new Promise((resolve, reject) => {
       if (typeof sent !== "string") return mapSet(pending, sent, { resolve, reject, site, form });
       // A limit of the run ends it here, whatever catches errors around the call. Any other call that cannot be sent
@@ -346,11 +348,7 @@ export default (host) => {
     return true;
   };
 
-  const call = (op, form) => {
-    const made = request(op, form);
-    if (callsLeft > 0) callsLeft -= 1;
-    return made;
-  };
+  const call = (op, form) => request(op, form, 1);
 
   const deliver = (call, ok, text, isRounded) => {
     const waiting = mapGet(pending, call);

@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 
 use num_bigint::BigInt;
+use starlark::ErrorKind;
 use starlark::environment::GlobalsBuilder;
 use starlark::eval::Evaluator;
 use starlark::starlark_module;
@@ -14,7 +15,7 @@ use starlark::values::range::Range;
 use starlark::values::string::StarlarkStr;
 use starlark::values::tuple::{TupleRef, UnpackTuple};
 use starlark::values::{Heap, UnpackValue as _, Value};
-use wire::Op;
+use wire::{Op, Stream};
 
 use super::EXACT;
 use super::format::{fields, format as format_value};
@@ -75,10 +76,19 @@ fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(args)] values: UnpackTuple<Value<'v>>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> anyhow::Result<NoneType> {
-        let (session, heap) = (Session::of(eval)?, eval.heap());
-        let texts = values.items.iter().map(|value| text::text(*value, heap, session.heap_bytes()));
-        session.print(&texts.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
+        let session = Session::of(eval)?;
+        session.output(Stream::Out, &line(&values.items, eval, session.output_bytes())?);
         Ok(NoneType)
+    }
+
+    /// Ends the script; Starlark's own rounds floats in the text.
+    fn fail<'v>(
+        #[starlark(args)] values: UnpackTuple<Value<'v>>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<NoneType> {
+        let text = line(&values.items, eval, Session::of(eval)?.heap_bytes())?;
+        let text = if values.items.is_empty() { text } else { format!(" {text}") };
+        Err(starlark::Error::new_kind(ErrorKind::Fail(anyhow::Error::msg(text))))
     }
 
     fn format<'v>(
@@ -166,6 +176,19 @@ fn functions(builder: &mut GlobalsBuilder) {
             (kind, of) => kind == of,
         }))
     }
+}
+
+/// Values in one line, which ends where it is longer than `most` bytes.
+fn line<'v>(values: &[Value<'v>], eval: &Evaluator<'v, '_, '_>, most: usize) -> anyhow::Result<String> {
+    let mut line = String::new();
+    for (index, value) in values.iter().enumerate() {
+        line.push_str(if index > 0 { " " } else { "" });
+        line.push_str(&text::text(*value, eval.heap(), Session::of(eval)?.heap_bytes())?);
+        if line.len() > most {
+            break;
+        }
+    }
+    Ok(line)
 }
 
 fn as_text<'v>(value: Value<'v>, eval: &Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {

@@ -10,7 +10,7 @@ use starlark::values::list::{ListRef, UnpackList};
 use starlark::values::none::{NoneOr, NoneType};
 use starlark::values::range::Range;
 use starlark::values::{Heap, UnpackValue, Value};
-use wire::Op;
+use wire::{Op, Stream};
 
 use super::builtins::python;
 use super::convert::{styled, to_json};
@@ -202,7 +202,7 @@ fn forge(builder: &mut GlobalsBuilder) {
 
     /// Reports progress to the client.
     fn progress<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<NoneType> {
-        Session::of(eval)?.progress(text);
+        Session::of(eval)?.output(Stream::Progress, text);
         Ok(NoneType)
     }
 }

@@ -136,16 +136,17 @@ impl Session {
         usize::try_from(self.limits.heap_bytes).unwrap_or(usize::MAX)
     }
 
+    /// Most bytes of captured output.
+    pub(super) fn output_bytes(&self) -> usize {
+        usize::try_from(self.limits.output_bytes).unwrap_or(usize::MAX)
+    }
+
     pub(super) fn calls_left(&self) -> u32 {
         self.host.borrow().calls_left()
     }
 
-    pub(super) fn progress(&self, text: &str) {
-        self.host.borrow_mut().output(Stream::Progress, text);
-    }
-
-    pub(super) fn print(&self, text: &str) {
-        self.host.borrow_mut().output(Stream::Out, text);
+    pub(super) fn output(&self, stream: Stream, text: &str) {
+        self.host.borrow_mut().output(stream, text);
     }
 
     /// Notes the answer of a call by its function as written.
@@ -190,7 +191,7 @@ impl Session {
         };
         let text =
             format!("parallel: {items}; the script did not read `.errors`; first: {}", self.first_failed.borrow());
-        self.host.borrow_mut().output(Stream::Err, &text);
+        self.output(Stream::Err, &text);
     }
 
     /// Begins to digest requests.
@@ -209,7 +210,7 @@ impl Session {
             "parallel: {functions} functions made the same calls: a `lambda` in a loop sees the last value of the \
              loop's name; write `defer(server.tool, name = x)`, which keeps the value"
         );
-        self.host.borrow_mut().output(Stream::Err, &text);
+        self.output(Stream::Err, &text);
     }
 
     pub(super) fn send(&self, op: Op) -> Fallible<u64> {

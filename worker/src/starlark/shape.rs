@@ -1,8 +1,11 @@
 //! The shape of an answer, one level deep, for errors about values that come from it.
 
-use starlark::values::Value;
 use starlark::values::dict::DictRef;
+use starlark::values::float::StarlarkFloat;
 use starlark::values::list::ListRef;
+use starlark::values::{Value, ValueLike as _};
+
+use super::text::float;
 
 /// Most keys of a dict.
 const MAX_KEYS: usize = 8;
@@ -40,6 +43,9 @@ fn brief(value: Value<'_>) -> String {
     }
     if let Some(list) = ListRef::from_value(value) {
         return format!("[…{}]", list.len());
+    }
+    if let Some(StarlarkFloat(number)) = value.downcast_ref() {
+        return float(*number);
     }
     match value.get_type() {
         "dict" => "{…}".to_owned(),

@@ -12,11 +12,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use confine::worker;
 use libtest_mimic::{Failed, Trial};
 use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::{Pid, Uid, setuid};
-use wire::Language;
+use wire::{Language, LayerName};
 
 use crate::gateway::{Engine, Worker, engines};
 
@@ -130,10 +131,22 @@ fn finish(confined: bool, attempt: impl FnOnce() -> bool) -> ExitCode {
 fn confined(layer: &str) -> bool {
     match layer {
         "none" => true,
-        "all" => forgefs_worker::confine().iter().any(|layer| layer.name == wire::LayerName::Seccomp && layer.active),
+        "all" => {
+            let _ = worker::before_threads();
+            worker::after_threads().iter().any(|layer| layer.name == LayerName::Seccomp && layer.active)
+        }
         // Without privileges a filter requires this; it stops none of the attempts by itself.
-        "seccomp_allow" | "seccomp_deny" => prctl::set_no_new_privs().is_ok() && forgefs_worker::confine_by(layer),
-        layer => forgefs_worker::confine_by(layer),
+        "seccomp_deny" => prctl::set_no_new_privs().is_ok() && worker::filter_by_deny_list().is_ok(),
+        "seccomp_allow" => prctl::set_no_new_privs().is_ok() && worker::filter_by_allow_list().is_ok(),
+        "memory" => {
+            // That of a run with such a heap.
+            worker::DataLimit::new().set(16 << 20);
+            true
+        }
+        name => {
+            let layer = LayerName::ALL.iter().find(|layer| layer.to_string() == name);
+            layer.is_some_and(|layer| worker::apply(*layer).active)
+        }
     }
 }
 

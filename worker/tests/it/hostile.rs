@@ -118,6 +118,8 @@ const STARLARK: &[(&str, &str, &str)] = &[
     ("defer_of_lambda", "[r.value for r in parallel([lambda: 1, defer(lambda x: x, x = 2)])]", "[1,2]"),
     ("defer_of_partial", "[r.value for r in parallel([defer(partial(github.echo, a = 1), b = 2)])]", "[{\"a\":1,\"b\":2}]"),
     ("try_of_fail", "r = try_call(lambda: fail('no'))\n[r.ok, r.value, r.error.code, r.error.message]", "[false,null,\"SCRIPT_ERROR\",\"fail: no\"]"),
+    ("fail_of_float", "try_call(fail, 'total', 1234567.891, ['a']).error.message", "\"fail: total 1234567.891 [\\\"a\\\"]\""),
+    ("fail_of_nothing", "try_call(fail).error.message", "\"fail:\""),
     ("try_of_success", "r = try_call(github.echo, a = 1)\n[r.ok, r.value, r.error]", "[true,{\"a\":1},null]"),
     ("try_keeps_data", "try_call(github.fail).error.data['detail']", "[1,2]"),
     ("shadowed_range", "def f():\n    range = 1\n    return range\nf()", "1"),

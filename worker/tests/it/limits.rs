@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use wire::{Language, ToWorker};
+use wire::{Language, Limits, ToWorker};
 
 use crate::gateway::{Engine, LIMITS, Worker, engines};
 
@@ -11,6 +11,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for engine in engines() {
         trials.push(Trial::test(format!("limit::output::{}", engine.name), move || output(engine)));
+        trials.push(Trial::test(format!("limit::unsent_calls::{}", engine.name), move || unsent_calls(engine)));
     }
     for (name, bytes) in
         [("not_json", &b"\x03\0\0\0abc"[..]), ("too_long", b"\xff\xff\xff\xff"), ("wrong_type", b"\x02\0\0\0{}")]
@@ -53,6 +54,25 @@ fn output(engine: Engine) -> Result<(), Failed> {
         return Ok(());
     }
     Err(format!("{bytes} bytes, said {said:?}, {:?}", transcript.done).into())
+}
+
+/// A call that is too large to be sent is not made, so that it does not count.
+fn unsent_calls(engine: Engine) -> Result<(), Failed> {
+    let script = match engine.language {
+        Language::Javascript => {
+            "await forge.callTool('s'.repeat(33 << 20), 't', {}).catch(() => 0);
+            return [forge.callsLeft(), await github.echo({ a: 1 }), forge.callsLeft()]"
+        }
+        Language::Starlark => {
+            "try_call(call_tool, 's' * (33 << 20), 't')\n\
+             [forge.calls_left(), github.echo(a = 1), forge.calls_left()]"
+        }
+    };
+    let limits = Limits { heap_bytes: 512 << 20, cpu_ms: 20_000, calls: 1, ..LIMITS };
+    match Worker::start(engine).run(script, limits).done.result {
+        Ok(value) if value.get() == r#"[1,{"a":1},0]"# => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
 }
 
 /// The gateway stops reading at 64 MiB of unanswered calls, and may wait until its answers are read: a worker that only

@@ -2,13 +2,16 @@
 //! each call. What is not plain is left out; nothing here has to be complete.
 
 mod javascript;
-mod literal;
 mod starlark;
 
-use wire::{Name, Outline, Place, Site, Used};
+use serde_json::Value;
+use wire::{Args, How, Known, Name, Outline, Place, Read, Site, Target, Used};
 
 pub(super) use javascript::outline as of_javascript;
 pub(super) use starlark::outline as of_starlark;
+
+/// The object that has all of the script API.
+const FORGE: &str = "forge";
 
 /// Deepest chain of names that is followed.
 const MAX_LEVELS: usize = 16;
@@ -46,6 +49,17 @@ impl Origin {
         if let Self::Answer { .. } = self { self.part(ITEM) } else { None }
     }
 
+    /// True for a server, a tool, or a function that calls one (`callers`): passed on, it hides which tool is called.
+    fn hides(&self, callers: &[&str], is_global: impl Fn(&str) -> bool) -> bool {
+        let Self::Names(names, is_server) = self else { return false };
+        match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [FORGE] => true,
+            [name] | [FORGE, name] if callers.contains(name) => true,
+            [root, ..] => *is_server || !is_global(root),
+            [] => false,
+        }
+    }
+
     fn awaited(self) -> Self {
         match self {
             Self::Answer { call, path, .. } => Self::Answer { call, path, is_promise: false },
@@ -55,6 +69,9 @@ impl Origin {
     }
 }
 
+/// Properties of promises.
+const OF_PROMISES: &[&str] = &["then", "catch", "finally", "constructor", "toString"];
+
 /// Step of a path that stands for any item.
 const ITEM: &str = "[]";
 
@@ -63,6 +80,7 @@ fn push(path: &mut Vec<String>, name: &str) -> Option<()> {
 }
 
 /// The outline in the making.
+#[derive(Default)]
 struct Draft {
     outline: Outline,
     /// Calls whose answer the script changes: its keys are no longer those of the tool.
@@ -71,11 +89,23 @@ struct Draft {
     asked: Vec<(usize, Vec<String>)>,
     /// Bytes left for names.
     room: usize,
+    /// Bytes left for literals, of which a long one may be named often.
+    literals: usize,
+    flow: Flow,
+    /// True behind a `return` or `throw`, which may be conditional.
+    has_left: bool,
+    /// True where a script asks for what may not be there.
+    is_guarded: bool,
 }
 
 impl Draft {
     fn new(code: &str) -> Self {
-        Self { outline: Outline::default(), changed: Vec::new(), asked: Vec::new(), room: code.len() + (8 << 10) }
+        let (room, literals) = (code.len() + (8 << 10), code.len() * 2);
+        Self { room, literals, flow: Flow::STRAIGHT, ..Self::default() }
+    }
+
+    fn is_certain(&self) -> bool {
+        self.flow.is_certain && !self.has_left
     }
 
     /// Takes room for names; a name may stand for a long path, over and over.
@@ -85,13 +115,22 @@ impl Draft {
         left.is_some()
     }
 
+    /// The value of an argument, where there is room for it.
+    fn known(&mut self, value: &Value) -> Known {
+        let text = value.to_string();
+        let Some(left) = self.literals.checked_sub(text.len()) else { return Known::Nothing };
+        self.literals = left;
+        Known::Json(text)
+    }
+
     /// Adds a call, unless there are too many.
-    fn add(&mut self, site: Site) -> Option<usize> {
-        if self.outline.calls.len() >= wire::MAX_CALLS || !self.has_room(site.target.bytes() + site.args.names()) {
+    fn add(&mut self, at: Place, target: Target, args: Args, is_awaited: bool) -> Option<usize> {
+        if self.outline.calls.len() >= wire::MAX_CALLS || !self.has_room(target.bytes() + args.names()) {
             self.outline.is_partial = true;
             return None;
         }
-        self.outline.calls.push(site);
+        let (is_certain, repeats) = (self.is_certain() && is_awaited, self.flow.repeats);
+        self.outline.calls.push(Site { at, target, args, is_certain, repeats, answered: None, reads: Vec::new() });
         Some(self.outline.calls.len() - 1)
     }
 
@@ -105,18 +144,27 @@ impl Draft {
         }
     }
 
-    fn read(&mut self, call: usize, read: wire::Read) {
-        if self.outline.calls.get(call).is_some_and(|site| site.reads.len() < wire::MAX_READS)
-            && self.has_room(read.path.iter().map(String::len).sum())
-            && let Some(site) = self.outline.calls.get_mut(call)
-        {
-            site.reads.push(read);
+    /// Notes a read of `key` from what comes from an answer.
+    fn read(&mut self, origin: &Origin, key: &str, how: How, at: impl FnOnce() -> Place) {
+        let Origin::Answer { call, path, is_promise } = origin else { return };
+        let how = if *is_promise { How::OfPromise } else { how };
+        if (*is_promise && OF_PROMISES.contains(&key)) || path.len() >= wire::MAX_PATH {
+            return;
         }
-    }
-
-    fn asked_for(&mut self, call: usize, path: Vec<String>) {
-        if self.asked.len() < wire::MAX_READS && self.has_room(path.iter().map(String::len).sum()) {
-            self.asked.push((call, path));
+        let path: Vec<String> = path.iter().map(String::as_str).chain([key]).map(str::to_owned).collect();
+        let bytes = path.iter().map(String::len).sum();
+        if self.is_guarded {
+            if self.asked.len() < wire::MAX_READS && self.has_room(bytes) {
+                self.asked.push((*call, path));
+            }
+            return;
+        }
+        let is_certain = self.is_certain();
+        if self.outline.calls.get(*call).is_some_and(|site| site.reads.len() < wire::MAX_READS)
+            && self.has_room(bytes)
+            && let Some(site) = self.outline.calls.get_mut(*call)
+        {
+            site.reads.push(Read { at: at(), path, how, is_certain });
         }
     }
 
@@ -164,7 +212,7 @@ impl Draft {
 }
 
 /// The control around a piece of code.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     is_certain: bool,
     repeats: bool,

@@ -89,7 +89,7 @@ fn read<'p, 'a>(
         );
     }
     let mut shape = match params.items.first() {
-        Some(param) => Parameter { param, doc: &doc }.shape(types, &kind_of)?,
+        Some(param) => shape(param, &doc, types, &kind_of)?,
         None => Shape::default(),
     };
     for tag in doc.tags.iter().filter(|tag| tag.is_param()) {
@@ -122,82 +122,71 @@ fn read<'p, 'a>(
     finished(script.statement, doc.text, &shape.schema(true), returns.as_ref())
 }
 
-/// The parameter of a function, with its comment.
-struct Parameter<'d, 'p, 'a> {
+/// The object that a parameter is.
+fn shape<'p, 'a>(
     param: &'p FormalParameter<'a>,
-    doc: &'d Doc<'p>,
-}
-
-impl<'p, 'a> Parameter<'_, 'p, 'a> {
-    /// The object that it is.
-    fn shape(&self, types: &mut Types<'p, 'a>, kind_of: &impl Fn(Span) -> Option<&'p TSType<'a>>) -> Fit<Shape> {
-        let kind = self.param.type_annotation.as_ref().map(|it| &it.type_annotation);
-        let mut shape = match kind {
-            Some(kind) => Some(object(types, kind)?),
-            None => self.of_comment(types, kind_of)?,
-        };
-        let pattern = match &self.param.pattern {
-            BindingPattern::ObjectPattern(pattern) => pattern,
-            BindingPattern::BindingIdentifier(_) => {
-                return match shape {
-                    Some(shape) => Ok(shape),
-                    None => untyped(self.param.span.start, "the parameter"),
-                };
-            }
-            other => {
-                let message = "a script that is a tool takes an object, not a list";
-                return unfit(
-                    other.span().start,
-                    message,
-                    "write the parameter in braces: `({ country }: { country: string })`",
-                );
-            }
-        };
-        match &mut shape {
-            Some(shape) => take_defaults(pattern, shape)?,
-            None => shape = Some(of_defaults(pattern)?),
-        }
-        Ok(shape.unwrap_or_default())
-    }
-
-    /// The object by the comment's tags: one with its type, or one for each property.
-    fn of_comment(
-        &self,
-        types: &mut Types<'p, 'a>,
-        kind_of: &impl Fn(Span) -> Option<&'p TSType<'a>>,
-    ) -> Fit<Option<Shape>> {
-        let (dotted, whole): (Vec<_>, Vec<_>) =
-            self.doc.tags.iter().filter(|tag| tag.is_param()).partition(|tag| tag.name.contains('.'));
-        if let Some(second) = whole.get(1) {
+    doc: &Doc<'p>,
+    types: &mut Types<'p, 'a>,
+    kind_of: &impl Fn(Span) -> Option<&'p TSType<'a>>,
+) -> Fit<Shape> {
+    let kind = param.type_annotation.as_ref().map(|it| &it.type_annotation);
+    let mut shape = match kind {
+        Some(kind) => Some(object(types, kind)?),
+        None => of_comment(doc, types, kind_of)?,
+    };
+    match (&param.pattern, &mut shape) {
+        (BindingPattern::ObjectPattern(pattern), Some(shape)) => take_defaults(pattern, shape)?,
+        (BindingPattern::ObjectPattern(pattern), None) => return of_defaults(pattern),
+        (BindingPattern::BindingIdentifier(_), Some(_)) => {}
+        (BindingPattern::BindingIdentifier(_), None) => return untyped(param.span.start, "the parameter"),
+        (other, _) => {
             return unfit(
-                second.at,
-                "the function has one parameter, and its comment two",
-                "write `@param {string} options.country` for a property",
+                other.span().start,
+                "a script that is a tool takes an object, not a list",
+                "write the parameter in braces: `({ country }: { country: string })`",
             );
         }
-        let kind = whole.first().and_then(|tag| tag.kind).and_then(kind_of);
-        match kind {
-            Some(kind) if dotted.is_empty() || !is_any_object(kind) => return object(types, kind).map(Some),
-            _ if dotted.is_empty() => return Ok(None),
-            _ => {}
-        }
-        let mut shape = Shape::default();
-        for tag in dotted {
-            let (_, name) = tag.name.split_once('.').unwrap_or_default();
-            if name.contains(['.', '[']) {
-                let fix = "write its type in one: `@param {{ city: string }} options.address`";
-                return unfit(tag.at, format!("`{}` is a part of a property", tag.name), fix);
-            }
-            let Some(kind) = tag.kind.and_then(kind_of) else { return untyped(tag.at, &format!("`{name}`")) };
-            let (schema, has_undefined) = types.optional(kind, 1)?;
-            if shape.property(name).is_some() {
-                return unfit(tag.at, format!("the property `{name}` is declared twice"), "leave one of them out");
-            }
-            let is_required = !tag.is_optional && !has_undefined;
-            shape.properties.push(Property { name: name.to_owned(), at: tag.at, schema, is_required });
-        }
-        Ok(Some(shape))
     }
+    Ok(shape.unwrap_or_default())
+}
+
+/// The object by the comment's tags: one with its type, or one for each property.
+fn of_comment<'p, 'a>(
+    doc: &Doc<'p>,
+    types: &mut Types<'p, 'a>,
+    kind_of: &impl Fn(Span) -> Option<&'p TSType<'a>>,
+) -> Fit<Option<Shape>> {
+    let (dotted, whole): (Vec<_>, Vec<_>) =
+        doc.tags.iter().filter(|tag| tag.is_param()).partition(|tag| tag.name.contains('.'));
+    if let Some(second) = whole.get(1) {
+        return unfit(
+            second.at,
+            "the function has one parameter, and its comment two",
+            "write `@param {string} options.country` for a property",
+        );
+    }
+    let kind = whole.first().and_then(|tag| tag.kind).and_then(kind_of);
+    match kind {
+        Some(kind) if dotted.is_empty() || !is_any_object(kind) => return object(types, kind).map(Some),
+        _ if dotted.is_empty() => return Ok(None),
+        _ => {}
+    }
+    let mut shape = Shape::default();
+    for tag in dotted {
+        let (_, name) = tag.name.split_once('.').unwrap_or_default();
+        if name.contains(['.', '[']) {
+            let fix = "write its type in one: `@param {{ city: string }} options.address`";
+            return unfit(tag.at, format!("`{}` is a part of a property", tag.name), fix);
+        }
+        let Some(kind) = tag.kind.and_then(kind_of) else { return untyped(tag.at, &format!("`{name}`")) };
+        let (schema, has_undefined) = types.optional(kind, 1)?;
+        if shape.property(name).is_some() {
+            return unfit(tag.at, format!("the property `{name}` is declared twice"), "leave one of them out");
+        }
+        let is_required = !tag.is_optional && !has_undefined;
+        shape.properties.push(Property { name: name.to_owned(), at: tag.at, schema, is_required });
+    }
+    Ok(Some(shape))
 }
 
 fn object<'p, 'a>(types: &mut Types<'p, 'a>, kind: &'p TSType<'a>) -> Fit<Shape> {

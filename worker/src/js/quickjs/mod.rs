@@ -15,8 +15,8 @@ use anyhow::Context as _;
 use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::compiler::{Bytecode, Compiler};
-use self::scope::{Scope, Turn};
-use super::{PRELUDE, PRELUDE_NAME, drive};
+use self::scope::Scope;
+use super::{PRELUDE, PRELUDE_NAME, Turn, drive};
 use crate::engine::{Engine, SharedHost};
 use crate::watchdog::Interrupt;
 

@@ -12,14 +12,11 @@ use rquickjs::{
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, exposed, natives, report, stopped};
+use super::super::{MAX_REJECTIONS, Realm, SCRIPT_NAME, Turn, exposed, natives, report, stopped};
 use super::compiler::{Bytecode, Compiler, new_runtime};
 use super::memory::Heap;
 use crate::engine::SharedHost;
 use crate::watchdog::Interrupt;
-
-/// Most rejections kept for the report.
-const MAX_REJECTIONS: usize = 100;
 
 /// A global scope, made once and restored for every run, byte for byte. Fields are dropped in order: values before the context, the context before the runtime.
 pub(super) struct Scope {
@@ -216,13 +213,7 @@ fn track_rejections(runtime: &Runtime, rejections: &Rejections) {
     })));
 }
 
-/// A scope with its running script.
-pub(super) struct Turn<'a> {
-    pub(super) scope: &'a mut Scope,
-    pub(super) run: &'a Run,
-}
-
-impl Realm for Turn<'_> {
+impl Realm for Turn<'_, Scope> {
     fn drain(&mut self) -> Result<(), ScriptError> {
         loop {
             let ran = self.scope.runtime.execute_pending_job();

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use deno_core::v8;
 use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError};
 
-use self::scope::{Scope, Turn};
+use self::scope::Scope;
 use self::snapshot::Snapshot;
-use super::drive;
+use super::{Turn, drive};
 use crate::engine::{Engine, SharedHost};
 use crate::watchdog::Interrupt;
 

@@ -8,13 +8,10 @@ use deno_core::v8::script_compiler::CompileOptions;
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, exposed, report, stopped};
+use super::super::{MAX_REJECTIONS, Realm, SCRIPT_NAME, Turn, exposed, report, stopped};
 use super::memory::{Buffers, HeapGuard};
 use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
 use crate::watchdog::Interrupt;
-
-/// Most rejections kept for the report.
-const MAX_REJECTIONS: usize = 100;
 
 /// An isolate with its realm. Drop order: handles before the isolate, and the guard, which it calls until its end,
 /// after.
@@ -77,10 +74,6 @@ impl Scope {
         work(scope, &self.bridge)
     }
 
-    fn start(&mut self, code: &str, exposed: &str) -> Result<(), Failure> {
-        self.enter(|scope, bridge| start(scope, bridge, code, exposed))
-    }
-
     /// Calls a function of the bridge.
     fn call(
         &mut self,
@@ -126,17 +119,12 @@ extern "C" fn on_rejection(message: v8::PromiseRejectMessage<'_>) {
     }
 }
 
-/// A scope with its running script.
-pub(super) struct Turn<'a> {
-    pub(super) scope: &'a mut Scope,
-    pub(super) run: &'a Run,
-}
-
-impl Turn<'_> {
+impl Turn<'_, Scope> {
     /// Compiles the script and calls its function.
     pub(super) fn start(&mut self) -> Result<(), ScriptError> {
         let exposed = exposed(self.run);
-        self.scope.start(&self.run.code, &exposed).map_err(|failure| self.script_error(failure))
+        let started = self.scope.enter(|scope, bridge| start(scope, bridge, &self.run.code, &exposed));
+        started.map_err(|failure| self.script_error(failure))
     }
 
     fn script_error(&self, failure: Failure) -> ScriptError {
@@ -241,7 +229,7 @@ fn call<'s>(
     function.call(scope, undefined, args)
 }
 
-impl Realm for Turn<'_> {
+impl Realm for Turn<'_, Scope> {
     fn drain(&mut self) -> Result<(), ScriptError> {
         self.scope.isolate.perform_microtask_checkpoint();
         self.scope.stopped(self.run).map_or(Ok(()), Err)

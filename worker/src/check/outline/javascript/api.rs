@@ -1,41 +1,74 @@
-//! Parts of the script API that a script uses.
+//! Parts of the script API that a script uses, and servers and functions that it passes on.
 
 use oxc_ast::ast::{BindingPattern, Expression, IdentifierReference};
 use oxc_semantic::IsGlobalReference as _;
-use wire::{Language, Used};
+use oxc_span::{GetSpan as _, Span};
+use wire::{JAVASCRIPT_GLOBALS, Language, Used};
 
-use super::super::Origin;
+use super::super::{FORGE, Origin};
 use super::Reader;
 use crate::explain::of_name;
 
-/// The object that has all of it.
-const FORGE: &str = "forge";
+/// Functions of it that take the name of a server.
+pub(super) const NAMING: [&str; 4] = ["callTool", "prompt", "readResource", "server"];
+
+/// True for what hides which tool is called where it is passed on.
+pub(super) fn hides(origin: &Origin) -> bool {
+    origin.hides(&NAMING, |name| JAVASCRIPT_GLOBALS.contains(&name))
+}
 
 impl<'a> Reader<'a, '_> {
     /// Notes a global name that the script does not declare.
     pub(super) fn note_name(&mut self, it: &IdentifierReference<'a>) {
-        if self.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
+        if self.draft.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
-        let (at, is_certain) = (self.lines.place(it.span.start), self.is_certain());
+        let (at, is_certain) = (self.lines.place(it.span.start), self.draft.is_certain());
         let line = self.lines.line(it.span.start);
         self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
     }
 
-    /// Notes a name that stands alone. `forge` alone may be passed on, and any part of it used.
+    /// Follows an expression to what it stands for.
+    pub(super) fn follow(&mut self, expression: &Expression<'a>) {
+        self.followed.insert(expression.get_inner_expression().span());
+    }
+
+    /// True for a pattern whose names are followed, all of them.
+    pub(super) fn takes_all(&self, pattern: &BindingPattern<'a>) -> bool {
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => !self.semantic.scoping().symbol_is_mutated(name.symbol_id()),
+            BindingPattern::ObjectPattern(object) => {
+                let mut properties = object.properties.iter();
+                object.rest.is_none() && properties.all(|it| !it.computed && self.takes_all(&it.value))
+            }
+            BindingPattern::AssignmentPattern(with_default) => self.takes_all(&with_default.left),
+            BindingPattern::ArrayPattern(_) => false,
+        }
+    }
+
+    /// Notes an expression that is not followed, by what it stands for.
+    pub(super) fn note_passed(&mut self, span: Span, origin: Option<Origin>) {
+        self.draft.outline.is_partial |= !self.followed.contains(&span) && origin.as_ref().is_some_and(hides);
+    }
+
+    /// Notes a name that stands alone. `forge` alone may be passed on, and any part of it used; `globalThis` has all
+    /// servers.
     pub(super) fn note_api(&mut self, it: &IdentifierReference<'a>) {
         if !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
         match it.name.as_str() {
-            FORGE => self.draft.outline.is_partial = true,
+            FORGE | "globalThis" => self.draft.outline.is_partial = true,
             "manifest" => self.draft.used(Some(Used::Discovery)),
             _ => {}
         }
     }
 
     /// Visits the object of a member expression, and notes the part of `forge` that is taken.
-    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>) {
+    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>, is_optional: bool) {
+        if key.is_some() && !is_optional {
+            self.follow(object);
+        }
         let Expression::Identifier(name) = object.get_inner_expression() else {
             return oxc_ast_visit::Visit::visit_expression(self, object);
         };
@@ -51,19 +84,13 @@ impl<'a> Reader<'a, '_> {
     /// Notes the parts that a declaration takes of `forge`; false if it takes nothing of it.
     pub(super) fn note_alias(&mut self, pattern: &BindingPattern<'a>, init: &Expression<'a>) -> bool {
         let Expression::Identifier(name) = init.get_inner_expression() else { return false };
-        if !matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]) {
+        let is_forge = matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]);
+        if !is_forge || !self.takes_all(pattern) {
             return false;
         }
-        match pattern {
-            // Followed as what it stands for.
-            BindingPattern::BindingIdentifier(name) if !self.semantic.scoping().symbol_is_mutated(name.symbol_id()) => {
-            }
-            BindingPattern::ObjectPattern(object) if object.rest.is_none() => {
-                for property in &object.properties {
-                    self.note_part(property.key.static_name().filter(|_| !property.computed).as_deref());
-                }
-            }
-            _ => return false,
+        // A name is followed as what it stands for.
+        if let BindingPattern::ObjectPattern(object) = pattern {
+            object.properties.iter().for_each(|property| self.note_part(property.key.static_name().as_deref()));
         }
         self.note_name(name);
         true

@@ -4,15 +4,16 @@ use oxc_ast::AstKind;
 use oxc_ast::ast::{Argument, ArrayExpressionElement, CallExpression, Expression};
 use oxc_ast_visit::Visit as _;
 use oxc_semantic::SymbolId;
-use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target, Used};
+use wire::{Args, JAVASCRIPT_GLOBALS, Target, Used};
 
 use super::super::super::function::FunctionOf;
-use super::super::{Flow, Origin};
+use super::super::{FORGE, Flow, Origin};
+use super::api::NAMING;
 use super::{EACH, Reader};
 
 impl<'a> Reader<'a, '_> {
     pub(super) fn target(&self, call: &CallExpression<'a>) -> Option<(Target, usize)> {
-        let text = |at: usize| self.literals.text(call.arguments.get(at)?.as_expression()?);
+        let text = |at: usize| self.text(call.arguments.get(at)?.as_expression()?);
         match self.origin(&call.callee)? {
             Origin::Names(names, true) => {
                 let (server, tool) = names.split_first()?;
@@ -45,29 +46,31 @@ impl<'a> Reader<'a, '_> {
             };
             self.draft.used(Some(used));
         }
-        let args = call.arguments.get(first..).map_or(Args::Unknown, |arguments| self.literals.arguments(arguments));
-        let site = Site {
-            at: self.lines.place(call.span.start),
-            target,
-            args,
-            is_certain: self.is_certain() && self.waited.contains(&call.span),
-            repeats: self.flow.repeats,
-            answered: None,
-            reads: Vec::new(),
-        };
-        if let Some(number) = self.draft.add(site) {
+        let args = call.arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
+        let (at, is_awaited) = (self.lines.place(call.span.start), self.waited.contains(&call.span));
+        if let Some(number) = self.draft.add(at, target, args, is_awaited) {
             self.calls.insert(call.span, number);
         }
     }
 
-    /// True for `github[name](…)` and `forge.callTool(name, …)`: calls whose tool the text does not show.
+    /// True for `github[name](…)`, `forge.callTool(name, …)` and `forge.server(name)`: calls whose tool the text does not
+    /// show.
     pub(super) fn is_hidden_call(&self, call: &CallExpression<'a>) -> bool {
-        match call.callee.get_inner_expression() {
-            Expression::ComputedMemberExpression(member) => {
-                matches!(self.origin(&member.object), Some(Origin::Names(..)))
-            }
-            callee => matches!(self.api(callee), Some(("forge", "callTool" | "readResource" | "prompt"))),
+        let callee = call.callee.get_inner_expression();
+        if let Expression::ComputedMemberExpression(member) = callee
+            && matches!(self.origin(&member.object), Some(Origin::Names(..)))
+        {
+            return true;
         }
+        let origin = self.origin(callee);
+        let function = match (self.api(callee), &origin) {
+            (Some((FORGE, function)), _) => function,
+            // Also `forge.callTool.call(…)`.
+            (None, Some(Origin::Names(names, false))) if names.len() > 1 && names[0] == FORGE => &names[1],
+            _ => return false,
+        };
+        let is_named = || self.text(call.arguments.first()?.as_expression()?);
+        NAMING.contains(&function) && !(function == "server" && is_named().is_some())
     }
 
     /// Notes a call that the script waits for, and those in its `Promise.all([…])`.
@@ -89,7 +92,7 @@ impl<'a> Reader<'a, '_> {
 
     /// Reads a function where it is called: `main()`, or a function expression.
     pub(super) fn enter_called(&mut self, call: &CallExpression<'a>) -> bool {
-        let flow = if self.waited.contains(&call.span) { self.flow } else { self.flow.branch() };
+        let flow = if self.waited.contains(&call.span) { self.draft.flow } else { self.draft.flow.branch() };
         if let Some(function) = FunctionOf::of(&call.callee) {
             self.enter(flow, function);
             return true;
@@ -117,8 +120,9 @@ impl<'a> Reader<'a, '_> {
 
     /// Reads the body of a function. A `return` ends only it.
     pub(super) fn enter(&mut self, flow: Flow, function: FunctionOf<'_, 'a>) {
-        let flow = Flow { is_certain: flow.is_certain && !self.has_left, ..flow };
-        let (outer_left, outer_guard) = (std::mem::take(&mut self.has_left), std::mem::take(&mut self.is_guarded));
+        let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, ..flow };
+        let (outer_left, outer_guard) =
+            (std::mem::take(&mut self.draft.has_left), std::mem::take(&mut self.draft.is_guarded));
         self.under(flow, |reader| {
             reader.visit_formal_parameters(function.params());
             match function {
@@ -126,7 +130,7 @@ impl<'a> Reader<'a, '_> {
                 FunctionOf::Arrow(it) => reader.visit_arrow_function_body(&it.body),
             }
         });
-        (self.has_left, self.is_guarded) = (outer_left, outer_guard);
+        (self.draft.has_left, self.draft.is_guarded) = (outer_left, outer_guard);
     }
 
     pub(super) fn finish_functions(&mut self) {
@@ -152,7 +156,7 @@ impl<'a> Reader<'a, '_> {
                     for task in &tasks.elements {
                         match task {
                             ArrayExpressionElement::ArrowFunctionExpression(task) => {
-                                self.enter(self.flow.branch(), FunctionOf::Arrow(task));
+                                self.enter(self.draft.flow.branch(), FunctionOf::Arrow(task));
                             }
                             other => self.visit_array_expression_element(other),
                         }

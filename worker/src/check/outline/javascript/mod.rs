@@ -2,6 +2,7 @@
 
 mod api;
 mod calls;
+mod literal;
 mod names;
 
 use std::collections::{HashMap, HashSet};
@@ -17,32 +18,27 @@ use oxc_ast::ast::{
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
 use oxc_span::{GetSpan as _, Span};
-use wire::Outline;
+use wire::{JAVASCRIPT_GLOBALS, Outline};
 
+use self::api::hides;
 use super::super::function::FunctionOf;
-use super::literal::Literals;
-use super::{Draft, Flow, ITEM, Lines, Origin};
+use super::{Draft, FORGE, Flow, ITEM, Lines, MAX_LEVELS, Origin};
 
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
-/// Properties of promises.
-const OF_PROMISES: &[&str] = &["then", "catch", "finally", "constructor", "toString"];
 
 /// Reads the calls of the module that a script becomes.
 pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semantic<'a>, code: &str) -> Outline {
     let mut reader = Reader {
         semantic,
-        literals: Literals::new(semantic, code),
         lines: Lines::new(code),
         draft: Draft::new(code),
         origins: HashMap::new(),
         waited: HashSet::new(),
+        followed: HashSet::new(),
         calls: HashMap::new(),
         later: Vec::new(),
         entered: HashSet::new(),
-        flow: Flow::STRAIGHT,
-        has_left: false,
-        is_guarded: false,
     };
     if let [Statement::ExportDefaultDeclaration(wrapper)] = program.body.as_slice()
         && let ExportDefaultDeclarationKind::ArrowFunctionExpression(script) = &wrapper.declaration
@@ -55,39 +51,31 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
 
 struct Reader<'a, 's> {
     semantic: &'s Semantic<'a>,
-    literals: Literals<'a, 's>,
     lines: Lines<'s>,
     draft: Draft,
     origins: HashMap<SymbolId, Origin>,
     /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.
     waited: HashSet<Span>,
+    /// Expressions that are called, read from or named: what they stand for is followed.
+    followed: HashSet<Span>,
     /// Numbers of calls by their place in the code.
     calls: HashMap<Span, usize>,
     /// Named functions that were passed, and are read where they are called first.
     later: Vec<SymbolId>,
     entered: HashSet<SymbolId>,
-    flow: Flow,
-    /// True behind a `return` or `throw`, which may be conditional.
-    has_left: bool,
-    /// True where a script asks for what may not be there.
-    is_guarded: bool,
 }
 
 impl<'a> Reader<'a, '_> {
-    fn is_certain(&self) -> bool {
-        self.flow.is_certain && !self.has_left
-    }
-
     fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.flow, flow);
+        let outer = std::mem::replace(&mut self.draft.flow, flow);
         read(self);
-        self.flow = outer;
+        self.draft.flow = outer;
     }
 
     fn guarded(&mut self, read: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.is_guarded, true);
+        let outer = std::mem::replace(&mut self.draft.is_guarded, true);
         read(self);
-        self.is_guarded = outer;
+        self.draft.is_guarded = outer;
     }
 }
 
@@ -95,15 +83,21 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
         self.note_api(it);
         self.note_name(it);
+        let is_passed = match self.symbol(it) {
+            Some(symbol) => self.origins.get(&symbol).is_some_and(hides),
+            None => !JAVASCRIPT_GLOBALS.contains(&it.name.as_str()),
+        };
+        self.draft.outline.is_partial |= is_passed && !self.followed.contains(&it.span);
     }
 
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        self.follow(&it.callee);
         // The callee itself is no read of an answer.
         match it.callee.get_inner_expression() {
             callee if FunctionOf::of(callee).is_some() => {}
             _ => self.visit_expression(&it.callee),
         }
-        let flow = if it.optional { self.flow.branch() } else { self.flow };
+        let flow = if it.optional { self.draft.flow.branch() } else { self.draft.flow };
         self.under(flow, |reader| {
             reader.visit_arguments(it);
             if reader.api(&it.callee) == Some(("Object", "assign"))
@@ -115,30 +109,35 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
                 reader.call(it);
             }
         });
+        if self.api(&it.callee) == Some((FORGE, "server")) {
+            self.note_passed(it.span, self.origin_of_call(it, MAX_LEVELS));
+        }
     }
 
     fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
         self.note_waited(&it.argument);
         self.visit_expression(&it.argument);
-        if let Some(origin) = self.origin(&it.argument).filter(|_| self.is_certain()) {
+        if let Some(origin) = self.origin(&it.argument).filter(|_| self.draft.is_certain()) {
             self.draft.wait(&origin);
         }
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        self.visit_object(&it.object, Some(&it.property.name));
+        self.visit_object(&it.object, Some(&it.property.name), it.optional);
         if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
             self.note_read(&origin, &it.property.name, it.property.span);
+            self.note_passed(it.span, origin.part(&it.property.name));
         }
     }
 
     fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
-        self.visit_object(&it.object, it.static_property_name().as_deref());
+        self.visit_object(&it.object, it.static_property_name().as_deref(), it.optional);
         self.visit_expression(&it.expression);
         if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
             && !it.optional
         {
             self.note_read(&origin, &key, it.expression.span());
+            self.note_passed(it.span, origin.part(&key));
         }
     }
 
@@ -151,6 +150,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             return;
         }
         if let Some(init) = &it.init {
+            if self.takes_all(&it.id) {
+                self.follow(init);
+            }
             if !self.note_alias(&it.id, init) {
                 self.visit_expression(init);
             }
@@ -162,23 +164,23 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
         match &it.id {
             Some(name) if it.is_declaration() => self.later.push(name.symbol_id()),
-            _ => self.enter(self.flow.repeated(), FunctionOf::Function(it)),
+            _ => self.enter(self.draft.flow.repeated(), FunctionOf::Function(it)),
         }
     }
 
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
-        self.enter(self.flow.repeated(), FunctionOf::Arrow(it));
+        self.enter(self.draft.flow.repeated(), FunctionOf::Arrow(it));
     }
 
     fn visit_formal_parameters(&mut self, it: &FormalParameters<'a>) {
-        self.under(self.flow.branch(), |reader| walk::walk_formal_parameters(reader, it));
+        self.under(self.draft.flow.branch(), |reader| walk::walk_formal_parameters(reader, it));
     }
 
     fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
         if let Some(target) = it.left.as_simple_assignment_target() {
             self.note_target(target);
         }
-        let flow = if it.operator.is_logical() { self.flow.branch() } else { self.flow };
+        let flow = if it.operator.is_logical() { self.draft.flow.branch() } else { self.draft.flow };
         match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => self.visit_identifier_reference(name),
             // A key that is assigned to is not read.
@@ -194,6 +196,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
         use oxc_ast::ast::UnaryOperator::{Delete, LogicalNot, Typeof};
+        if it.operator == Typeof {
+            self.follow(&it.argument);
+        }
         match it.operator {
             Delete | Typeof | LogicalNot => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
             _ => walk::walk_unary_expression(self, it),
@@ -202,19 +207,19 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_chain_expression(&mut self, it: &ChainExpression<'a>) {
         self.guarded(|reader| {
-            let flow = reader.flow.branch();
+            let flow = reader.draft.flow.branch();
             reader.under(flow, |reader| walk::walk_chain_expression(reader, it));
         });
     }
 
     fn visit_logical_expression(&mut self, it: &LogicalExpression<'a>) {
         self.guarded(|reader| reader.visit_expression(&it.left));
-        self.under(self.flow.branch(), |reader| reader.visit_expression(&it.right));
+        self.under(self.draft.flow.branch(), |reader| reader.visit_expression(&it.right));
     }
 
     fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
         self.guarded(|reader| reader.visit_expression(&it.test));
-        self.under(self.flow.branch(), |reader| {
+        self.under(self.draft.flow.branch(), |reader| {
             reader.visit_expression(&it.consequent);
             reader.visit_expression(&it.alternate);
         });
@@ -222,7 +227,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
         self.guarded(|reader| reader.visit_expression(&it.test));
-        self.under(self.flow.branch(), |reader| {
+        self.under(self.draft.flow.branch(), |reader| {
             reader.visit_statement(&it.consequent);
             if let Some(alternate) = &it.alternate {
                 reader.visit_statement(alternate);
@@ -232,14 +237,14 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_switch_statement(&mut self, it: &SwitchStatement<'a>) {
         self.visit_expression(&it.discriminant);
-        self.under(self.flow.branch(), |reader| it.cases.iter().for_each(|case| reader.visit_switch_case(case)));
+        self.under(self.draft.flow.branch(), |reader| it.cases.iter().for_each(|case| reader.visit_switch_case(case)));
     }
 
     fn visit_for_statement(&mut self, it: &ForStatement<'a>) {
         if let Some(init) = &it.init {
             self.visit_for_statement_init(init);
         }
-        self.under(self.flow.repeated(), |reader| {
+        self.under(self.draft.flow.repeated(), |reader| {
             it.test.iter().chain(&it.update).for_each(|part| reader.visit_expression(part));
             reader.visit_statement(&it.body);
         });
@@ -247,7 +252,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_for_in_statement(&mut self, it: &ForInStatement<'a>) {
         self.visit_expression(&it.right);
-        self.under(self.flow.repeated(), |reader| reader.visit_statement(&it.body));
+        self.under(self.draft.flow.repeated(), |reader| reader.visit_statement(&it.body));
     }
 
     fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
@@ -256,7 +261,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         if let (Some(origin @ Origin::Answer { is_promise: true, .. }), false) = (&origin, it.r#await) {
             self.note_read(origin, ITEM, it.right.span());
         }
-        self.under(self.flow.repeated(), |reader| {
+        self.under(self.draft.flow.repeated(), |reader| {
             if let ForStatementLeft::VariableDeclaration(declared) = &it.left
                 && let [declared] = declared.declarations.as_slice()
             {
@@ -267,17 +272,17 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_while_statement(&mut self, it: &WhileStatement<'a>) {
-        self.under(self.flow.repeated(), |reader| walk::walk_while_statement(reader, it));
+        self.under(self.draft.flow.repeated(), |reader| walk::walk_while_statement(reader, it));
     }
 
     fn visit_do_while_statement(&mut self, it: &DoWhileStatement<'a>) {
-        self.under(self.flow.repeated(), |reader| walk::walk_do_while_statement(reader, it));
+        self.under(self.draft.flow.repeated(), |reader| walk::walk_do_while_statement(reader, it));
     }
 
     fn visit_try_statement(&mut self, it: &TryStatement<'a>) {
-        let flow = if it.handler.is_some() { self.flow.branch() } else { self.flow };
+        let flow = if it.handler.is_some() { self.draft.flow.branch() } else { self.draft.flow };
         self.under(flow, |reader| reader.visit_block_statement(&it.block));
-        self.under(self.flow.branch(), |reader| {
+        self.under(self.draft.flow.branch(), |reader| {
             it.handler.iter().for_each(|handler| reader.visit_catch_clause(handler));
             it.finalizer.iter().for_each(|last| reader.visit_block_statement(last));
         });
@@ -290,11 +295,11 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
         it.argument.iter().for_each(|value| self.note_waited(value));
         walk::walk_return_statement(self, it);
-        self.has_left = true;
+        self.draft.has_left = true;
     }
 
     fn visit_throw_statement(&mut self, it: &ThrowStatement<'a>) {
         walk::walk_throw_statement(self, it);
-        self.has_left = true;
+        self.draft.has_left = true;
     }
 }

@@ -5,10 +5,10 @@ use oxc_ast::ast::{
 };
 use oxc_semantic::{IsGlobalReference as _, SymbolId};
 use oxc_span::{GetSpan as _, Span};
-use wire::{How, Read};
+use wire::How;
 
 use super::super::{MAX_LEVELS, Origin};
-use super::{OF_PROMISES, Reader};
+use super::Reader;
 
 impl<'a> Reader<'a, '_> {
     pub(super) fn symbol(&self, name: &IdentifierReference<'a>) -> Option<SymbolId> {
@@ -50,7 +50,7 @@ impl<'a> Reader<'a, '_> {
         let (root, method) = self.api(&call.callee)?;
         let first = call.arguments.first()?.as_expression()?;
         match (root, method, first.get_inner_expression()) {
-            ("forge", "server", _) => Some(Origin::Names(vec![self.literals.text(first)?], true)),
+            ("forge", "server", _) => Some(Origin::Names(vec![self.text(first)?], true)),
             ("Promise", "all", Expression::ArrayExpression(array)) => {
                 let item = |item: &ArrayExpressionElement<'a>| self.origin_within(item.as_expression()?, levels);
                 Some(Origin::All(array.elements.iter().take(100).map(item).collect(), true))
@@ -102,17 +102,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     pub(super) fn note_read(&mut self, origin: &Origin, key: &str, span: Span) {
-        let Origin::Answer { call, path, is_promise } = origin else { return };
-        let how = if *is_promise { How::OfPromise } else { How::Key };
-        if (*is_promise && OF_PROMISES.contains(&key)) || path.len() >= wire::MAX_PATH {
-            return;
-        }
-        let path: Vec<String> = path.iter().map(String::as_str).chain([key]).map(str::to_owned).collect();
-        if self.is_guarded {
-            return self.draft.asked_for(*call, path);
-        }
-        let (at, is_certain) = (self.lines.place(span.start), self.is_certain());
-        self.draft.read(*call, Read { at, path, how, is_certain });
+        self.draft.read(origin, key, How::Key, || self.lines.place(span.start));
     }
 
     pub(super) fn note_change(&mut self, object: &Expression<'a>) {

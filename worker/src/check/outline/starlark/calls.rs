@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use starlark::syntax::ast::{Argument, AstExpr, AstLiteral, BinOp, Expr};
-use wire::{Args, JsonType, Known, Site, Target, Used};
+use wire::{Args, JsonType, Known, Target, Used};
 
 use super::super::super::literal::{constant, of_starlark};
 use super::super::{Flow, MAX_LEVELS, Origin};
@@ -25,8 +25,8 @@ impl<'c> Reader<'c> {
         is_later: bool,
     ) {
         let (callee, arguments, flow) = match arguments {
-            [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.flow.branch()),
-            _ => (callee, arguments, self.flow),
+            [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.draft.flow.branch()),
+            _ => (callee, arguments, self.draft.flow),
         };
         if let Expr::Identifier(name) = &callee.node
             && self.functions.contains_key(name.node.ident.as_str())
@@ -73,20 +73,18 @@ impl<'c> Reader<'c> {
             }
             // What they are given is not plain, or given to another one of them.
             ["defer" | "try_call"] => return self.draft.outline.is_partial = true,
-            ["fail"] => return self.has_left = true,
+            ["fail"] => return self.draft.has_left = true,
             [_] => return,
             [root, ..] if is_global(root) => return,
             _ => (Target::Path(names), 0),
         };
         let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
-        let is_certain = flow.is_certain && !self.has_left;
         let at = self.place(expression);
-        let site = Site { at, target, args, is_certain, repeats: flow.repeats, answered: None, reads: Vec::new() };
-        if let Some(number) = self.draft.add(site)
+        if let Some(number) = self.draft.add(at, target, args, !is_later)
             && !is_later
         {
             self.calls.insert(key(expression), number);
-            if is_certain {
+            if self.draft.is_certain() {
                 self.draft.wait(&Origin::Answer { call: number, path: Vec::new(), is_promise: false });
             }
         }
@@ -118,14 +116,7 @@ impl<'c> Reader<'c> {
 
     pub(super) fn known(&mut self, value: &'c AstExpr) -> Known {
         if let Some(value) = self.value(value, MAX_LEVELS) {
-            let text = value.to_string();
-            return match self.room.checked_sub(text.len()) {
-                Some(left) => {
-                    self.room = left;
-                    Known::Json(text)
-                }
-                None => Known::Nothing,
-            };
+            return self.draft.known(&value);
         }
         match &value.node {
             Expr::FString(_) => Known::Type(JsonType::String),

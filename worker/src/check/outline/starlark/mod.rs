@@ -11,15 +11,13 @@ use starlark::syntax::ast::{
 };
 use wire::{How, Language, Outline, Place, Used};
 
-use super::{Draft, Flow, Origin};
+use super::{Draft, FORGE, Flow, Origin};
 
 use crate::explain::of_name;
-use crate::starlark::{Places, Script};
+use crate::starlark::{FORMAT, Places, Script, is_global};
 
 type Def = DefP<AstNoPayload>;
 
-/// The object that has all of the script API.
-const FORGE: &str = "forge";
 /// Functions that call what they are given, or give it by a name: passed on, they hide which tool is called.
 const HIDING: [&str; 4] = ["call_tool", "defer", "getattr", "try_call"];
 
@@ -32,9 +30,7 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
         scopes: vec![Scope::default()],
         functions: HashMap::new(),
         entered: HashSet::new(),
-        flow: Flow::STRAIGHT,
-        has_left: false,
-        room: code.len() * 2,
+        is_followed: false,
     };
     let top = script.ast.statement();
     reader.declare(top);
@@ -42,7 +38,7 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
     // The engine calls `main` where the script does not.
     let calls_main = crate::starlark::calls_main(top);
     if !calls_main {
-        reader.has_left = false;
+        reader.draft.has_left = false;
         reader.enter_named("main", Flow::STRAIGHT);
     }
     let mut names: Vec<&str> = reader.functions.keys().copied().collect();
@@ -72,21 +68,15 @@ struct Reader<'c> {
     /// Functions of the top level, and how often each is named.
     functions: HashMap<&'c str, &'c Def>,
     entered: HashSet<&'c str>,
-    flow: Flow,
-    has_left: bool,
-    /// Bytes left for literals, of which a long one may be named often.
-    room: usize,
+    /// True for the next expression if it is followed to what it stands for.
+    is_followed: bool,
 }
 
 impl<'c> Reader<'c> {
-    fn is_certain(&self) -> bool {
-        self.flow.is_certain && !self.has_left
-    }
-
     fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.flow, flow);
+        let outer = std::mem::replace(&mut self.draft.flow, flow);
         read(self);
-        self.flow = outer;
+        self.draft.flow = outer;
     }
 
     fn place(&self, expression: &AstExpr) -> Place {
@@ -99,7 +89,9 @@ impl<'c> Reader<'c> {
             Stmt::Expression(expression) => self.expression(expression),
             Stmt::Assign(assign) => {
                 match &assign.lhs.node {
-                    AssignTarget::Identifier(name) if self.is_followed(&name.node.ident) => self.callee(&assign.rhs),
+                    AssignTarget::Identifier(name) if self.has_one_value(&name.node.ident) => {
+                        self.followed(&assign.rhs)
+                    }
                     _ => self.expression(&assign.rhs),
                 }
                 let literal = matches!(assign.rhs.node, Expr::Literal(_)).then_some(&assign.rhs);
@@ -112,28 +104,28 @@ impl<'c> Reader<'c> {
             }
             Stmt::Return(value) => {
                 value.iter().for_each(|value| self.expression(value));
-                self.has_left = true;
+                self.draft.has_left = true;
             }
             Stmt::If(test, body) => {
                 self.expression(test);
-                self.under(self.flow.branch(), |reader| reader.statement(body));
+                self.under(self.draft.flow.branch(), |reader| reader.statement(body));
             }
             Stmt::IfElse(test, branches) => {
                 self.expression(test);
-                self.under(self.flow.branch(), |reader| {
+                self.under(self.draft.flow.branch(), |reader| {
                     reader.statement(&branches.0);
                     reader.statement(&branches.1);
                 });
             }
             Stmt::For(loops) => {
                 self.expression(&loops.over);
-                self.under(self.flow.repeated(), |reader| {
+                self.under(self.draft.flow.repeated(), |reader| {
                     reader.bind(&loops.var, reader.origin(&loops.over).and_then(Origin::item), None);
                     reader.statement(&loops.body);
                 });
             }
             // Read where it is called. One within a function is rare, and not followed.
-            Stmt::Def(def) if self.scopes.len() > 1 => self.enter(def, self.flow.repeated()),
+            Stmt::Def(def) if self.scopes.len() > 1 => self.enter(def, self.draft.flow.repeated()),
             Stmt::Def(_) | Stmt::Break | Stmt::Continue | Stmt::Pass | Stmt::Load(_) => {}
         }
     }
@@ -164,8 +156,8 @@ impl<'c> Reader<'c> {
 
     /// Reads the body of a function. A `return` ends only it.
     fn enter(&mut self, def: &'c Def, flow: Flow) {
-        let flow = Flow { is_certain: flow.is_certain && !self.has_left, ..flow };
-        let outer_left = std::mem::take(&mut self.has_left);
+        let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, ..flow };
+        let outer_left = std::mem::take(&mut self.draft.has_left);
         let mut scope = Scope::default();
         for parameter in &def.params {
             if let Some(name) = parameter.node.ident() {
@@ -186,17 +178,19 @@ impl<'c> Reader<'c> {
         });
         self.scopes.truncate(1);
         self.scopes.extend(outer);
-        self.has_left = outer_left;
+        self.draft.has_left = outer_left;
     }
 
     fn expression(&mut self, expression: &'c AstExpr) {
+        let is_followed = std::mem::take(&mut self.is_followed);
         match &expression.node {
             Expr::Call(callee, arguments) => {
-                self.callee(callee);
+                self.followed(callee);
                 let is_later = self.is_task(callee);
+                let is_format = matches!(&callee.node, Expr::Identifier(name) if name.node.ident == FORMAT);
                 for (number, argument) in arguments.args.iter().enumerate() {
                     match &argument.node {
-                        Argument::Positional(task) if is_later && number == 0 => self.callee(task),
+                        Argument::Positional(task) if number == 0 && (is_later || is_format) => self.followed(task),
                         _ => self.expression(argument.expr()),
                     }
                 }
@@ -205,21 +199,24 @@ impl<'c> Reader<'c> {
             }
             Expr::If(parts) => {
                 self.expression(&parts.0);
-                self.under(self.flow.branch(), |reader| {
+                self.under(self.draft.flow.branch(), |reader| {
                     reader.expression(&parts.1);
                     reader.expression(&parts.2);
                 });
             }
             Expr::Op(left, BinOp::And | BinOp::Or, right) => {
                 self.expression(left);
-                self.under(self.flow.branch(), |reader| reader.expression(right));
+                self.under(self.draft.flow.branch(), |reader| reader.expression(right));
             }
             Expr::Lambda(lambda) => {
                 let mut scope = Scope::default();
                 let names = lambda.params.iter().filter_map(|parameter| parameter.node.ident());
                 scope.assigned.extend(names.map(|name| (name.node.ident.as_str(), 1)));
                 self.scopes.push(scope);
-                self.under(self.flow.repeated(), |reader| reader.expression(&lambda.body));
+                // A `fail` in it ends no more than its call.
+                let outer_left = self.draft.has_left;
+                self.under(self.draft.flow.repeated(), |reader| reader.expression(&lambda.body));
+                self.draft.has_left = outer_left;
                 self.scopes.pop();
             }
             Expr::ListComprehension(body, first, rest) => self.comprehension(&[body], first, rest),
@@ -234,20 +231,20 @@ impl<'c> Reader<'c> {
             Expr::Dot(object, name) => {
                 match self.is_forge(object) {
                     true => self.draft.used(Used::of(&name.node)),
-                    false => self.expression(object),
+                    false => self.followed(object),
                 }
-                self.draft.outline.is_partial |= self.is_hiding(expression);
+                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
             Expr::Identifier(name) => {
                 let name = name.node.ident.as_str();
-                self.draft.outline.is_partial |= self.is_hiding(expression);
+                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
                 if self.scope(name).is_none() {
                     self.draft.used(Used::of(name));
                     // Alone it may be passed on, and any part of it used.
                     self.draft.outline.is_partial |= name == FORGE;
                 }
-                if self.scope(name).is_none() && !crate::starlark::is_global(name) {
+                if self.scope(name).is_none() && !is_global(name) {
                     // Names are resolved before anything runs.
                     let at = self.place(expression);
                     self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
@@ -257,30 +254,19 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// Reads what is called, or followed to where it is called.
-    fn callee(&mut self, callee: &'c AstExpr) {
-        match &callee.node {
-            Expr::Identifier(name) if self.is_hiding(callee) => {
-                if self.scope(&name.node.ident).is_none() {
-                    self.draft.used(Used::of(&name.node.ident));
-                }
-            }
-            Expr::Dot(object, name) if self.is_forge(object) && self.is_hiding(callee) => {
-                self.draft.used(Used::of(&name.node));
-            }
-            _ => self.expression(callee),
-        }
+    /// Reads what is called, read from or named: what it stands for is followed.
+    fn followed(&mut self, expression: &'c AstExpr) {
+        self.is_followed = true;
+        self.expression(expression);
     }
 
-    /// True for a function that hides which tool is called, by any of its names.
+    /// True for what hides which tool is called where it is passed on, by any of its names.
     fn is_hiding(&self, expression: &AstExpr) -> bool {
-        let Some(Origin::Names(names, _)) = self.origin(expression) else { return false };
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        matches!(names.as_slice(), [name] | [FORGE, name] if HIDING.contains(name))
+        self.origin(expression).is_some_and(|origin| origin.hides(&HIDING, is_global))
     }
 
     /// True for a name of the script that has one value. Names of a function are not seen by those in it.
-    fn is_followed(&self, name: &str) -> bool {
+    fn has_one_value(&self, name: &str) -> bool {
         matches!(self.scopes.as_slice(), [only] if only.assigned.get(name) == Some(&1))
     }
 
@@ -292,7 +278,7 @@ impl<'c> Reader<'c> {
     fn comprehension(&mut self, body: &[&'c AstExpr], first: &'c ForClause, rest: &'c [Clause]) {
         self.expression(&first.over);
         self.scopes.push(Scope::default());
-        self.under(self.flow.repeated(), |reader| {
+        self.under(self.draft.flow.repeated(), |reader| {
             reader.assign(&first.var.node);
             reader.bind(&first.var, reader.origin(&first.over).and_then(Origin::item), None);
             for clause in rest {

@@ -1,7 +1,7 @@
 //! Names followed to the calls and answers that they stand for.
 
 use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, Stmt};
-use wire::{How, Read};
+use wire::How;
 
 use super::super::{MAX_LEVELS, Origin};
 use super::{Reader, Scope, key};
@@ -102,11 +102,8 @@ impl<'c> Reader<'c> {
     }
 
     pub(super) fn note_read(&mut self, object: &AstExpr, at: &AstExpr, name: &str, how: How) {
-        let Some(Origin::Answer { call, path, .. }) = self.origin(object) else { return };
-        if path.len() < wire::MAX_PATH {
-            let path = path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect();
-            let (at, is_certain) = (self.place(at), self.is_certain());
-            self.draft.read(call, Read { at, path, how, is_certain });
+        if let Some(origin) = self.origin(object) {
+            self.draft.read(&origin, name, how, || self.places.place(at.span));
         }
     }
 }

@@ -1,29 +1,18 @@
 //! Values that the text of JavaScript shows.
 
-use std::cell::Cell;
-
 use oxc_ast::AstKind;
 use oxc_ast::ast::{Argument, BindingPattern, Expression, IdentifierReference, ObjectPropertyKind, PropertyKind};
-use oxc_semantic::{IsGlobalReference as _, Semantic};
+use oxc_semantic::IsGlobalReference as _;
 use serde_json::Value;
 use wire::{Args, JsonType, Known};
 
-use super::super::literal::{Seen, of_javascript};
-use super::MAX_LEVELS;
+use super::super::super::literal::{Seen, of_javascript};
+use super::super::MAX_LEVELS;
+use super::Reader;
 
-/// Reads literals, within a budget of bytes: a long one may be named often.
-pub(super) struct Literals<'a, 's> {
-    semantic: &'s Semantic<'a>,
-    room: Cell<usize>,
-}
-
-impl<'a, 's> Literals<'a, 's> {
-    pub(super) fn new(semantic: &'s Semantic<'a>, code: &str) -> Self {
-        Self { semantic, room: Cell::new(code.len() * 2) }
-    }
-
+impl<'a> Reader<'a, '_> {
     /// The arguments of a tool.
-    pub(super) fn arguments(&self, arguments: &[Argument<'a>]) -> Args {
+    pub(super) fn arguments(&mut self, arguments: &[Argument<'a>]) -> Args {
         let spread = arguments.iter().any(Argument::is_spread);
         match arguments {
             [] => Args::Named(Vec::new(), false),
@@ -33,7 +22,7 @@ impl<'a, 's> Literals<'a, 's> {
         }
     }
 
-    fn named(&self, argument: &Expression<'a>) -> Args {
+    fn named(&mut self, argument: &Expression<'a>) -> Args {
         let Expression::ObjectExpression(object) = argument.get_inner_expression() else {
             return match self.seen(argument, MAX_LEVELS) {
                 Seen::Absent => Args::Named(Vec::new(), false),
@@ -63,24 +52,13 @@ impl<'a, 's> Literals<'a, 's> {
             };
             fields.retain(|(known, _)| *known != name);
             match value {
-                Seen::Value(value) => fields.push((name.into_owned(), self.known(&value))),
+                Seen::Value(value) => fields.push((name.into_owned(), self.draft.known(&value))),
                 Seen::Type(of) => fields.push((name.into_owned(), Known::Type(of))),
                 Seen::Nothing => fields.push((name.into_owned(), Known::Nothing)),
                 Seen::Absent => {}
             }
         }
         Args::Named(fields, is_open)
-    }
-
-    fn known(&self, value: &Value) -> Known {
-        let text = value.to_string();
-        match self.room.get().checked_sub(text.len()) {
-            Some(left) => {
-                self.room.set(left);
-                Known::Json(text)
-            }
-            None => Known::Nothing,
-        }
     }
 
     /// A text that is written as one.
