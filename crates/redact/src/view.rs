@@ -99,7 +99,7 @@ fn backslash(text: &str, at: usize) -> Option<Escape> {
             let (plain, length) = unicode(text.get(at + 2..)?)?;
             match is_invisible(plain) {
                 true => Some((None, 2 + length)),
-                false => (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 2 + length)),
+                false => (!plain.is_control()).then_some((Some(plain), 2 + length)),
             }
         }
         b'x' => code(text, at + 2).map(|plain| (Some(plain), 4)),
@@ -147,7 +147,7 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
                 Some(digits) => hex(digits)?,
                 None => digits.parse().ok()?,
             };
-            char::from_u32(number).filter(|plain| plain.is_ascii() || is_invisible(*plain))?
+            char::from_u32(number)?
         }
     };
     Some(((!is_invisible(plain)).then_some(plain), length + 2))
@@ -221,8 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_what_is_no_escape_is_found_among_escapes() {
-        let _secret = Secret::new("kT%+a9/Vx77q");
-        assert_eq!(crate::text(Surface::Script, r"value: kT%+a9\/Vx77q"), "value: [redacted]");
+    fn a_value_is_found_among_escapes() {
+        for (value, text) in [
+            ("kT%+a9/Vx77q", r"kT%+a9\/Vx77q"),
+            ("pässwort-99/x", r"p\u00e4sswort-99\/x"),
+            ("pässwort-99/x", "p&#228;sswort-99&#x2f;x"),
+            ("schl\u{1f511}ssel-99", r"schl\ud83d\udd11ssel-99"),
+        ] {
+            let _secret = Secret::new(value);
+            assert_eq!(crate::text(Surface::Script, &format!("value: {text}.")), "value: [redacted].", "{text}");
+        }
     }
 }
