@@ -107,6 +107,17 @@ fn an_unset_variable_names_key_and_variable() {
 }
 
 #[test]
+fn references_are_expanded_in_the_texts_of_overrides_and_in_the_prefix_of_a_store() {
+    let tool = "tools.t = { hide = [\"${V:-labels}\"], annotations = { title = \"${V:-Title}\" } }";
+    let store = "[state]\nurl = \"redis://localhost\"\nprefix = \"${V:-mine}\"";
+    let config = parse(&format!("[servers.a]\ncommand = \"x\"\n{tool}\n{store}\n")).expect("valid");
+    let tool = &config.servers["a"].overrides["t"];
+    assert!(tool.hide.contains("labels"), "{tool:?}");
+    assert_eq!(tool.annotations["title"], "Title");
+    assert_eq!(config.state.expect("a store").prefix, "mine");
+}
+
+#[test]
 fn a_reference_turns_the_cache_off_as_the_word_does() {
     for (written, cache) in [("off", None), ("${CACHE:-off}", None), ("${CACHE:-lists}", Some("lists"))] {
         let config = parse(&format!("[manifest]\ncache = \"{written}\"\n")).expect("valid");

@@ -123,6 +123,6 @@ pub(super) fn source(key: &Key<'_>, raw: RawSource, is_header: bool) -> Result<S
         (None, None, None) => return Err(key.at_value("names no place of the value").with_hint(FORM)),
         _ => return Err(key.at_value("names several places of the value").with_hint(FORM)),
     };
-    let prefix = key.key("prefix").text(prefix.unwrap_or_default())?.text;
+    let prefix = key.key("prefix").expanded(prefix.unwrap_or_default())?;
     Ok(Source { key: key.path_text(), place, prefix, is_header })
 }

@@ -109,6 +109,11 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// A text with its references expanded.
+    pub(super) fn expanded(&self, text: String) -> Result<String, ConfigError> {
+        self.text(text).map(|expanded| expanded.text)
+    }
+
     /// A text that must not be empty, with the values that it took from the environment.
     pub(super) fn filled_text(&self, text: String) -> Result<Expanded, ConfigError> {
         let expanded = self.text(text)?;
@@ -126,7 +131,7 @@ impl<'a> Key<'a> {
     /// One of a few words; `None` without one, and if the entry is disabled and the word is not known yet.
     pub(super) fn word<T: Words>(&self, word: Option<Word<T>>) -> Result<Option<T>, ConfigError> {
         let Some(word) = word else { return Ok(None) };
-        let word = self.text(word.text)?.text;
+        let word = self.expanded(word.text)?;
         if self.is_open(&word) {
             return Ok(None);
         }

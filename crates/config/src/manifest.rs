@@ -78,7 +78,7 @@ pub(super) fn manifest(key: &Key<'_>, raw: RawManifest) -> Result<Manifest, Conf
     }
     let cache_key = key.key("cache");
     let cache = match raw.cache {
-        Some(text) if cache_key.text(text.clone())?.text == "off" => None,
+        Some(text) if cache_key.expanded(text.clone())? == "off" => None,
         Some(path) => Some(cache_key.path(path)?),
         None => key.env.and_then(cache_folder),
     };

@@ -84,8 +84,8 @@ pub(super) fn parse(key: &Key<'_>, raw: &mut RawTool) -> Result<Option<Override>
     let found = Override {
         name: key.given("name", raw.name.take(), Key::filled)?,
         description: key.given("description", raw.description.take(), Key::filled)?,
-        annotations: raw.annotations.take().map(annotations).unwrap_or_default(),
-        hide: raw.hide.take().unwrap_or_default().into_iter().collect(),
+        annotations: key.given("annotations", raw.annotations.take(), annotations)?.unwrap_or_default(),
+        hide: key.key("hide").each(raw.hide.take(), Key::expanded)?,
         fixed: given("fixed", raw.fixed.take())?,
         default: given("default", raw.default.take())?,
         result: key.given("result", raw.result.take(), keys)?.unwrap_or_default(),
@@ -114,7 +114,7 @@ fn is_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(fits)
 }
 
-fn annotations(raw: RawAnnotations) -> Map<String, Value> {
+fn annotations(key: &Key<'_>, raw: RawAnnotations) -> Result<Map<String, Value>, ConfigError> {
     let RawAnnotations { title, read_only, destructive, idempotent, open_world } = raw;
     let flags = [
         ("readOnlyHint", read_only),
@@ -123,13 +123,14 @@ fn annotations(raw: RawAnnotations) -> Map<String, Value> {
         ("openWorldHint", open_world),
     ];
     let flags = flags.into_iter().filter_map(|(name, flag)| Some((name.to_owned(), Value::Bool(flag?))));
-    title.map(|title| ("title".to_owned(), Value::String(title))).into_iter().chain(flags).collect()
+    let title = key.given("title", title, Key::expanded)?;
+    Ok(title.map(|title| ("title".to_owned(), Value::String(title))).into_iter().chain(flags).collect())
 }
 
 /// Expands references in a value.
 fn expand(key: &Key<'_>, value: Value) -> Result<Value, ConfigError> {
     Ok(match value {
-        Value::String(text) => key.text(text)?.text.into(),
+        Value::String(text) => key.expanded(text)?.into(),
         Value::Array(items) => items.into_iter().map(|item| expand(key, item)).collect::<Result<_, _>>()?,
         Value::Object(fields) => {
             let field = |(name, value)| Ok((name, expand(key, value)?));

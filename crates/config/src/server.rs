@@ -197,7 +197,7 @@ pub(super) fn server(mut key: Key<'_>, mut raw: RawServer) -> Result<Server, Con
         return Err(error.with_hint("it bounds what progress can make of `timeout`"));
     }
     let share = key.key("share").word(raw.share)?;
-    let description = key.key("description").text(raw.description.unwrap_or_default())?.text;
+    let description = key.key("description").expanded(raw.description.unwrap_or_default())?;
     let access = Access {
         allow: key.given("allow", raw.allow, Patterns::parse)?,
         deny: key.given("deny", raw.deny, Patterns::parse)?.unwrap_or_default(),

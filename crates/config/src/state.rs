@@ -81,7 +81,7 @@ pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, Confi
     if !parsed.has_host() {
         return fault("no host", FORM);
     }
-    let prefix = prefix.unwrap_or_else(|| "forgefs".to_owned());
+    let prefix = key.given("prefix", prefix, Key::expanded)?.unwrap_or_else(|| "forgefs".to_owned());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     if prefix.is_empty() || prefix.len() > PREFIX || !prefix.bytes().all(is_plain) {
         let error = key.key("prefix").at_value("not usable as the beginning of keys");

@@ -179,10 +179,12 @@ pub fn leave_out() {
 /// Forms of a value in plain text, in JSON and in URLs; none for a short one.
 fn forms(value: &str) -> BTreeSet<String> {
     let value = value.trim();
-    match value.chars().count() >= SHORTEST_LISTED && !LITERALS.contains(&value) {
-        true => BTreeSet::from([value.to_owned(), json_form(value), url_form(value)]),
-        false => BTreeSet::new(),
+    if value.chars().count() < SHORTEST_LISTED || LITERALS.contains(&value) {
+        return BTreeSet::new();
     }
+    let url = url_form(value);
+    // In a query, `+` is a space too.
+    BTreeSet::from([value.to_owned(), json_form(value), url.replace("%20", "+"), url])
 }
 
 /// Replaces every listed value by [`MASK`]; borrowed if there is none.
@@ -367,6 +369,10 @@ mod tests {
         assert_eq!(redact(r#"plain a/"quoted"+token"#), "plain [redacted]");
         assert_eq!(redact(r#"{"json":"a/\"quoted\"+token"}"#), r#"{"json":"[redacted]"}"#);
         assert_eq!(redact("?url=a%2F%22quoted%22%2Btoken&x=1"), "?url=[redacted]&x=1");
+        let _phrase = Secret::new("three words/of it");
+        for form in ["three words/of it", "three%20words%2Fof%20it", "three+words%2Fof+it"] {
+            assert_eq!(redact(&format!("q={form}&x=1")), "q=[redacted]&x=1");
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl View {
         while let Some(&byte) = bytes.get(at) {
             let escape = match byte {
                 b'\\' => backslash(text, at),
-                b'%' => code(text, at + 1).map(|byte| (Some(byte), 3)),
+                b'%' => percent(text, at),
                 b'&' => entity(text, at),
                 ..b' ' | 0x7f | 0xc2.. => invisible(text, at),
                 _ => None,
@@ -99,12 +99,26 @@ fn backslash(text: &str, at: usize) -> Option<Escape> {
             let (plain, length) = unicode(text.get(at + 2..)?)?;
             match is_invisible(plain) {
                 true => Some((None, 2 + length)),
-                false => (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 2 + length)),
+                false => (!plain.is_control()).then_some((Some(plain), 2 + length)),
             }
         }
         b'x' => code(text, at + 2).map(|plain| (Some(plain), 4)),
         _ => None,
     }
+}
+
+/// The character of `%3D`, or of the bytes of UTF-8 as in `%C3%A4`.
+fn percent(text: &str, at: usize) -> Option<Escape> {
+    let byte = |at: usize| u8::try_from(hex(text.get(at..)?.strip_prefix('%')?.get(..2)?)?).ok();
+    let length = match byte(at)? {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return code(text, at + 1).map(|plain| (Some(plain), 3)),
+    };
+    let bytes: Vec<u8> = (0..length).map(|number| byte(at + 3 * number)).collect::<Option<_>>()?;
+    let plain = str::from_utf8(&bytes).ok()?.chars().next()?;
+    Some(((!is_invisible(plain)).then_some(plain), 3 * length))
 }
 
 /// The character of `0041`, of `db40dc41` as JSON writes it (`\\udb40\\udc41`) or of `{41}`, and the length.
@@ -147,7 +161,7 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
                 Some(digits) => hex(digits)?,
                 None => digits.parse().ok()?,
             };
-            char::from_u32(number).filter(|plain| plain.is_ascii() || is_invisible(*plain))?
+            char::from_u32(number)?
         }
     };
     Some(((!is_invisible(plain)).then_some(plain), length + 2))
@@ -221,8 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_what_is_no_escape_is_found_among_escapes() {
-        let _secret = Secret::new("kT%+a9/Vx77q");
-        assert_eq!(crate::text(Surface::Script, r"value: kT%+a9\/Vx77q"), "value: [redacted]");
+    fn a_value_is_found_among_escapes() {
+        for (value, text) in [
+            ("kT%+a9/Vx77q", r"kT%+a9\/Vx77q"),
+            ("pässwort-99/x", r"p\u00e4sswort-99\/x"),
+            ("pässwort-99/x", "p&#228;sswort-99&#x2f;x"),
+            ("pässwort-99/x", "p%c3%a4sswort-99/x"),
+            ("pass\u{20ac}wort-99/x", "pass%E2%82%ACwort-99/x"),
+            ("zero-width-99", "zero%E2%80%8B-width-99"),
+            ("schl\u{1f511}ssel-99", r"schl\ud83d\udd11ssel-99"),
+        ] {
+            let _secret = Secret::new(value);
+            assert_eq!(crate::text(Surface::Script, &format!("value: {text}.")), "value: [redacted].", "{text}");
+        }
     }
 }
