@@ -4,13 +4,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use stubgen::ToolStub;
 
 use base::error::{Error, ErrorCode, Result};
 use base::task;
+use base::time::now_secs;
 use catalog::manifest::ServerEntry;
 use catalog::{Catalog, Learned, Signals, Uses};
 use config::Config;
@@ -253,7 +254,7 @@ impl Searches {
 
 /// Days since 1970.
 fn today() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+    now_secs() / (24 * 60 * 60)
 }
 
 #[cfg(test)]

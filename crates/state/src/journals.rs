@@ -108,6 +108,11 @@ pub struct JournalFile {
     pub next: Option<String>,
 }
 
+/// The error of a run whose journal is being written.
+pub(super) fn running(run: &str) -> Error {
+    Error::new(ErrorCode::Busy, format!("run {run} is still running")).hint("wait for its end, or cancel it first")
+}
+
 /// The error of a run that two requests resume.
 pub(super) fn taken(run: &str) -> Error {
     let what = format!("run {run} is being resumed by another request");

@@ -130,3 +130,16 @@ fn a_version_tells_changes_of_the_same_length_and_time_apart() {
     File::options().write(true).open(&path).and_then(|file| file.set_modified(time)).expect("a time");
     assert_ne!(Version::of(&path), before);
 }
+
+#[test]
+fn a_file_is_created_once_and_a_missing_one_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("key");
+    assert_eq!(if_there(read_private(&path, 8)).expect("nothing"), None);
+    for (content, created) in [(b"one", true), (b"two", false)] {
+        assert_eq!(create(&path, content, Keep::Synced).expect("a folder"), created);
+        assert_eq!(if_there(read_private(&path, 8)).expect("a file").as_deref(), Some(&b"one"[..]));
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left beside it");
+    assert!(if_there(fs::read_dir(&path)).is_err());
+}

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::line::outcome_of;
 use super::{Journals, Past, Reader, Run, head, room_for};
+use crate::journals::running;
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome;
 use base::{limits, task};
@@ -38,8 +39,7 @@ impl Journals {
         };
         let last = self.end_of_chain(client, named).await?;
         if last.file.is_running {
-            let what = format!("run {} is still running", last.file.id);
-            return Err(Error::new(ErrorCode::Busy, what).hint("wait for its end, or cancel it first"));
+            return Err(running(&last.file.id));
         }
         let folder = self.of(client);
         let chain: Vec<String> = last.head.after.iter().chain([&last.head.run]).cloned().collect();

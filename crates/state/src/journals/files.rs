@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use super::{BeginJournal, Journal, JournalFile, taken, too_long};
+use super::{BeginJournal, Journal, JournalFile, running, taken, too_long};
 use crate::folders::{self, ID, is_id};
 use base::error::{Error, ErrorCode, Result};
 use base::files::{self, Keep};
@@ -289,10 +289,6 @@ fn is_locked(file: &File) -> io::Result<bool> {
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }
-}
-
-fn running(id: &str) -> Error {
-    Error::new(ErrorCode::Busy, format!("run {id} is still running")).hint("wait for its end, or cancel it first")
 }
 
 fn internal(path: &Path, what: &str, error: io::Error) -> Error {

@@ -170,7 +170,7 @@ impl Shared {
     pub(super) fn new(store: &Store) -> Result<Self> {
         let link = Arc::new(Link::new(store)?);
         let keys = Keys { prefix: store.prefix.as_str().into(), replica: random::id().into() };
-        let (spending, claims, seen) = (Arc::default(), Arc::default(), Arc::default());
+        let (spending, claims, seen) = (Arc::new(Spending::new(keys.clone())), Arc::default(), Arc::default());
         let heart = Heart {
             keys: keys.clone(),
             spending: Arc::clone(&spending),
@@ -239,7 +239,7 @@ impl Heart {
             }
             let revoked: Vec<String> = self.seen.revoked.lock().iter().cloned().collect();
             take_back(link, &self.keys, &revoked).await?;
-            self.spending.put_back(link, &self.keys, &self.claims.all()).await?;
+            self.spending.put_back(link, &self.claims.all()).await?;
             self.store = store;
         }
         self.replicas = replicas;
@@ -320,19 +320,19 @@ impl State for Shared {
     }
 
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
-        self.spending.spend(&self.link, &self.keys, cost, charges).await
+        self.spending.spend(&self.link, cost, charges).await
     }
 
     async fn refund(&self, cost: Amount, counters: &[Counter]) {
-        self.spending.refund(&self.link, &self.keys, cost, counters).await;
+        self.spending.refund(&self.link, cost, counters).await;
     }
 
     fn known(&self, counter: &Counter) -> Option<Amount> {
-        self.spending.known(&self.keys, counter)
+        self.spending.known(counter)
     }
 
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
-        self.spending.admit(&self.link, &self.keys, bucket, rate).await
+        self.spending.admit(&self.link, bucket, rate).await
     }
 
     async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
@@ -481,7 +481,7 @@ impl State for Shared {
 
     /// Entries of a session stay for its requests to other replicas, until the store drops them.
     fn end(&self, counter: &Counter) {
-        self.spending.end(&self.keys, counter);
+        self.spending.end(counter);
     }
 }
 

@@ -40,8 +40,9 @@ struct Part {
 }
 
 /// Sums and buckets as this replica knows them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spending {
+    keys: Keys,
     parts: Mutex<HashMap<String, Part>>,
     /// Time of the store at which each is full again, and microseconds a token.
     buckets: Mutex<HashMap<String, (u64, u64)>>,
@@ -50,8 +51,20 @@ pub(super) struct Spending {
 }
 
 impl Spending {
+    pub(super) fn new(keys: Keys) -> Self {
+        Self { keys, parts: Mutex::default(), buckets: Mutex::default(), runs: Mutex::default() }
+    }
+
+    fn key(&self, counter: &Counter) -> String {
+        match counter {
+            Counter::Run(run) => self.keys.of("run", run),
+            Counter::Session(session) => self.keys.of("spent-session", session),
+            Counter::Day(file) => self.keys.of("spent-day", &file_name(file)),
+        }
+    }
+
     /// See [`crate::State::spend`].
-    pub(super) async fn spend(&self, link: &Link, keys: &Keys, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+    pub(super) async fn spend(&self, link: &Link, cost: Amount, charges: &[Charge]) -> Result<Spent> {
         // A run's spending is taken first, and given back when another counter refuses.
         let mut taken = Vec::new();
         for (position, charge) in charges.iter().enumerate() {
@@ -69,7 +82,7 @@ impl Spending {
         let shared: Vec<(usize, &Charge)> =
             charges.iter().enumerate().filter(|(_, charge)| !matches!(charge.counter, Counter::Run(_))).collect();
         let counters = shared.iter().map(|(_, charge)| (&charge.counter, charge.limit)).collect::<Vec<_>>();
-        let done = self.change(link, keys, &cost.micros().to_string(), &counters).await;
+        let done = self.change(link, &cost.micros().to_string(), &counters).await;
         let refused = match done {
             Ok(refused) => refused,
             Err(error) => {
@@ -84,7 +97,7 @@ impl Spending {
     }
 
     /// See [`crate::State::refund`].
-    pub(super) async fn refund(&self, link: &Link, keys: &Keys, cost: Amount, counters: &[Counter]) {
+    pub(super) async fn refund(&self, link: &Link, cost: Amount, counters: &[Counter]) {
         let runs: Vec<Arc<str>> = counters
             .iter()
             .filter_map(|counter| match counter {
@@ -96,14 +109,13 @@ impl Spending {
         let shared: Vec<_> =
             counters.iter().filter(|counter| !matches!(counter, Counter::Run(_))).map(|of| (of, None)).collect();
         // A refund that fails is logged, and stays spent.
-        let _ = self.change(link, keys, &format!("-{}", cost.micros()), &shared).await;
+        let _ = self.change(link, &format!("-{}", cost.micros()), &shared).await;
     }
 
     /// Changes counters in the store; returns the position, sum and day of one that refuses.
     async fn change(
         &self,
         link: &Link,
-        keys: &Keys,
         cost: &str,
         counters: &[(&Counter, Option<Amount>)],
     ) -> Result<Option<(usize, Amount, u64)>> {
@@ -112,11 +124,11 @@ impl Spending {
         }
         let sums: Vec<_> = counters
             .iter()
-            .map(|(counter, limit)| (key(keys, counter), matches!(counter, Counter::Day(_)), *limit))
+            .map(|(counter, limit)| (self.key(counter), matches!(counter, Counter::Day(_)), *limit))
             .collect();
         let unsettled = Unsettled::new();
         loop {
-            match self.change_once(link, keys, cost, &sums).await? {
+            match self.change_once(link, cost, &sums).await? {
                 Some(changed) => return Ok(changed),
                 None => unsettled.wait().await?,
             }
@@ -127,13 +139,12 @@ impl Spending {
     async fn change_once(
         &self,
         link: &Link,
-        keys: &Keys,
         cost: &str,
         sums: &[(String, bool, Option<Amount>)],
     ) -> Result<Settled<Option<(usize, Amount, u64)>>> {
         let names: Vec<String> = sums.iter().map(|(name, ..)| name.clone()).collect();
-        let with_epoch = names.iter().cloned().chain([keys.epoch()]).collect();
-        let mut call = Call::of(&SPEND, with_epoch).arg(keys.replica()).arg(cost);
+        let with_epoch = names.iter().cloned().chain([self.keys.epoch()]).collect();
+        let mut call = Call::of(&SPEND, with_epoch).arg(self.keys.replica()).arg(cost);
         for (name, is_day, limit) in sums {
             let part = self.parts.lock().get(name).copied().unwrap_or_default();
             let (kind, ttl) = if *is_day { ("day", DAYS) } else { ("session", super::SESSION) };
@@ -173,10 +184,10 @@ impl Spending {
     ///
     /// # Errors
     /// `INTERNAL` when the store is away.
-    pub(super) async fn put_back(&self, link: &Link, keys: &Keys, claims: &[(String, String)]) -> Result<()> {
+    pub(super) async fn put_back(&self, link: &Link, claims: &[(String, String)]) -> Result<()> {
         let parts = self.parts.lock().iter().map(|(name, part)| (name.clone(), part.day > 0, None)).collect::<Vec<_>>();
         for chunk in parts.chunks(CHUNK) {
-            self.change_once(link, keys, "0", chunk).await?;
+            self.change_once(link, "0", chunk).await?;
         }
         let buckets: Vec<_> = self.buckets.lock().iter().map(|(name, of)| (name.clone(), *of)).collect();
         for chunk in buckets.chunks(CHUNK) {
@@ -205,36 +216,31 @@ impl Spending {
     }
 
     /// Sum of a counter as it was last.
-    pub(super) fn known(&self, keys: &Keys, counter: &Counter) -> Option<Amount> {
+    pub(super) fn known(&self, counter: &Counter) -> Option<Amount> {
         match counter {
             Counter::Run(run) => Some(self.runs.lock().get(run).copied().unwrap_or(Amount::ZERO)),
-            _ => self.parts.lock().get(&key(keys, counter)).map(|part| Amount::from_micros(part.sum)),
+            _ => self.parts.lock().get(&self.key(counter)).map(|part| Amount::from_micros(part.sum)),
         }
     }
 
     /// Forgets a counter.
-    pub(super) fn end(&self, keys: &Keys, counter: &Counter) {
+    pub(super) fn end(&self, counter: &Counter) {
         match counter {
             Counter::Run(run) => drop(self.runs.lock().remove(run)),
-            _ => drop(self.parts.lock().remove(&key(keys, counter))),
+            _ => drop(self.parts.lock().remove(&self.key(counter))),
         }
     }
 
     /// See [`crate::State::admit`].
-    pub(super) async fn admit(
-        &self,
-        link: &Link,
-        keys: &Keys,
-        bucket: &str,
-        rate: Rate,
-    ) -> Result<Result<(), Duration>> {
-        let name = keys.of("rate", &stubgen::digest(bucket));
+    pub(super) async fn admit(&self, link: &Link, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
+        let name = self.keys.of("rate", &stubgen::digest(bucket));
         let known = self.buckets.lock().get(&name).map_or(0, |(full, _)| *full);
         let per = (rate.per.as_micros() / u128::from(rate.calls.max(1))).max(1);
         let per = u64::try_from(per).unwrap_or(u64::MAX);
         let unsettled = Unsettled::new();
         let (wait, full) = loop {
-            let call = Call::of(&ADMIT, vec![name.clone(), keys.epoch()]).number(per).number(rate.burst).number(known);
+            let call =
+                Call::of(&ADMIT, vec![name.clone(), self.keys.epoch()]).number(per).number(rate.burst).number(known);
             let (wait, full): (i64, u64) = link.run(call).await?;
             match u64::try_from(wait) {
                 Ok(wait) => break (wait, full),
@@ -248,14 +254,6 @@ impl Spending {
         let known = buckets.entry(name).or_default();
         *known = (full.max(known.0), per);
         Ok(if wait == 0 { Ok(()) } else { Err(Duration::from_micros(wait)) })
-    }
-}
-
-fn key(keys: &Keys, counter: &Counter) -> String {
-    match counter {
-        Counter::Run(run) => keys.of("run", run),
-        Counter::Session(session) => keys.of("spent-session", session),
-        Counter::Day(file) => keys.of("spent-day", &file_name(file)),
     }
 }
 
