@@ -132,7 +132,7 @@ async fn a_damaged_file_is_named_and_allows_nothing() {
 const SCRIPT: &str = "s";
 
 /// The approval that allows a call.
-async fn allowed(approvals: &Approvals, args: &str) -> Option<Approval> {
+async fn allowing(approvals: &Approvals, args: &str) -> Option<Approval> {
     match approvals.known(&call(args), &[], (RUN, SCRIPT)).await {
         Ok(Known::Kept(approval)) => Some(*approval).filter(|kept| kept.standing(now_ms()) == Standing::Allowed),
         _ => None,
@@ -140,7 +140,7 @@ async fn allowed(approvals: &Approvals, args: &str) -> Option<Approval> {
 }
 
 async fn is_allowed(approvals: &Approvals, args: &str) -> bool {
-    allowed(approvals, args).await.is_some()
+    allowing(approvals, args).await.is_some()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +162,7 @@ async fn a_decision_for_a_plan_covers_as_many_calls_as_it_shows_of_one_script() 
     assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Waits, "nobody saw it");
     let edited = here.known(&call("c"), &[], (RUN, "edited")).await;
     assert!(matches!(edited, Ok(Known::Nothing(_))), "another script asks anew");
-    let place = allowed(&here, "c").await.expect("allowed");
+    let place = allowing(&here, "c").await.expect("allowed");
     here.use_up(&place.id, RUN, 2).await.expect("once");
     assert!(!is_allowed(&here, "d").await, "the plan shows no third call");
     // A further decision gives no place twice.
@@ -179,7 +179,7 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
     here.allow_run(&first.id, "a person").await.expect("it waits");
     assert_eq!(here.get(&waits.id).await.expect("kept").standing(now_ms()), Standing::Allowed, "it waited as well");
     for args in ["d", "f"] {
-        let all = allowed(&here, args).await.expect("allowed");
+        let all = allowing(&here, args).await.expect("allowed");
         here.use_up(&all.id, RUN, 3).await.expect("any number of times");
     }
     let other = ["another rule".to_owned()];
