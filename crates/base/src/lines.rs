@@ -141,7 +141,7 @@ pub enum Kind {
 /// message. `None` for another key, or what is no message.
 pub fn kind_at_head(line: &[u8]) -> Option<Kind> {
     static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        let envelope = r#"(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]*"|[^",\[\]{}]+),\s*)*"#;
+        let envelope = r#"(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]*"|[^",\[\]{}]+)\s*,\s*)*"#;
         let first = r#"(?:"(method|params)"|"(?:result|error|content)")\s*:"#;
         Regex::new(&format!(r"^\s*\[?\s*\{{\s*{envelope}{first}")).ok()
     });

@@ -195,7 +195,8 @@ impl Progress {
             (Some(MadeFor { caller, server }), Ok(())) => {
                 let _held = self.pause.hold();
                 let params = redact::json(Surface::Output(Results::Secrets), question.params);
-                caller.ask(Speaker::Server(server), Question { params, ..question }).await
+                let name = question.name.filter(|name| is_plain(name));
+                caller.ask(Speaker::Server(server), Question { params, name, ..question }).await
             }
             (Some(_), Err(refused)) => Err(refused),
             (None, _) => Err(denied("no client is connected that could be asked")),
@@ -249,6 +250,11 @@ impl Progress {
     }
 }
 
+/// True for a name that may reach a client as it is: short, and without secrets.
+fn is_plain(name: &str) -> bool {
+    name.len() <= MAX_MESSAGE && redact::text(Surface::Output(Results::Secrets), name) == name
+}
+
 fn denied(why: &str) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
 }
@@ -256,5 +262,19 @@ fn denied(why: &str) -> Error {
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Progress").field("last", &*self.reports.borrow()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_of_a_question_and_one_with_a_secret_stay_here() {
+        redact::secret::list_token("question-secret-4f1d9c2a");
+        let long = "x".repeat(301);
+        for (name, is) in [("who", true), ("for question-secret-4f1d9c2a", false), (long.as_str(), false)] {
+            assert_eq!(is_plain(name), is, "{name}");
+        }
     }
 }
