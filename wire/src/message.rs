@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use strum::IntoStaticStr;
 
 use crate::{Check, Checked, Ready};
 
@@ -40,8 +41,9 @@ pub enum FromWorker {
 }
 
 /// The language of a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Language {
     /// JavaScript; a checker strips TypeScript to it.
     Javascript,
@@ -52,10 +54,7 @@ pub enum Language {
 impl Language {
     /// Name in `execute` and in the configuration.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Javascript => "javascript",
-            Self::Starlark => "starlark",
-        }
+        self.into()
     }
 }
 
@@ -272,8 +271,9 @@ pub struct CallError {
 }
 
 /// Error codes. The gateway has the table of their behaviour (retryable, fault, fix).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
     /// No such server.
     ServerNotFound,

@@ -311,18 +311,10 @@ fn error_value<'v>(error: &starlark::Error, session: &Session, heap: Heap<'v>) -
     };
     let fix = error.suggested_fix.map_or_else(Value::new_none, |fix| heap.alloc(fix));
     Ok(heap.alloc(AllocStruct([
-        ("code", heap.alloc(code_name(error.code))),
+        ("code", heap.alloc(<&str>::from(error.code))),
         ("message", heap.alloc(error.message)),
         ("retryable", Value::new_bool(error.retryable)),
         ("suggested_fix", fix),
         ("data", data),
     ])))
-}
-
-/// The code as scripts of both languages see it.
-fn code_name(code: ErrorCode) -> String {
-    match serde_json::to_value(code) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => "INTERNAL".to_owned(),
-    }
 }
