@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::Language;
 
-use super::Console;
 use super::access::Person;
 use super::chain::has_succeeded;
-use base::error::{Error, ErrorCode, Result, code_name};
+use super::{Console, wrong};
+use base::error::{ErrorCode, Result, code_name};
 use run::broker::ExecutionContext;
 use run::execution::{Execution, Request, Wanted};
 
@@ -76,8 +76,7 @@ impl Console {
         let last = self.last_of_chain(id).await;
         if self.journal(&last).await?.is_some_and(|(_, recorded)| has_succeeded(&recorded)) {
             let what = format!("run {last} has succeeded: nothing is left to resume");
-            let hint = "reload the page: it shows what can be done with the run";
-            return Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
+            return Err(wrong(what, "reload the page: it shows what can be done with the run"));
         }
         let context = self.context(by);
         let wanted = Wanted { resume: Some(id.to_owned()), ..Wanted::default() };
