@@ -31,9 +31,8 @@ use state::Revoked;
 const LOOK: Duration = Duration::from_millis(250);
 /// Time for which a changed file must have been stable.
 const REST: Duration = Duration::from_secs(1);
-/// Log lines about edits not in force, before they are limited to one per [`COMPLAINT_PAUSE`].
-const COMPLAINTS: u32 = 30;
-const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
+/// Log lines about edits not in force, before they are limited to one a minute.
+const COMPLAINTS: NonZeroU32 = NonZeroU32::new(30).expect("more than 0");
 /// Variables that locate the gateway's folders, for any configuration.
 const OWN_VARIABLES: [&str; 6] =
     ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
@@ -328,9 +327,8 @@ struct Complaints {
 
 impl Complaints {
     fn new() -> Self {
-        let quota = Quota::with_period(COMPLAINT_PAUSE).unwrap_or_else(|| Quota::per_minute(NonZeroU32::MIN));
-        let burst = NonZeroU32::new(COMPLAINTS).unwrap_or(NonZeroU32::MIN);
-        Self { limiter: RateLimiter::direct(quota.allow_burst(burst)), waiting: Mutex::default() }
+        let quota = Quota::per_minute(NonZeroU32::MIN).allow_burst(COMPLAINTS);
+        Self { limiter: RateLimiter::direct(quota), waiting: Mutex::default() }
     }
 
     fn tell(&self, complaint: String) -> bool {
@@ -373,8 +371,8 @@ mod tests {
     fn edits_without_end_do_not_fill_the_log() {
         let complaints = Complaints::new();
         let said = (0..1_000).filter(|n| complaints.tell(format!("edit {n}"))).count();
-        assert_eq!(said, COMPLAINTS as usize);
-        assert_eq!(*complaints.waiting.lock(), Some(("edit 999".to_owned(), 1_000 - COMPLAINTS)));
+        assert_eq!(said, COMPLAINTS.get() as usize);
+        assert_eq!(*complaints.waiting.lock(), Some(("edit 999".to_owned(), 1_000 - COMPLAINTS.get())));
         complaints.forget();
         assert!(complaints.waiting.lock().is_none() && !complaints.due());
     }

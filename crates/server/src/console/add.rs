@@ -8,10 +8,10 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Console;
 use super::access::Person;
 use super::reply::Refusal;
 use super::servers::{digest, starts};
+use super::{Console, wrong};
 use crate::gateway::Gateway;
 use crate::reload;
 use base::error::{Error, ErrorCode, Result};
@@ -126,7 +126,7 @@ impl Wanted {
         }
         if let Some(word) = words().find(|word| plain(word) != **word) {
             let what = format!("a control character is in `{}`", brief(&plain(word)));
-            return Err(wrong(&what, "type it anew: each argument and each variable is a line of its own"));
+            return Err(wrong(what, "type it anew: each argument and each variable is a line of its own"));
         }
         if self.target.trim().is_empty() {
             return Err(wrong("there is no command and no URL", "give one, such as `npx -y PACKAGE`"));
@@ -168,7 +168,7 @@ impl Wanted {
         };
         let cwd = path.parent().unwrap_or(path);
         let around = Surroundings { env, secrets: &secret_variables(), cwd, target: path, in_clear: false };
-        let typed = entries::typed(&words, &around).map_err(|message| wrong(&message, "correct it, and look again"))?;
+        let typed = entries::typed(&words, &around).map_err(|message| wrong(message, "correct it, and look again"))?;
         let names: Vec<String> = typed.variables.keys().map(|name| format!("${{{name}}}")).collect();
         if names.is_empty() && typed.secrets.is_empty() {
             return Ok(typed);
@@ -189,9 +189,5 @@ fn inserted<'t>(before: &str, after: &'t str) -> &'t str {
 /// A mistake in the entry, which is in no file yet.
 fn faulty(error: ConfigError) -> Error {
     let key = if error.key.is_empty() { String::new() } else { format!("{}: ", brief(&error.key)) };
-    wrong(&format!("{key}{}", error.message), error.hint.as_deref().unwrap_or("correct it, and look again"))
-}
-
-fn wrong(what: &str, hint: &str) -> Error {
-    Error::new(ErrorCode::InvalidArgs, what.to_owned()).hint(hint)
+    wrong(format!("{key}{}", error.message), error.hint.as_deref().unwrap_or("correct it, and look again"))
 }

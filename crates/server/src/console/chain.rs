@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Console;
 use super::runs::brief;
+use base::limits;
 use base::outcome::Outcome as Ended;
 use base::principal::LOCAL;
 use state::journal::{Recorded, Run};
@@ -13,16 +14,9 @@ use state::journal::{Recorded, Run};
 /// Most runs of a chain that are listed before a run, and after it.
 const CHAIN: usize = 50;
 
-fn outcome(recorded: &Recorded) -> Option<Ended> {
-    recorded.end.as_ref().map(|end| end.outcome)
-}
-
-/// The reason why a run that has ended is not resumed from the console; `None` if it can be.
-pub(super) fn why_over(run: &Run, recorded: &Recorded) -> Option<String> {
-    match &run.file.next {
-        Some(next) => Some(format!("run {next} goes on with it")),
-        None => (outcome(recorded) == Some(Ended::Ok)).then(|| "it has succeeded".to_owned()),
-    }
+/// True for a run that ended with a value: the console saves it, and does not go on with it.
+pub(super) fn has_succeeded(recorded: &Recorded) -> bool {
+    recorded.end.as_ref().is_some_and(|end| end.outcome == Ended::Ok)
 }
 
 impl Console {
@@ -34,9 +28,9 @@ impl Console {
             (None, None) => "off",
         };
         let ended = recorded.filter(|(run, _)| !run.file.is_running);
-        let can_resume = ended.is_some_and(|(run, recorded)| why_over(run, recorded).is_none());
-        let is_saved = ended.is_some_and(|(_, recorded)| outcome(recorded) == Some(Ended::Ok))
-            && self.gateway.config().scripts.path.is_some();
+        let has_succeeded = ended.is_some_and(|(_, recorded)| has_succeeded(recorded));
+        let can_resume = ended.is_some_and(|(run, _)| run.file.next.is_none()) && !has_succeeded;
+        let is_saved = has_succeeded && self.gateway.config().scripts.path.is_some();
         json!({
             "journal": journal,
             "continues": recorded.and_then(|(_, recorded)| recorded.head.after.last()),
@@ -48,6 +42,19 @@ impl Console {
             "can_replay": ended.is_some(),
             "can_save": is_saved,
         })
+    }
+
+    /// The last run that went on with a run of this machine's user, else that run itself.
+    pub(super) async fn last_of_chain(&self, id: &str) -> String {
+        let mut last = id.to_owned();
+        let Some(journals) = self.gateway.journals() else { return last };
+        for _ in 0..limits::JOURNAL_CHAIN.max {
+            match journals.find(Some(LOCAL), &last).await.ok().and_then(|run| run.file.next) {
+                Some(next) => last = next,
+                None => break,
+            }
+        }
+        last
     }
 
     /// The runs of the chain that a run is in, oldest first: those around it, with what of each was replayed. Empty for one

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::Console;
 use super::access::Person;
-use base::error::{Error, ErrorCode, Result};
+use super::{Console, wrong};
+use base::error::Result;
 use base::task;
 use base::text::head;
 use catalog::drift::{self, Class, Difference};
@@ -93,7 +93,6 @@ impl Console {
     /// `INVALID_ARGS` when it is not there any more, or not as it was shown.
     pub(super) async fn accept(&self, wanted: &Accept, by: &Person) -> Result<Value> {
         let config = self.gateway.config();
-        let wrong = |what: &str, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
         let Some(first_use) = FirstUse::new(&config, self.gateway.state())?.filter(|_| config.manifest.pin.is_none())
         else {
             let hint = "reviewed stubs are files: `forgefs stubs generate --out DIR` writes them anew";

@@ -278,8 +278,8 @@ impl Asked {
         if text.is_empty() {
             return Ok(None);
         }
-        let wrong = || Error::new(ErrorCode::InvalidArgs, format!("`{key}` is no number: {}", base::text::brief(text)));
-        text.parse().map(Some).map_err(|_| wrong().hint("give a whole number that is not negative"))
+        let what = || format!("`{key}` is no number: {}", base::text::brief(text));
+        text.parse().map(Some).map_err(|_| wrong(what(), "give a whole number that is not negative"))
     }
 
     fn parsed<T: DeserializeOwned>(&self) -> Result<T> {
@@ -319,9 +319,11 @@ fn is_json(kind: &[u8]) -> bool {
 /// # Errors
 /// `INVALID_ARGS` for other words.
 fn id(text: &str) -> Result<&str> {
-    if is_id(text) {
-        return Ok(text);
-    }
-    Err(Error::new(ErrorCode::InvalidArgs, format!("`{}` is no id of a run", base::text::brief(text)))
-        .hint("ids have twelve hexadecimal digits"))
+    let what = || format!("`{}` is no id of a run", base::text::brief(text));
+    if is_id(text) { Ok(text) } else { Err(wrong(what(), "ids have twelve hexadecimal digits")) }
+}
+
+/// The error of a request that asks for what cannot be done.
+fn wrong(what: impl Into<String>, hint: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgs, what).hint(hint)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Console;
 use super::access::Person;
-use base::error::{Error, ErrorCode, Result};
+use super::{Console, wrong};
+use base::error::Result;
 use base::outcome::Outcome;
 use base::task;
 use run::execution::Called;
@@ -45,9 +45,8 @@ impl Console {
     /// `INVALID_ARGS` when there is no folder, the name is none or taken, or the run cannot become a function.
     pub(super) async fn save(self: &Arc<Self>, id: &str, wanted: &Save, by: &Person) -> Result<Value> {
         let config = self.gateway.config();
-        let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
         let Some(folder) = config.scripts.path.clone() else {
-            return Err(wrong("there is no folder of scripts".to_owned(), "set `path` in [scripts] of forge.toml"));
+            return Err(wrong("there is no folder of scripts", "set `path` in [scripts] of forge.toml"));
         };
         if !is_script_name(&wanted.name) {
             let hint = "write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words";
@@ -61,7 +60,7 @@ impl Console {
             return Err(wrong(what, "save a run that succeeded"));
         }
         let Some(journals) = self.gateway.journals() else {
-            return Err(wrong("journals are off".to_owned(), "`on = true` in [journal] of forge.toml"));
+            return Err(wrong("journals are off", "`on = true` in [journal] of forge.toml"));
         };
         let tools = Called::of(&journals, &recorded).await?.tools;
         let doc = format!("Saved from run {}.", recorded.head.run);
@@ -78,7 +77,6 @@ impl Console {
 
     /// A run that has ended, with all that its journal has.
     async fn whole(&self, id: &str) -> Result<Recorded> {
-        let wrong = |what: String, hint: &str| Error::new(ErrorCode::InvalidArgs, what).hint(hint);
         let Some((run, recorded)) = self.journal(id).await? else {
             let what = format!("run {} has no journal", base::text::brief(id));
             return Err(wrong(what, "journals are kept as long as `[journal] keep` says"));

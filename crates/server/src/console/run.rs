@@ -10,7 +10,7 @@ use wire::{Op, Outcome};
 
 use super::access::Person;
 use super::runs::{brief, log};
-use super::{Console, records};
+use super::{Console, records, wrong};
 use base::error::{Error, ErrorCode, Result};
 use base::outcome::Outcome as Ended;
 use base::task;
@@ -33,9 +33,7 @@ impl Console {
         let (record, recorded) = (self.record(id).await?, self.journal(id).await?);
         if record.is_none() && recorded.is_none() {
             let what = format!("there is no run `{}`", cut(id));
-            return Err(
-                Error::new(ErrorCode::InvalidArgs, what).hint("its record was rotated away, and its journal removed")
-            );
+            return Err(wrong(what, "its record was rotated away, and its journal removed"));
         }
         let mut object = self.outline(id, record.as_ref(), recorded.as_ref()).await?;
         let whole = recorded.as_ref().map(|(_, recorded)| recorded);

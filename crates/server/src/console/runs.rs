@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::index::{CODE, Entry};
-use super::{Asked, Console};
-use base::error::{Error, ErrorCode, Result};
+use super::{Asked, Console, wrong};
+use base::error::Result;
 use base::outcome::Outcome;
 use base::task;
 use base::text::head;
@@ -79,8 +79,10 @@ impl Filter {
 pub(super) fn log(config: &Config) -> Result<PathBuf> {
     match (&config.audit.to, &config.audit.path) {
         (AuditTo::File, Some(path)) => Ok(path.clone()),
-        _ => Err(Error::new(ErrorCode::InvalidArgs, "there is no audit log in a file, from which runs are listed")
-            .hint("set `to = \"file\"` in [audit] of forge.toml")),
+        _ => {
+            let what = "there is no audit log in a file, from which runs are listed";
+            Err(wrong(what, "set `to = \"file\"` in [audit] of forge.toml"))
+        }
     }
 }
 
@@ -143,8 +145,7 @@ fn cursor(text: &str) -> Result<Option<Position>> {
         return Ok(None);
     }
     let found = text.split_once('-').and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
-    let wrong = || Error::new(ErrorCode::InvalidArgs, "`cursor` is none of this list").hint("begin at the first page");
-    found.map(Some).ok_or_else(wrong)
+    found.map(Some).ok_or_else(|| wrong("`cursor` is none of this list", "begin at the first page"))
 }
 
 fn page(

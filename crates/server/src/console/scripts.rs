@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::Language;
 
-use super::Console;
 use super::access::Person;
-use super::chain::why_over;
-use base::error::{Error, ErrorCode, Result, code_name};
+use super::chain::has_succeeded;
+use super::{Console, wrong};
+use base::error::{ErrorCode, Result, code_name};
 use run::broker::ExecutionContext;
 use run::execution::{Execution, Request, Wanted};
 
@@ -69,16 +69,18 @@ impl Console {
     /// Continues a run of this machine's user: calls that it made are answered from its journal.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no such run, the page does not offer it, or a journal of its chain is gone; `BUSY` while
-    /// it is running. Of the script none: its failure is in the object.
+    /// `INVALID_ARGS` when there is no such run, it or the last that went on with it has succeeded, or a journal of its
+    /// chain is gone; `BUSY` while it is running. Of the script none: its failure is in the object.
     pub(super) async fn resume(self: &Arc<Self>, id: &str, by: &Person) -> Result<Value> {
+        // The last that went on with it is resumed. It is looked at before its past is read: both take memory.
+        let last = self.last_of_chain(id).await;
+        if self.journal(&last).await?.is_some_and(|(_, recorded)| has_succeeded(&recorded)) {
+            let what = format!("run {last} has succeeded: nothing is left to resume");
+            return Err(wrong(what, "reload the page: it shows what can be done with the run"));
+        }
         let context = self.context(by);
         let wanted = Wanted { resume: Some(id.to_owned()), ..Wanted::default() };
         let request = context.script(wanted).await?;
-        if let Some(why) = self.journal(id).await?.and_then(|(run, recorded)| why_over(&run, &recorded)) {
-            return Err(Error::new(ErrorCode::InvalidArgs, format!("run {id} cannot be resumed: {why}"))
-                .hint("reload the page: it shows what can be done with the run"));
-        }
         tracing::info!(target: "forgefs::console", run = id, by = by.name, "a run is resumed");
         Ok(told(&context.execute(request).await))
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::index::{Call, Entry, quantile};
-use super::{Asked, Console};
-use base::error::{Error, ErrorCode, Result};
+use super::{Asked, Console, wrong};
+use base::error::Result;
 use base::outcome::Outcome;
 use base::principal::Principal;
 use base::task;
@@ -39,8 +39,7 @@ impl By {
             "client" => Ok(Self::Client),
             "" | "server" => Ok(Self::Server),
             "tool" => Ok(Self::Tool),
-            _ => Err(Error::new(ErrorCode::InvalidArgs, format!("`by` is `{}`", base::text::brief(word)))
-                .hint("give client, server or tool")),
+            _ => Err(wrong(format!("`by` is `{}`", base::text::brief(word)), "give client, server or tool")),
         }
     }
 
