@@ -3,7 +3,7 @@
 //! `cargo +nightly fuzz run schema_to_stub fuzz/corpus/schema_to_stub stubgen/tests/corpus -- -dict=fuzz/schema.dict`
 #![no_main]
 
-use forgefs_stubgen::{ServerDef, generate_owned};
+use forgefs_stubgen::{ServerDef, View, generate};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};
 
@@ -19,17 +19,18 @@ fuzz_target!(|data: &[u8]| {
             json!({"name": "t", "description": schema["description"], "inputSchema": schema, "outputSchema": schema})
         }
     };
-    let server = generate_owned(ServerDef { name: "s".to_owned(), tools: vec![tool], ..ServerDef::default() }, "s");
+    let server = generate(ServerDef { name: "s".to_owned(), tools: vec![tool], ..ServerDef::default() }, "s");
     let holds = |verdict: Result<(), String>, text: &str| verdict.unwrap_or_else(|why| panic!("{why} in\n{text}"));
-    assert!(!server.init_pyi.is_empty());
-    holds(invariants::python(&server.init_pyi, server.tools.len()), &server.init_pyi);
-    holds(invariants::shown_as_it_is(&server.init_pyi), &server.init_pyi);
+    let init = server.init_pyi(|_| None);
+    assert!(!init.is_empty());
+    holds(invariants::python(&init, server.tools.len()), &init);
+    holds(invariants::shown_as_it_is(&init), &init);
     for tool in &server.tools {
-        let dts = tool.dts();
-        assert!(!tool.pyi.is_empty() && !tool.json().is_empty());
-        holds(invariants::python(&tool.pyi, 1), &tool.pyi);
+        let [pyi, dts, md, json] = View::ALL.map(|(_, view)| tool.view(view, None));
+        assert!(!pyi.is_empty() && !json.is_empty());
+        holds(invariants::python(&pyi, 1), &pyi);
         holds(invariants::typescript(&dts), &dts);
-        for text in [&tool.pyi, &dts, &tool.md()] {
+        for text in [&pyi, &dts, &md] {
             holds(invariants::shown_as_it_is(text), text);
         }
     }

@@ -289,8 +289,8 @@ fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<
             let Found::Tool(hit) = found else { continue };
             let path = Catalog::stub_path(hit.tool);
             lines[0].push(as_is);
-            lines[1].push(format!("{path}  {}  {}", hit.tool.signature, hit.tool.summary));
-            lines[2].push(format!("{path}  {}", hit.tool.signature));
+            lines[1].push(format!("{path}  {}  {}", hit.tool.signature(), hit.tool.summary));
+            lines[2].push(format!("{path}  {}", hit.tool.signature()));
             lines[3].push(format!("{path}  {}", hit.tool.summary));
             lines[4].push(path);
         }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::io::Write as _;
 
-use forgefs_stubgen::{ServerDef, canonical_json, generate};
+use forgefs_stubgen::{ServerDef, View, canonical_json, generate};
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -15,13 +15,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let catalog: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
         let Some(tools) = catalog.as_array().or_else(|| catalog.get("tools")?.as_array()) else { continue };
         let server =
-            generate(&ServerDef { name: "server".to_owned(), tools: tools.clone(), ..ServerDef::default() }, "server");
+            generate(ServerDef { name: "server".to_owned(), tools: tools.clone(), ..ServerDef::default() }, "server");
         for tool in &server.tools {
             raw.push(count(&canonical_json(&tool.definition.tree())));
-            stubs.push(count(&tool.pyi));
+            stubs.push(count(&tool.view(View::Pyi, None)));
         }
-        lines.extend(server.init_pyi.lines().filter(|line| line.starts_with("def ")).map(count));
-        servers.push(count(&server.init_pyi));
+        let init = server.init_pyi(|_| None);
+        lines.extend(init.lines().filter(|line| line.starts_with("def ")).map(count));
+        servers.push(count(&init));
     }
     let mut out = std::io::stdout().lock();
     for (what, mut counts) in

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::io::Write as _;
 
-use forgefs_stubgen::{ServerDef, generate_owned};
+use forgefs_stubgen::{ServerDef, generate};
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let server = ServerDef { name: "s".to_owned(), tools: tools.collect(), ..ServerDef::default() };
     let before = cpu_seconds()?;
-    let stubs = generate_owned(server, "s");
+    let stubs = generate(server, "s");
     let spent = cpu_seconds()? - before;
     #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
     let rate = stubs.tools.len() as f64 / spent;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use forgefs_stubgen as stubgen;
 use serde_json::Value;
-use stubgen::{ServerDef, ServerStubs};
+use stubgen::{ServerDef, ServerStubs, View};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1).map(PathBuf::from);
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(tree.join("forge.pyi"), stubgen::forge_pyi())?;
     fs::write(tree.join("forge.d.ts"), stubgen::forge_dts())?;
     let stubs: Vec<ServerStubs> =
-        servers.iter().zip(&idents).map(|(server, ident)| stubgen::generate(server, ident)).collect();
+        servers.into_iter().zip(&idents).map(|(server, ident)| stubgen::generate(server, ident)).collect();
     for server in &stubs {
         write_server(&tree, server)?;
         write_server(&editors, server)?;
@@ -48,15 +48,13 @@ fn tools(catalog: &Value) -> Option<Vec<Value>> {
 fn write_server(out: &Path, server: &ServerStubs) -> Result<(), Box<dyn Error>> {
     let folder = out.join(&server.ident);
     fs::create_dir_all(&folder)?;
-    fs::write(folder.join("__init__.pyi"), &server.init_pyi)?;
+    fs::write(folder.join("__init__.pyi"), server.init_pyi(|_| None))?;
     for tool in &server.tools {
         let folder = tool.category.as_ref().map_or_else(|| folder.clone(), |category| folder.join(category));
         fs::create_dir_all(&folder)?;
-        let write = |extension: &str, text: &str| fs::write(folder.join(format!("{}.{extension}", tool.ident)), text);
-        write("pyi", &tool.pyi)?;
-        write("d.ts", &tool.dts())?;
-        write("md", &tool.md())?;
-        write("json", &tool.json())?;
+        for (suffix, view) in View::ALL {
+            fs::write(folder.join(format!("{}{suffix}", tool.ident)), tool.view(view, None))?;
+        }
     }
     Ok(())
 }

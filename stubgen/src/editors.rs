@@ -122,7 +122,7 @@ mod tests {
             .zip(assign_idents(&names))
             .map(|((name, tools), ident)| {
                 let tools = tools.iter().map(|tool| json!({ "name": tool, "description": "evil */ \"\"\"" })).collect();
-                generate(&ServerDef { name: (*name).to_owned(), tools, ..ServerDef::default() }, &ident)
+                generate(ServerDef { name: (*name).to_owned(), tools, ..ServerDef::default() }, &ident)
             })
             .collect();
         let forwards = editor_files(&stubs.iter().collect::<Vec<_>>());

@@ -33,6 +33,6 @@ pub use ident::{assign_idents, is_tool_ident};
 pub use observed::Observed;
 pub use path::At;
 pub use schema::{KeywordForm, NOTE, subschemas};
-pub use server::{ServerDef, ServerStubs, generate, generate_owned};
+pub use server::{ServerDef, ServerStubs, generate};
 pub use text::{many_lines, one_line};
-pub use tool::{Annotations, OVERRIDE, Param, ToolStub};
+pub use tool::{Annotations, OVERRIDE, Param, ToolStub, View};

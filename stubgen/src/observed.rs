@@ -6,7 +6,7 @@ use crate::ident::is_plain;
 use crate::python::Python;
 use crate::schema::{Body, Named, Ty, noted};
 use crate::text::comment_name;
-use crate::tool::{Annotations, ToolStub, shape};
+use crate::tool::{Annotations, ToolStub};
 
 /// Longest note on a text.
 const MAX_NOTE: usize = 160;
@@ -59,15 +59,15 @@ impl ToolStub {
     }
 
     fn is_undescribed(&self) -> bool {
-        matches!(self.result.as_str(), "Any" | "dict[str, Any]")
+        matches!(self.result(), "Any" | "dict[str, Any]")
     }
 
     /// The result in a few words for a line of a listing: an object by its fields, as a class's name says nothing
     /// without the stub: `{orders: [{id, total}], next_page?}`; anything else as its Python type.
     pub fn result_of(&self, observed: &Observed) -> Option<String> {
-        let schema = self.usable(Some(observed))?.schema.as_ref()?;
+        let observed = self.usable(Some(observed)).filter(|observed| observed.schema.is_some())?;
         let raw = self.definition.tree();
-        let shape = shape(&self.ident, &raw, self.definition_bytes, Some(schema));
+        let shape = self.shape(&raw, Some(observed));
         let mut outline = String::new();
         push_outline(&mut outline, &shape.result, &shape.named, 2);
         match outline.is_empty() {

@@ -43,8 +43,6 @@ pub struct ServerStubs {
     pub tools: Vec<ToolStub>,
     /// Positions of the tools, in order of wire name.
     by_name: Vec<usize>,
-    /// `__init__.pyi`: one line per tool.
-    pub init_pyi: String,
     /// Full digest of every tool, the description and the instructions.
     pub digest: String,
     /// Skipped or widened parts.
@@ -93,12 +91,11 @@ impl ServerStubs {
         let tool = |tool: &ToolStub| json!([tool.name, tool.ident, tool.category, tool.full_digest]);
         let tools: Vec<Value> = self.tools.iter().map(tool).collect();
         self.digest = canon::digest(&canon::canonical_json(&json!([self.description, self.instructions, tools])));
-        self.init_pyi = self.init_pyi_with(|_| None);
         self
     }
 
-    /// `__init__.pyi`, with observations of the results.
-    pub fn init_pyi_with(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {
+    /// `__init__.pyi`, one line per tool, with observations of the results.
+    pub fn init_pyi(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {
         let line = |tool: &ToolStub| {
             let mut line = format!("def {}: ", tool.signature_with(observed(tool).as_ref()));
             match tool.summary.as_str() {
@@ -119,7 +116,7 @@ impl ServerStubs {
         }
         let (count, plural) = (self.tools.len(), if self.tools.len() == 1 { "" } else { "s" });
         let groups: Vec<_> = members.into_iter().map(|(name, lines)| context! { name, lines }).collect();
-        let literals = self.tools.iter().any(|tool| tool.signature.contains("Literal["));
+        let literals = self.tools.iter().any(|tool| tool.signature().contains("Literal["));
         let above: Vec<String> = (self.name != self.ident)
             .then(|| format!("server name: {}", text::comment_name(&self.name)))
             .into_iter()
@@ -137,12 +134,7 @@ impl ServerStubs {
 }
 
 /// Generates the stubs of one server. `ident` comes from [`crate::assign_idents`].
-pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
-    generate_owned(server.clone(), ident)
-}
-
-/// Like [`generate`], but keeps the given definitions instead of copies.
-pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
+pub fn generate(server: ServerDef, ident: &str) -> ServerStubs {
     let mut notes = Vec::new();
     let entries = usable(server.tools, &mut notes);
     let names: Vec<&str> = entries.iter().filter_map(|raw| name_of(raw)).collect();
@@ -173,7 +165,6 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
         categories: Vec::new(),
         by_name: Vec::new(),
         tools,
-        init_pyi: String::new(),
         digest: String::new(),
         notes,
     };

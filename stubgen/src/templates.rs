@@ -15,9 +15,8 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         Err(error) => debug_assert!(false, "{error}"),
     }
     for (name, source) in [
-        (PYI, include_str!("../templates/pyi.j2")),
+        (STUB, include_str!("../templates/stub.j2")),
         (INIT, include_str!("../templates/init_pyi.j2")),
-        (DTS, include_str!("../templates/dts.j2")),
         (MD, include_str!("../templates/md.j2")),
         (FORGE_PYI, include_str!("../templates/forge_pyi.j2")),
         (FORGE_DTS, include_str!("../templates/forge_dts.j2")),
@@ -30,9 +29,8 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-pub(crate) const PYI: &str = "pyi";
+pub(crate) const STUB: &str = "stub";
 pub(crate) const INIT: &str = "init_pyi";
-pub(crate) const DTS: &str = "dts";
 pub(crate) const MD: &str = "md";
 pub(crate) const FORGE_PYI: &str = "forge_pyi";
 pub(crate) const FORGE_DTS: &str = "forge_dts";

@@ -1,7 +1,7 @@
 //! The stub of one tool.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use minijinja::context;
 use serde_json::Value;
@@ -16,15 +16,12 @@ use crate::{canon, ident, markdown, templates, text};
 
 /// Most bytes of parameter and field descriptions in one view: many may refer to a long one.
 pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
+/// Bytes of a definition from which its schemas are translated at once. Others are when they are first wanted, which may be
+/// in a request.
+const LARGE: usize = 16 << 10;
 
 /// Key in `_meta` of a definition that the operator has overridden.
 pub const OVERRIDE: &str = "forgefs/override";
-
-/// Result section for a tool without answers so far: the cheapest way to its type.
-const UNOBSERVED: &str = "Not observed yet: after the first call, this file and the stub have the type.";
-/// The same for a tool that only reads.
-const UNOBSERVED_READ: &str =
-    "Not observed yet: a script that returns one answer shows it, and then this file and the stub have the type.";
 
 /// One tool, for scripts and for the model.
 #[derive(Clone, Debug)]
@@ -40,16 +37,8 @@ pub struct ToolStub {
     pub category: Option<String>,
     /// First sentence of the description, cut at a word, one line.
     pub summary: String,
-    /// One-line Python signature, without `def` and the colon.
-    pub signature: String,
-    /// Required parameters first, each group sorted by wire name.
-    pub params: Vec<Param>,
-    /// Python type of the result.
-    pub result: String,
     /// Annotations of the tool.
     pub annotations: Annotations,
-    /// The Python stub.
-    pub pyi: String,
     /// Short content digest, as in the stub's header.
     pub digest: String,
     /// The raw entry of `tools/list`.
@@ -58,12 +47,20 @@ pub struct ToolStub {
     pub definition_bytes: usize,
     /// Its part for MCP Apps, if it has one.
     pub app: Option<Box<App>>,
-    /// Widened or ignored parts.
-    pub notes: Vec<String>,
     /// Full SHA-256 of the canonical definition.
     pub(crate) full_digest: String,
     /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
     pub(crate) only_text: Option<Box<str>>,
+    /// What its schemas say, once it was wanted: of most tools of a catalog it never is.
+    typed: OnceLock<Box<Typed>>,
+}
+
+/// The types of a tool in Python.
+#[derive(Clone, Debug)]
+struct Typed {
+    signature: String,
+    params: Vec<Param>,
+    result: String,
 }
 
 /// One parameter of a tool.
@@ -82,6 +79,25 @@ pub struct Param {
     pub ty: String,
 }
 
+/// Views of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Python stub.
+    Pyi,
+    /// TypeScript declaration.
+    Dts,
+    /// Full documentation in Markdown.
+    Md,
+    /// The raw definition, pretty-printed with sorted keys; invisible characters are escaped.
+    Json,
+}
+
+impl View {
+    /// Every view, with the suffix of its file.
+    pub const ALL: [(&'static str, Self); 4] =
+        [(".pyi", Self::Pyi), (".d.ts", Self::Dts), (".md", Self::Md), (".json", Self::Json)];
+}
+
 impl ToolStub {
     pub(crate) fn new(
         name: &str,
@@ -92,60 +108,107 @@ impl ToolStub {
         scratch: &mut String,
     ) -> ToolStub {
         let full_digest = canon::digest_of(raw, scratch);
-        let definition_bytes = scratch.len();
-        let shape = shape(&ident, raw, definition_bytes, None);
-        let idents = param_idents(&shape);
-        let mut python = Python::new(&shape.named);
-        let mut letters = MAX_DESCRIPTIONS;
-        let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
-            ident: ident.clone(),
-            wire: field.wire.to_owned(),
-            required: field.required,
-            description: field.described(&mut letters),
-            ty: python.ty(&field.ty),
-        });
-        let mut stub = ToolStub {
+        let stub = ToolStub {
             name: name.to_owned(),
+            ident,
             server,
             category,
-            signature: Python::signature(&shape, &ident, &idents),
-            params: params.collect(),
-            result: python.ty(&shape.result),
-            annotations: Annotations::read(raw),
-            pyi: String::new(),
-            digest: full_digest[..8].to_owned(),
-            app: App::read(raw),
-            definition_bytes,
-            full_digest,
-            notes: shape.notes.clone(),
             summary: told(raw, text::summary),
-            ident,
-            only_text: only_text(raw).map(Into::into),
+            annotations: Annotations::read(raw),
+            digest: full_digest[..8].to_owned(),
             definition: Arc::new(Definition::new(raw)),
+            definition_bytes: scratch.len(),
+            app: App::read(raw),
+            full_digest,
+            only_text: only_text(raw).map(Into::into),
+            typed: OnceLock::new(),
         };
-        stub.pyi = stub.pyi_of(&shape, &idents, &told(raw, text::doc), None);
+        if stub.definition_bytes > LARGE {
+            stub.typed();
+        }
         stub
     }
 
-    /// The Python stub, with an observation of the result.
-    pub fn pyi_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
-        let Some(observed) = self.usable(observed) else { return self.pyi.as_str().into() };
-        let raw = self.definition.tree();
-        let shape = self.shape(&raw, Some(observed));
-        self.pyi_of(&shape, &param_idents(&shape), &told(&raw, text::doc), Some(observed)).into()
+    fn typed(&self) -> &Typed {
+        self.typed.get_or_init(|| {
+            let raw = self.definition.tree();
+            let shape = self.shape(&raw, None);
+            let idents = param_idents(&shape);
+            let mut python = Python::new(&shape.named);
+            let mut letters = MAX_DESCRIPTIONS;
+            let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
+                ident: ident.clone(),
+                wire: field.wire.to_owned(),
+                required: field.required,
+                description: field.described(&mut letters),
+                ty: python.ty(&field.ty),
+            });
+            let params = params.collect();
+            let signature = Python::signature(&shape, &self.ident, &idents);
+            Box::new(Typed { signature, params, result: python.ty(&shape.result) })
+        })
     }
 
-    /// `doc` is the summary, and short sentences behind it.
-    fn pyi_of(&self, shape: &Shape<'_>, idents: &[String], doc: &str, observed: Option<&Observed>) -> String {
-        let mut python = Python::new(&shape.named);
-        let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
-        let definition = python.definition(shape, &self.ident, idents, doc);
+    /// One-line Python signature, without `def` and the colon.
+    pub fn signature(&self) -> &str {
+        &self.typed().signature
+    }
+
+    /// The signature, with an observation of the result.
+    pub fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
+        let Some(observed) = self.usable(observed) else { return self.signature().into() };
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, Some(observed));
+        Python::signature(&shape, &self.ident, &param_idents(&shape)).into()
+    }
+
+    /// Required parameters first, each group sorted by wire name.
+    pub fn params(&self) -> &[Param] {
+        &self.typed().params
+    }
+
+    /// Python type of the result.
+    pub(crate) fn result(&self) -> &str {
+        &self.typed().result
+    }
+
+    /// Bytes of the definition if nothing has needed its types yet: the next that does translates them.
+    pub fn untranslated_bytes(&self) -> usize {
+        if self.typed.get().is_some() { 0 } else { self.definition_bytes }
+    }
+
+    /// Text of a view, with an observation of the result.
+    pub fn view(&self, view: View, observed: Option<&Observed>) -> String {
+        let raw = self.definition.tree();
+        if view == View::Json {
+            return canon::pretty_json(&raw);
+        }
+        let observed = self.usable(observed);
+        if view == View::Md {
+            return markdown::document(self, &raw, observed);
+        }
+        let shape = self.shape(&raw, observed);
+        // The summary, and short sentences behind it.
+        let doc = told(&raw, text::doc);
+        let (mark, imports, blocks, definition) = if view == View::Pyi {
+            let mut python = Python::new(&shape.named);
+            let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
+            let definition = python.definition(&shape, &self.ident, &param_idents(&shape), &doc);
+            ("#", python.imports().unwrap_or_default(), blocks, definition)
+        } else {
+            let typescript = TypeScript::new(&shape.named);
+            let blocks = shape.named.iter().map(|named| typescript.interface(named)).collect();
+            ("//", String::new(), blocks, typescript.definition(&shape, &self.ident, &doc))
+        };
+        let wire = (self.name != self.ident).then(|| format!("wire name: {}", text::comment_name(&self.name)));
+        let notes = shape.notes.iter().map(|note| format!("note: {note}"));
         templates::render(
-            templates::PYI,
+            templates::STUB,
             context! {
-                above => above(&self.name, &self.ident, &shape.notes),
-                header => header(&self.server, &self.ident, self.annotations, &self.digest),
-                imports => python.imports().unwrap_or_default(),
+                mark,
+                above => wire.into_iter().chain(notes).collect::<Vec<_>>(),
+                header => self.header(),
+                imports,
                 blocks,
                 result => observed.map(|observed| observed.words(self.annotations)),
                 definition,
@@ -153,87 +216,17 @@ impl ToolStub {
         )
     }
 
-    /// Types of its definition `raw`.
+    fn header(&self) -> String {
+        let word = self.annotations.word().map(|word| format!("{word} ")).unwrap_or_default();
+        format!("{}.{} {word}{}", self.server, self.ident, self.digest)
+    }
+
+    /// Types of its definition `raw`; those of the result by `observed`, if given.
     pub(crate) fn shape<'a>(&self, raw: &'a Value, observed: Option<&'a Observed>) -> Shape<'a> {
-        let schema = observed.and_then(|observed| observed.schema.as_ref());
-        shape(&self.ident, raw, self.definition_bytes, schema)
-    }
-
-    /// The signature, with an observation of the result.
-    pub fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
-        let Some(observed) = self.usable(observed) else { return self.signature.as_str().into() };
-        let raw = self.definition.tree();
-        let shape = self.shape(&raw, Some(observed));
-        Python::signature(&shape, &self.ident, &param_idents(&shape)).into()
-    }
-
-    /// The TypeScript stub.
-    pub fn dts(&self) -> String {
-        self.dts_with(None)
-    }
-
-    /// The TypeScript stub, with an observation of the result.
-    pub fn dts_with(&self, observed: Option<&Observed>) -> String {
-        let (observed, raw) = (self.usable(observed), self.definition.tree());
-        let shape = self.shape(&raw, observed);
-        let typescript = TypeScript::new(&shape.named);
-        templates::render(
-            templates::DTS,
-            context! {
-                above => above(&self.name, &self.ident, &shape.notes),
-                header => header(&self.server, &self.ident, self.annotations, &self.digest),
-                blocks => shape.named.iter().map(|named| typescript.interface(named)).collect::<Vec<_>>(),
-                result => observed.map(|observed| observed.words(self.annotations)),
-                definition => typescript.definition(&shape, &self.ident, &told(&raw, text::doc)),
-            },
-        )
-    }
-
-    /// Full documentation in Markdown.
-    pub fn md(&self) -> String {
-        self.md_with(None)
-    }
-
-    /// Full documentation in Markdown, with an observation of the result.
-    pub fn md_with(&self, observed: Option<&Observed>) -> String {
-        let (observed, raw) = (self.usable(observed), self.definition.tree());
-        let shape = self.shape(&raw, observed);
-        let idents = param_idents(&shape);
-        let mut python = Python::new(&shape.named);
-        let mut letters = MAX_DESCRIPTIONS;
-        let params = markdown::params(&shape, &idents, &mut python, &mut letters);
-        let types: Vec<_> = shape
-            .named
-            .iter()
-            .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python, &mut letters) })
-            .collect();
-        let result = match (observed, raw.get("outputSchema")) {
-            (Some(Observed { schema: None, .. }), _) if self.annotations.read_only == Some(true) => {
-                UNOBSERVED_READ.to_owned()
-            }
-            (Some(Observed { schema: None, .. }), _) => UNOBSERVED.to_owned(),
-            (Some(observed), _) => {
-                format!("{}, {}.", markdown::code(&python.ty(&shape.result)), observed.words(self.annotations))
-            }
-            (None, Some(_)) => markdown::code(&python.ty(&shape.result)),
-            (None, None) => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
-        };
-        let description = raw.get("description").and_then(Value::as_str).unwrap_or("");
-        templates::render(
-            templates::MD,
-            context! {
-                path => format!("{}.{}", self.server, self.ident),
-                description => markdown::quotation(description),
-                overridden => raw.get("_meta").is_some_and(|meta| meta.get(OVERRIDE).is_some()),
-                wire => if self.name == self.ident { String::new() } else { markdown::code(&text::comment_name(&self.name)) },
-                params,
-                types,
-                result,
-                hints => self.annotations.words(),
-                notes => shape.notes,
-                digest => self.digest.as_str(),
-            },
-        )
+        let observed = observed.and_then(|observed| observed.schema.as_ref());
+        let declared = raw.get("outputSchema").filter(|schema| !schema.is_null());
+        let budget = Budget::new(self.definition_bytes);
+        Translator::shape(&self.ident, raw.get("inputSchema"), observed.or(declared), budget)
     }
 
     /// Path of its files without a suffix: `server/tool`, or `server/category/tool`.
@@ -244,14 +237,9 @@ impl ToolStub {
         }
     }
 
-    /// Raw definition, pretty-printed with sorted keys; invisible characters are escaped.
-    pub fn json(&self) -> String {
-        canon::pretty_json(&self.definition.tree())
-    }
-
     /// The wire name of a parameter given as identifier or wire name; the exact wire name wins.
     pub fn wire_param(&self, ident_or_wire: &str) -> Option<&str> {
-        let by = |key: fn(&Param) -> &str| self.params.iter().find(|param| key(param) == ident_or_wire);
+        let by = |key: fn(&Param) -> &str| self.params().iter().find(|param| key(param) == ident_or_wire);
         by(|param| &param.wire).or_else(|| by(|param| &param.ident)).map(|param| param.wire.as_str())
     }
 
@@ -271,19 +259,13 @@ impl ToolStub {
     }
 }
 
-/// Types of a definition of `bytes`; those of the result by `observed`, if given.
-pub(crate) fn shape<'a>(ident: &str, raw: &'a Value, bytes: usize, observed: Option<&'a Value>) -> Shape<'a> {
-    let declared = raw.get("outputSchema").filter(|schema| !schema.is_null());
-    Translator::shape(ident, raw.get("inputSchema"), observed.or(declared), Budget::new(bytes))
-}
-
 fn only_text(raw: &Value) -> Option<&str> {
     let properties = raw.get("outputSchema")?.get("properties")?.as_object()?;
     let (key, schema) = properties.iter().next().filter(|_| properties.len() == 1)?;
     (schema.get("type")? == "string").then_some(key)
 }
 
-fn param_idents(shape: &Shape<'_>) -> Vec<String> {
+pub(crate) fn param_idents(shape: &Shape<'_>) -> Vec<String> {
     let wires: Vec<&str> = shape.params.iter().map(|field| field.wire).collect();
     ident::assign_param_idents(&wires)
 }
@@ -298,19 +280,6 @@ fn told(raw: &Value, part: fn(&str) -> String) -> String {
         .map(part)
         .find(|part| !part.is_empty())
         .unwrap_or_default()
-}
-
-/// Comment lines above the header: the wire name if it differs, and the notes.
-fn above(name: &str, ident: &str, notes: &[String]) -> Vec<String> {
-    let wire = (name != ident).then(|| format!("wire name: {}", text::comment_name(name)));
-    wire.into_iter().chain(notes.iter().map(|note| format!("note: {note}"))).collect()
-}
-
-fn header(server: &str, ident: &str, annotations: Annotations, digest: &str) -> String {
-    match annotations.word() {
-        Some(word) => format!("{server}.{ident} {word} {digest}"),
-        None => format!("{server}.{ident} {digest}"),
-    }
 }
 
 /// The server's annotations of a tool; `None` where it gave none. They are claims, not guarantees.

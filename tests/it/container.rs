@@ -51,7 +51,7 @@ fn the_build_of_the_container_has_the_whole_workspace() {
     // Fails if a member, or a file that a manifest names, is missing.
     let metadata = finish(Command::new("cargo").args(words).arg(manifest), "").success().stdout;
     assert!(metadata.contains("\"name\":\"forgefs-worker\""), "{metadata}");
-    assert!(fence.work().join("stubgen/templates/pyi.j2").is_file(), "templates are linked");
+    assert!(fence.work().join("stubgen/templates/stub.j2").is_file(), "templates are linked");
 }
 
 #[test]

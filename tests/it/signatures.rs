@@ -232,7 +232,8 @@ async fn a_script_has_a_stub_as_any_tool_has() {
     let (_, signature) = read(&pool(), "js", &code).await.expect("a signature");
     let tool = definition("billing/refund_failed", &signature, Hints { read_only: false, destructive: true });
     let server = stubgen::ServerDef { name: "scripts".to_owned(), tools: vec![tool], ..stubgen::ServerDef::default() };
-    let stubs = stubgen::generate(&server, "scripts");
+    let stubs = stubgen::generate(server, "scripts");
     let stub = stubs.tools.first().expect("one tool");
-    insta::assert_snapshot!("script_stub", format!("{}\n{}\n{}", stub.pyi, stub.dts(), stub.json()));
+    let views = [stubgen::View::Pyi, stubgen::View::Dts, stubgen::View::Json].map(|view| stub.view(view, None));
+    insta::assert_snapshot!("script_stub", views.join("\n"));
 }

@@ -119,15 +119,15 @@ pub fn between_offers(before: &Value, after: &Value) -> Vec<Difference> {
 
 fn stub(definition: &Value) -> Option<ToolStub> {
     let server = ServerDef { name: "server".to_owned(), tools: vec![definition.clone()], ..ServerDef::default() };
-    stubgen::generate(&server, "server").tools.into_iter().next()
+    stubgen::generate(server, "server").tools.into_iter().next()
 }
 
 /// Tells of parameters; those that differ beyond their description.
 fn params<'a>(old: &'a ToolStub, new: &'a ToolStub, find: &mut impl FnMut(Class, String)) -> BTreeSet<&'a str> {
     let mut told = BTreeSet::new();
-    for param in &new.params {
+    for param in new.params() {
         let Param { wire, ty, required, .. } = param;
-        match (old.params.iter().find(|before| before.wire == *wire), required) {
+        match (old.params().iter().find(|before| before.wire == *wire), required) {
             (None, true) => find(Class::Breaking, format!("new required parameter `{wire}: {ty}`")),
             (None, false) => find(Class::Widening, format!("new optional parameter `{wire}: {ty}`")),
             (Some(before), _) => {
@@ -139,7 +139,7 @@ fn params<'a>(old: &'a ToolStub, new: &'a ToolStub, find: &mut impl FnMut(Class,
         }
         told.insert(wire.as_str());
     }
-    for gone in old.params.iter().filter(|before| new.params.iter().all(|param| param.wire != before.wire)) {
+    for gone in old.params().iter().filter(|before| new.params().iter().all(|param| param.wire != before.wire)) {
         find(Class::Breaking, format!("parameter `{}` is gone", gone.wire));
         told.insert(&gone.wire);
     }

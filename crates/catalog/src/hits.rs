@@ -119,7 +119,7 @@ impl Catalog {
 /// The path has the tool's name, and the stub has the rest.
 pub(super) fn short_signature(tool: &ToolStub) -> String {
     let mut short = String::from("(");
-    for (position, param) in tool.params.iter().enumerate() {
+    for (position, param) in tool.params().iter().enumerate() {
         let separator = if position > 0 { ", " } else { "" };
         let _ = match param.required {
             true => write!(short, "{separator}{}{}: {}", param.ident, wire_name(param), param.ty),

@@ -38,6 +38,7 @@ use base::task;
 use base::text::brief;
 use config::ListedNames;
 use stubgen::ToolStub;
+pub use stubgen::View;
 use upstream::auth;
 
 pub use direct::Named;
@@ -46,7 +47,7 @@ pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Uses, Word}
 pub use resource_paths::Remote;
 pub use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;
-pub use vfs::{Node, View};
+pub use vfs::Node;
 pub use views::{Catalogs, Views};
 
 /// Lists, reads and searches the servers' stubs. See [`Catalog::build`].

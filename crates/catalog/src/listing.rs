@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use super::hits::short_signature;
+use super::vfs::TRANSLATION;
 use super::{Catalog, Node};
 use crate::findings::{self, Finding, Item};
 use crate::manifest::{Layout, ServerEntry};
 use base::error::Result;
 use base::meter::{Halt, Meter, Stopped};
+use base::task;
 use base::text::{counted, head};
 
 /// Decides by server name whether the number of its resources may be shown.
@@ -289,8 +291,9 @@ fn signatures(server: &ServerEntry, tools: &[&stubgen::ToolStub]) -> Option<Vec<
     if tools.len() > MAX_SIGNED || !server.quarantine.is_empty() {
         return None;
     }
-    let signed: Vec<String> =
-        tools.iter().map(|tool| format!("{}.pyi {}", tool.ident, short_signature(tool))).collect();
+    let sign = |tool: &&stubgen::ToolStub| format!("{}.pyi {}", tool.ident, short_signature(tool));
+    let untranslated: usize = tools.iter().map(|tool| tool.untranslated_bytes()).sum();
+    let signed: Vec<String> = task::work_on(untranslated * TRANSLATION, || tools.iter().map(sign).collect());
     let left = SIGNED_BYTES.checked_sub(signed.iter().map(|line| line.len() + 2).sum())?;
     let mut summaries: Vec<usize> = tools.iter().map(|tool| tool.summary.len()).collect();
     // The longest are cut to what the others leave.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::glob::{Glob, Matcher, is_glob};
 use super::vfs::{NAMES_A_STEP, segments};
-use super::{Catalog, Node, View};
+use super::{Catalog, Node};
 use crate::manifest::ServerEntry;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::meter::{Halt, Meter, Stopped};
 use base::text::brief;
+use stubgen::View;
 
 impl Catalog {
     /// Files of `pattern`: one, or all that a glob matches, without the resources of the servers in `unseen`.

@@ -8,13 +8,17 @@ use crate::manifest::{Offer, ServerEntry, roots};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use base::limits;
 use base::meter::{Halt, Meter};
+use base::task;
 use base::text::brief;
 use config::SCRIPTS_SERVER as SERVER;
+use stubgen::View;
 
 /// Names compared per metered step.
 pub(super) const NAMES_A_STEP: u64 = 8;
 /// Step limit for the error of an unknown path.
 const NO_SUCH_PATH: u64 = 20_000;
+/// Work to translate the schemas of a definition, in units of that to parse its bytes; hostile ones take more.
+pub(super) const TRANSLATION: usize = 8;
 /// Most bytes of the listing in an error.
 const MAX_NEAREST: usize = 8 << 10;
 
@@ -83,24 +87,6 @@ impl Node {
             | Self::Prompt(server, _) => Some(server),
         }
     }
-}
-
-/// Views of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// Python stub.
-    Pyi,
-    /// TypeScript declaration.
-    Dts,
-    /// Full documentation.
-    Md,
-    /// The raw MCP definition.
-    Json,
-}
-
-impl View {
-    pub(super) const ALL: [(&'static str, Self); 4] =
-        [(".pyi", Self::Pyi), (".d.ts", Self::Dts), (".md", Self::Md), (".json", Self::Json)];
 }
 
 impl Catalog {
@@ -213,7 +199,13 @@ impl Catalog {
 
     /// Text of a file; `None` for a folder, and for a resource, whose text the server has.
     pub fn read(&self, node: Node) -> Option<Cow<'_, str>> {
-        let text = self.read_with(node, |entry, tool| entry.observed.of(tool))?;
+        let definitions = match node {
+            Node::Tool(server, tool, _) => self.servers[server].stubs.tools[tool].definition_bytes,
+            Node::Init(server) => self.servers[server].stubs.tools.iter().map(|tool| tool.definition_bytes).sum(),
+            _ => 0,
+        };
+        let read = || self.read_with(node, |entry, tool| entry.observed.of(tool));
+        let text = task::work_on(definitions * TRANSLATION, read)?;
         let found = match node {
             Node::Readme(server) => self.finding_note(&self.servers[server]),
             _ => None,
@@ -242,7 +234,7 @@ impl Catalog {
             Node::ForgeDts => stubgen::forge_dts().into(),
             Node::Init(server) => {
                 let entry = &self.servers[server];
-                quarantine::init(entry, |tool| observed(entry, tool))
+                quarantine::init(entry, |tool| observed(entry, tool)).into()
             }
             Node::Readme(server) => Self::readme(&self.servers[server]).into(),
             Node::Stderr(server) => self.servers[server].stderr().unwrap_or_default().into(),
@@ -252,13 +244,7 @@ impl Catalog {
                 if let Some(held) = entry.quarantine.get(&stub.ident) {
                     return Some(quarantine::view(stub, held, view).into());
                 }
-                let observed = observed(entry, stub);
-                match view {
-                    View::Pyi => stub.pyi_with(observed.as_ref()),
-                    View::Dts => stub.dts_with(observed.as_ref()).into(),
-                    View::Md => stub.md_with(observed.as_ref()).into(),
-                    View::Json => stub.json().into(),
-                }
+                stub.view(view, observed(entry, stub).as_ref()).into()
             }
         })
     }

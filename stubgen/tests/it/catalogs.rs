@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use forgefs_stubgen::{ServerDef, generate};
+use forgefs_stubgen::{ServerDef, View, generate};
 use serde_json::Value;
 
 use crate::invariants;
@@ -16,18 +16,20 @@ fn every_real_tool_gives_python_that_parses_and_no_note() {
     let mut files = Vec::new();
     let mut tools = 0;
     for (name, entries) in catalogs {
-        let stubs = generate(&ServerDef { name: name.clone(), tools: entries, ..ServerDef::default() }, "server");
+        let stubs = generate(ServerDef { name: name.clone(), tools: entries, ..ServerDef::default() }, "server");
         assert_eq!(stubs.notes, Vec::<String>::new(), "{name}");
         tools += stubs.tools.len();
         for tool in &stubs.tools {
-            assert_eq!(tool.notes, Vec::<String>::new(), "{name}.{}", tool.name);
-            assert!(!tool.dts().is_empty() && !tool.md().is_empty() && !tool.json().is_empty());
-            assert_eq!(invariants::python(&tool.pyi, 1), Ok(()), "{}", tool.pyi);
-            assert_eq!(invariants::typescript(&tool.dts()), Ok(()), "{}", tool.dts());
-            files.push(tool.pyi.clone());
+            let [pyi, dts, md, json] = View::ALL.map(|(_, view)| tool.view(view, None));
+            assert!(!pyi.lines().any(|line| line.starts_with("# note: ")), "{pyi}");
+            assert!(!md.is_empty() && !json.is_empty());
+            assert_eq!(invariants::python(&pyi, 1), Ok(()), "{pyi}");
+            assert_eq!(invariants::typescript(&dts), Ok(()), "{dts}");
+            files.push(pyi);
         }
-        assert_eq!(invariants::python(&stubs.init_pyi, stubs.tools.len()), Ok(()), "{}", stubs.init_pyi);
-        files.push(stubs.init_pyi);
+        let init = stubs.init_pyi(|_| None);
+        assert_eq!(invariants::python(&init, stubs.tools.len()), Ok(()), "{init}");
+        files.push(init);
     }
     assert!(tools > 1000, "only {tools} tools");
     python_accepts(&files);

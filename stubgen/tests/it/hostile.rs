@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use forgefs_stubgen::{ServerDef, ServerStubs, generate_owned};
+use forgefs_stubgen::{ServerDef, ServerStubs, View, generate};
 use serde_json::{Map, Value, json};
 
 /// Most bytes of one view of one tool, beside those of the definition.
 const MAX_VIEW: usize = 4 << 20;
 
 fn stubs(tools: Vec<Value>) -> ServerStubs {
-    generate_owned(ServerDef { name: "hostile".to_owned(), tools, ..ServerDef::default() }, "hostile")
+    generate(ServerDef { name: "hostile".to_owned(), tools, ..ServerDef::default() }, "hostile")
 }
 
 fn object(count: usize, entry: impl Fn(usize) -> (String, Value)) -> Value {
@@ -259,15 +259,16 @@ fn a_hostile_definition_takes_little_time_and_gives_a_bounded_stub() {
             let start = Instant::now();
             let stubs = stubs(vec![definition]);
             let tool = &stubs.tools[0];
-            let views = [tool.pyi.len(), tool.dts().len(), tool.md().len(), stubs.init_pyi.len(), tool.signature.len()];
+            let [pyi, dts, md, _] = View::ALL.map(|(_, view)| tool.view(view, None).len());
+            let views = [pyi, dts, md, stubs.init_pyi(|_| None).len(), tool.signature().len()];
             let took = start.elapsed();
             let params: usize =
-                tool.params.iter().map(|p| p.ty.len() + p.description.as_ref().map_or(0, String::len)).sum();
+                tool.params().iter().map(|p| p.ty.len() + p.description.as_ref().map_or(0, String::len)).sum();
             if took > Duration::from_secs(60) || views.iter().any(|view| *view > MAX_VIEW) || params > MAX_VIEW {
                 wrong.push(format!("{name} as {field}: {bytes} bytes take {took:?} and give {views:?}, {params}"));
             }
-            if tool.signature.len() > 64 << 10 {
-                wrong.push(format!("{name} as {field}: a signature of {}", tool.signature.len()));
+            if tool.signature().len() > 64 << 10 {
+                wrong.push(format!("{name} as {field}: a signature of {}", tool.signature().len()));
             }
         }
     }
@@ -283,7 +284,8 @@ fn small_definitions_do_not_unfold_into_large_stubs() {
             let tool = &stubs(vec![definition]).tools[0];
             // The fuzzed bound of all views is 50 times the definition, and the text that every stub has.
             let most = 10 * bytes + (10 << 10);
-            assert!(tool.pyi.len() < most && tool.dts().len() < most, "{name}: {bytes} give {}", tool.pyi.len());
+            let [pyi, dts] = [View::Pyi, View::Dts].map(|view| tool.view(view, None).len());
+            assert!(pyi < most && dts < most, "{name}: {bytes} give {pyi}");
         }
     }
 }
@@ -315,6 +317,7 @@ fn many_tools_take_time_in_proportion() {
         let start = Instant::now();
         let stubs = stubs(tools);
         assert!(start.elapsed() < Duration::from_secs(60), "{name}: {:?}", start.elapsed());
-        assert!(stubs.init_pyi.len() < 8 << 20, "{name}: {}", stubs.init_pyi.len());
+        let init = stubs.init_pyi(|_| None).len();
+        assert!(init < 8 << 20, "{name}: {init}");
     }
 }

@@ -1,6 +1,6 @@
 //! Properties that hold for any input.
 
-use forgefs_stubgen::{Observed, ServerDef, ServerStubs, canonical_json, generate};
+use forgefs_stubgen::{Observed, ServerDef, ServerStubs, View, canonical_json, generate};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -52,35 +52,35 @@ fn arbitrary_schemas_give_valid_python() {
         let schema = schema().new_tree(&mut runner).expect("a schema").current();
         let input = json!({"type": "object", "properties": {"a": schema}, "required": ["a"]});
         let stubs = stubs(vec![json!({"name": "t", "inputSchema": input, "outputSchema": schema})]);
-        files.push(stubs.init_pyi.clone());
-        files.push(stubs.tools[0].pyi.clone());
+        files.push(stubs.init_pyi(|_| None));
+        files.push(stubs.tools[0].view(View::Pyi, None));
         let open = self::stubs(vec![json!({"name": "t", "inputSchema": input})]);
         let observed = Observed { answers: 3, schema: Some(schema) };
         let ours = |verdict: Result<(), String>| verdict.unwrap_or_else(|why| panic!("{why} for {observed:?}"));
-        let (pyi, dts) = (open.tools[0].pyi_with(Some(&observed)), open.tools[0].dts_with(Some(&observed)));
+        let [pyi, dts] = [View::Pyi, View::Dts].map(|view| open.tools[0].view(view, Some(&observed)));
         ours(invariants::python(&pyi, 1));
         ours(invariants::typescript(&dts));
-        files.push(pyi.into_owned());
-        files.push(open.init_pyi_with(|_| Some(observed.clone())));
+        files.push(pyi);
+        files.push(open.init_pyi(|_| Some(observed.clone())));
     }
     python_accepts(&files);
 }
 
 fn stubs(tools: Vec<Value>) -> ServerStubs {
-    generate(&ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
+    generate(ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
 }
 
 /// Every file of a server, after checks that hold for all of them.
 fn everything(stubs: &ServerStubs) -> Vec<String> {
     let ours = |verdict: Result<(), String>, text: &str| verdict.unwrap_or_else(|why| panic!("{why} in\n{text}"));
-    ours(invariants::python(&stubs.init_pyi, stubs.tools.len()), &stubs.init_pyi);
+    let init = stubs.init_pyi(|_| None);
+    ours(invariants::python(&init, stubs.tools.len()), &init);
+    let mut files = vec![init];
     for tool in &stubs.tools {
-        ours(invariants::python(&tool.pyi, 1), &tool.pyi);
-        ours(invariants::typescript(&tool.dts()), &tool.dts());
-    }
-    let mut files = vec![stubs.init_pyi.clone()];
-    for tool in &stubs.tools {
-        files.extend([tool.pyi.clone(), tool.dts(), tool.md(), tool.json()]);
+        let [pyi, dts, md, json] = View::ALL.map(|(_, view)| tool.view(view, None));
+        ours(invariants::python(&pyi, 1), &pyi);
+        ours(invariants::typescript(&dts), &dts);
+        files.extend([pyi, dts, md, json]);
     }
     for file in &files {
         ours(invariants::shown_as_it_is(file), file);

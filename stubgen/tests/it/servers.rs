@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use forgefs_stubgen::{ServerDef, ServerStubs, generate};
+use forgefs_stubgen::{ServerDef, ServerStubs, ToolStub, View, generate};
 use serde_json::{Value, json};
 
 fn stubs(tools: Vec<Value>) -> ServerStubs {
-    generate(&ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
+    generate(ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
+}
+
+fn pyi(tool: &ToolStub) -> String {
+    tool.view(View::Pyi, None)
 }
 
 fn named(names: &[&str]) -> Vec<Value> {
@@ -51,7 +55,7 @@ fn configured_categories_win_and_the_rest_is_general() {
         ("prompts".to_owned(), vec!["c".to_owned(), "not there".to_owned()]),
     ]);
     let server = ServerDef { name: "s".to_owned(), tools: named(&["a", "b", "c"]), categories, ..ServerDef::default() };
-    let stubs = generate(&server, "s");
+    let stubs = generate(server, "s");
     assert_eq!(stubs.categories, ["Read_only", "general", "prompts_"]);
     let folders: Vec<_> = stubs.tools.iter().filter_map(|tool| tool.category.as_deref()).collect();
     assert_eq!(folders, ["general", "Read_only", "prompts_"]);
@@ -66,7 +70,7 @@ fn a_digest_changes_with_the_definition_and_not_with_key_order() {
     assert_ne!(one.tools[0].full_digest(), other.tools[0].full_digest());
     assert_eq!(one.digest, two.digest);
     assert_ne!(one.digest, other.digest);
-    assert!(one.tools[0].pyi.contains(&one.tools[0].digest));
+    assert!(pyi(&one.tools[0]).contains(&one.tools[0].digest));
     assert!(one.tools[0].full_digest().starts_with(&one.tools[0].digest));
 }
 
@@ -85,10 +89,11 @@ fn hostile_sizes_are_widened_quickly() {
     let start = std::time::Instant::now();
     let stubs = stubs(tools);
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
-    assert_eq!(stubs.tools[1].notes, ["the schema is too large; the rest was read as any"]);
-    assert!(stubs.tools.iter().any(|tool| tool.notes == ["too many alternatives; some were ignored"]));
+    assert!(pyi(&stubs.tools[1]).starts_with("# note: the schema is too large; the rest was read as any\n"));
+    let ignored = "# note: too many alternatives; some were ignored\n";
+    assert!(stubs.tools.iter().any(|tool| pyi(tool).starts_with(ignored)));
     let named_long = stubs.tools.iter().find(|tool| tool.name == long).expect("it is listed");
-    assert!(named_long.pyi.len() < 10_000, "{}", named_long.pyi.len());
+    assert!(pyi(named_long).len() < 10_000, "{}", pyi(named_long).len());
 }
 
 #[test]

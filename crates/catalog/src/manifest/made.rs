@@ -54,14 +54,14 @@ impl ServerEntry {
             tools: listing.tools,
             categories,
         };
-        let stubs = stubgen::generate_owned(definition, ident);
+        let stubs = stubgen::generate(definition, ident);
         let findings = examined(&stubs, &offers, listing.instructions);
         for note in stubs.notes.iter().chain(&offers.notes) {
             tracing::warn!(server = name, "{note}");
         }
         let layout = match server.map(|server| server.binding).unwrap_or_default() {
             Binding::Server => Layout::Whole,
-            Binding::Auto if stubs.init_pyi.len() <= SMALL_SERVER => Layout::Small,
+            Binding::Auto if is_small(&stubs) => Layout::Small,
             Binding::Auto | Binding::Tool => Layout::PerTool,
         };
         let stubs = Arc::new(stubs);
@@ -229,6 +229,13 @@ impl ServerEntry {
         let (quarantine, unmatched) = (Arc::new(quarantine), Arc::default());
         Arc::new(Self { stubs, for_apps, quarantine, findings, hidden: 0, names: None, unmatched, ..Self::clone(self) })
     }
+}
+
+/// True if `__init__.pyi` has at most [`SMALL_SERVER`] bytes. Names and summaries alone are more in most servers, whose
+/// schemas then need not be translated.
+fn is_small(stubs: &ServerStubs) -> bool {
+    let least: usize = stubs.tools.iter().map(|tool| tool.ident.len() + tool.summary.len()).sum();
+    least <= SMALL_SERVER && stubs.init_pyi(|_| None).len() <= SMALL_SERVER
 }
 
 /// Findings in the definitions of a server.

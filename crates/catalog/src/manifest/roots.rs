@@ -42,17 +42,17 @@ pub(super) fn of(stubs: &ServerStubs, server: Option<&config::Server>) -> Option
 
 /// True if a tool has a parameter that takes a path.
 pub fn takes_paths(tool: &ToolStub) -> bool {
-    tool.params.iter().any(|param| words(&param.wire).iter().any(|word| PATHS.contains(&word.as_str())))
+    tool.params().iter().any(|param| words(&param.wire).iter().any(|word| PATHS.contains(&word.as_str())))
 }
 
 /// True for tools such as `list_allowed_directories`.
 fn lists_folders(tool: &ToolStub) -> bool {
     let words = words(&tool.name);
     let has = |some: &[&str]| words.iter().any(|word| some.contains(&word.as_str()));
-    !tool.params.iter().any(|param| param.required)
-        && has(&["list", "get", "show"])
+    has(&["list", "get", "show"])
         && has(&["allowed", "permitted", "accessible"])
         && has(&["directories", "directory", "folders", "paths", "roots"])
+        && !tool.params().iter().any(|param| param.required)
 }
 
 /// Folders among a server's arguments: values of flags that fix one, and positional paths. A file is the program itself.

@@ -82,7 +82,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
     if !doc.trim().is_empty() {
         let _ = write!(text, "{}\n\n", doc.trim());
     }
-    let (server, signature) = (&entry.ident, &tool.signature);
+    let (server, signature) = (&entry.ident, tool.signature());
     let _ = write!(text, "## Call\n\nA script that is a tool: call it in `execute` as `{server}.{ident}(…)`.\n\n");
     let _ = write!(text, "```python\ndef {signature}\n```\n\n");
     let _ = writeln!(text, "`/{path}.pyi` has its types, `/{path}.md` all of its documentation.");

@@ -316,11 +316,11 @@ impl Validators {
         written: Map<String, Value>,
         meter: &Meter,
     ) -> Result<Result<Map<String, Value>>, Stopped> {
-        meter.spend(2 * (stub.params.len() + written.len()) as u64)?;
-        let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params.len());
-        wires.extend(stub.params.iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
+        meter.spend(2 * (stub.params().len() + written.len()) as u64)?;
+        let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params().len());
+        wires.extend(stub.params().iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
         // The exact spelling wins.
-        wires.extend(stub.params.iter().map(|param| (param.wire.as_str(), param.wire.as_str())));
+        wires.extend(stub.params().iter().map(|param| (param.wire.as_str(), param.wire.as_str())));
         let mut arguments = Map::with_capacity(written.len());
         for (name, value) in written {
             let wire = wires.get(name.as_str()).map_or_else(|| name.clone(), |wire| (*wire).to_owned());
@@ -376,11 +376,11 @@ fn unknown_parameters(
     let schema = schema.as_object();
     let is_open =
         schema.is_none_or(|schema| open.iter().any(|key| schema.get(*key).is_some_and(|v| *v != Value::Bool(false))));
-    if stub.params.is_empty() || is_open {
+    if stub.params().is_empty() || is_open {
         return Ok(problems);
     }
-    meter.spend((stub.params.len() + arguments.len()) as u64)?;
-    let wires: HashSet<&str> = stub.params.iter().map(|param| param.wire.as_str()).collect();
+    meter.spend((stub.params().len() + arguments.len()) as u64)?;
+    let wires: HashSet<&str> = stub.params().iter().map(|param| param.wire.as_str()).collect();
     // A stub omits parameters beyond a few thousand.
     let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
     let is_known = |name: &str| wires.contains(name) || properties.is_some_and(|all| all.contains_key(name));
@@ -403,7 +403,7 @@ struct Spelling {
 impl Spelling {
     /// By the names of the arguments as written. In Starlark, a parameter that is missing has its identifier.
     fn new<'n>(stub: &ToolStub, written: impl Iterator<Item = &'n str>, language: Option<Language>) -> Self {
-        let renamed = || stub.params.iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
+        let renamed = || stub.params().iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
         let written: HashSet<&str> = if renamed().next().is_some() { written.collect() } else { HashSet::new() };
         let is_said = |ident: &str, wire: &str| {
             written.contains(ident) || language == Some(Language::Starlark) && !written.contains(wire)
@@ -432,7 +432,7 @@ impl Spelling {
 /// The signature of a tool as a script in this language calls it; Python's where there is no script.
 pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<Language>) -> String {
     if stub.definition_bytes > MAX_SIGNED {
-        return head(&stub.signature, MAX_SIGNATURE).to_owned();
+        return head(stub.signature(), MAX_SIGNATURE).to_owned();
     }
     let observed = entry.observed.of(stub);
     let signature = match language {
@@ -443,7 +443,7 @@ pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<L
 }
 
 fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Problems, spelling: &Spelling) -> Error {
-    let idents = || stub.params.iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
+    let idents = || stub.params().iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
     for problem in &mut problems.told {
         problem.text = spelling.of(std::mem::take(&mut problem.text));
     }

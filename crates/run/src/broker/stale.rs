@@ -34,7 +34,7 @@ pub(super) fn explained(error: Error, stub: Option<&ToolStub>) -> Error {
         let is_named = VERSIONS.iter().any(|part| name.contains(part)) || ENDS.iter().any(|end| name.ends_with(end));
         is_named && !name.starts_with("api")
     };
-    let takes_version = || stub.params.iter().any(|param| is_version(&param.wire));
+    let takes_version = || stub.params().iter().any(|param| is_version(&param.wire));
     let is_stale = !says(OTHER) && (says(SURE) || ((says(LIKELY) || has_status()) && takes_version()));
     if is_stale { error.hint(FIX) } else { error }
 }

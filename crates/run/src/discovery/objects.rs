@@ -99,7 +99,7 @@ pub fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {
         "name": stub.name,
         "category": stub.category,
         "effect": stub.annotations.word(),
-        "signature": stub.signature,
+        "signature": stub.signature(),
         "summary": stub.summary,
         "quarantined": held,
     })

@@ -111,7 +111,7 @@ impl Scripts {
 fn idents(scripts: &[Source]) -> BTreeMap<String, String> {
     let tools = scripts.iter().map(|script| json!({ "name": script.name })).collect();
     let server = ServerDef { name: SERVER.to_owned(), tools, ..ServerDef::default() };
-    stubgen::generate_owned(server, SERVER).tools.into_iter().map(|tool| (tool.name, tool.ident)).collect()
+    stubgen::generate(server, SERVER).tools.into_iter().map(|tool| (tool.name, tool.ident)).collect()
 }
 
 /// Why a script could not be made ready, in one line with its place.

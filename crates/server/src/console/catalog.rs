@@ -13,7 +13,7 @@ use base::limits;
 use base::meter::metered_as;
 use base::principal::Principal;
 use base::task;
-use catalog::{Catalog, Signals, Word};
+use catalog::{Catalog, Signals, View, Word};
 use run::discovery::{self, File, Lines, SEARCH_STEPS, objects};
 
 /// Hits of a search, by default and at most.
@@ -126,9 +126,9 @@ fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
         "state": entry.quarantine.get(&stub.ident).map(ToString::to_string),
         "definition": &*definition,
         "stubs": {
-            "pyi": stub.pyi_with(observed.as_ref()),
-            "dts": stub.dts_with(observed.as_ref()),
-            "md": stub.md_with(observed.as_ref()),
+            "pyi": stub.view(View::Pyi, observed.as_ref()),
+            "dts": stub.view(View::Dts, observed.as_ref()),
+            "md": stub.view(View::Md, observed.as_ref()),
         },
         "findings": findings,
         "schema": definition.get("inputSchema"),

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use stubgen::View;
 
 #[path = "../../../../stubgen/tests/it/invariants.rs"]
 mod invariants;
@@ -27,12 +28,12 @@ fn tool(output: Option<Value>) -> stubgen::ToolStub {
         tool["outputSchema"] = output;
     }
     let server = stubgen::ServerDef { name: "s".to_owned(), tools: vec![tool], ..stubgen::ServerDef::default() };
-    stubgen::generate(&server, "s").tools.remove(0)
+    stubgen::generate(server, "s").tools.remove(0)
 }
 
 /// The stub of a tool with such answers, without its header.
 fn stub(answers: &[Value]) -> String {
-    let text = tool(None).pyi_with(Some(&learned(answers).observed(&Value::Null))).into_owned();
+    let text = tool(None).view(View::Pyi, Some(&learned(answers).observed(&Value::Null)));
     let (_, after) = text.split_once('\n').expect("a header");
     let lines = after.lines().filter(|line| !line.is_empty() && !line.starts_with("from typing"));
     lines.collect::<Vec<_>>().join("\n").replace("def t() -> ", "-> ").replace(": ...", "")
@@ -165,10 +166,10 @@ fn an_observation_adds_only_to_what_is_not_declared() {
         (field("array"), &json, None),
     ] {
         let tool = tool(Some(schema.clone()));
-        let stub = tool.pyi_with(Some(&learned(answers).observed(&Value::Null)));
+        let stub = tool.view(View::Pyi, Some(&learned(answers).observed(&Value::Null)));
         match expected {
             Some(field) => assert!(stub.contains(field) && stub.contains("observed in 1 answer"), "{stub}"),
-            None => assert_eq!(stub, tool.pyi, "{schema}"),
+            None => assert_eq!(stub, tool.view(View::Pyi, None), "{schema}"),
         }
     }
 }
@@ -192,7 +193,7 @@ fn values_are_shown_only_where_the_definition_lists_them() {
         for next in all {
             learned.merge(next);
         }
-        let stub = tool(None).pyi_with(Some(&learned.observed(&definition))).into_owned();
+        let stub = tool(None).view(View::Pyi, Some(&learned.observed(&definition)));
         assert!(stub.contains(expected), "{answers:?}:\n{stub}");
         let kept = serde_json::to_string(&learned).expect("JSON");
         assert!(!["open", "paid", "ann"].iter().any(|value| kept.contains(value)), "{kept}");
@@ -417,10 +418,10 @@ proptest! {
     fn every_line_of_a_stub_is_ours_for_any_answers(answers in prop::collection::vec(values(), 1..4)) {
         let observed = Some(learned(&answers).observed(&Value::Null));
         let (tool, observed) = (tool(None), observed.as_ref());
-        let (pyi, dts, md) = (tool.pyi_with(observed), tool.dts_with(observed), tool.md_with(observed));
+        let [pyi, dts, md] = [View::Pyi, View::Dts, View::Md].map(|view| tool.view(view, observed));
         prop_assert_eq!(invariants::python(&pyi, 1), Ok(()), "{}", pyi);
         prop_assert_eq!(invariants::typescript(&dts), Ok(()), "{}", dts);
-        for text in [&*pyi, &dts, &md] {
+        for text in [&pyi, &dts, &md] {
             prop_assert_eq!(invariants::shown_as_it_is(text), Ok(()), "{}", text);
         }
     }
