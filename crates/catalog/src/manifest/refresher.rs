@@ -96,8 +96,13 @@ impl RefreshedServer {
 
 /// Servers with known tools that are in their head start: one for each processor, since the first requests need these too,
 /// and a call starts its server itself.
-static UNHURRIED: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)));
+static UNHURRIED: LazyLock<Semaphore> = LazyLock::new(one_a_processor);
+/// Kept lists that are read: more at once would take more threads and memory for their trees, and no less time.
+static LOADING: LazyLock<Semaphore> = LazyLock::new(one_a_processor);
+
+fn one_a_processor() -> Semaphore {
+    Semaphore::new(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+}
 
 /// Time until a new list is examined for findings: nothing waits for them, and the first requests need the processors.
 const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
@@ -328,13 +333,17 @@ impl Refresher {
     /// The cached listing and its digest.
     async fn kept(&self) -> Option<(ServerEntry, String)> {
         let source = Arc::clone(&self.source);
+        // Never closed.
+        let turn = LOADING.acquire().await;
         let made = tokio::task::spawn_blocking(move || {
             let (listing, digest) = source.cache.load(&source.name, &source.server)?;
             source.health.revision.set(listing.offered.clone());
             let is_lazy = source.server.start == Start::Lazy;
             Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
         });
-        let (entry, digest) = made.await.ok().flatten()?;
+        let made = made.await;
+        drop(turn);
+        let (entry, digest) = made.ok().flatten()?;
         Some((self.source.compared(entry).await, digest))
     }
 }
