@@ -65,28 +65,24 @@ fn assign(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> {
 /// Numbers colliding names. Two names collide when `fold` makes them equal: case is folded where identifiers become
 /// file names.
 ///
-/// Names that are valid identifiers come first, so that no other name takes their spelling: both spellings can be
-/// called, and the exact one must mean itself.
+/// Names that are valid identifiers come first, and none is numbered before each of them has its spelling if that is free:
+/// both spellings can be called, and the exact one must mean itself.
 fn number(names: &[&str], reserved: impl Fn(&str) -> bool, fold: impl Fn(&str) -> String) -> Vec<String> {
     let bases: Vec<String> = names.iter().map(|name| sanitize(name, &reserved)).collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by(|&a, &b| (bases[a] != names[a], names[a]).cmp(&(bases[b] != names[b], names[b])));
     let mut taken: HashSet<String> = HashSet::with_capacity(names.len());
     let mut next: HashMap<String, usize> = HashMap::new();
-    let mut idents = vec![String::new(); names.len()];
+    let mut idents = bases.clone();
+    order.retain(|&at| bases[at] != names[at] || !taken.insert(fold(&bases[at])));
     for at in order {
-        let mut ident = bases[at].clone();
-        if !taken.insert(fold(&ident)) {
-            let count = next.entry(fold(&ident)).or_insert(1);
-            loop {
-                *count += 1;
-                ident = format!("{}_{count}", bases[at]);
-                if taken.insert(fold(&ident)) {
-                    break;
-                }
-            }
+        let mut folded = fold(&bases[at]);
+        let count = next.entry(folded.clone()).or_insert(1);
+        while !taken.insert(folded) {
+            *count += 1;
+            idents[at] = format!("{}_{count}", bases[at]);
+            folded = fold(&idents[at]);
         }
-        idents[at] = ident;
     }
     idents
 }

@@ -38,6 +38,12 @@ fn colliding_identifiers_are_numbered_in_wire_name_order_and_both_spellings_find
     let pairs: Vec<_> = stubs.tools.iter().map(|tool| (tool.ident.as_str(), tool.name.as_str())).collect();
     assert_eq!(pairs, [("A_B", "A_B"), ("a_b_2", "a_b"), ("a_b_3", "a.b"), ("a_b_4", "a/b")]);
 
+    let stubs = self::stubs(named(&["A_B", "a_b", "a_b_2", "a.b"]));
+    let named = |name: &str| stubs.position(name).map(|at| stubs.tools[at].name.as_str());
+    for (called, meant) in [("A_B", "A_B"), ("a_b", "a_b"), ("a_b_2", "a_b_2"), ("a_b_3", "a_b"), ("a_b_4", "a.b")] {
+        assert_eq!(named(called), Some(meant), "{called}");
+    }
+
     let schema = json!({"type": "object", "properties": {"max-results": {}, "max_results": {}, "class": {}}});
     let stubs = self::stubs(vec![json!({"name": "t", "inputSchema": schema})]);
     let tool = &stubs.tools[0];
