@@ -63,7 +63,8 @@ pub type Across = BTreeMap<String, Vec<Finding>>;
 impl Traits {
     pub(super) fn of(listed: Listed<'_>) -> Self {
         let mut traits = Self::default();
-        let own: HashSet<&str> = listed.tools.iter().flat_map(own_words).filter(|word| is_compound(word)).collect();
+        let own: HashSet<&str> =
+            listed.tools.iter().copied().flat_map(own_words).filter(|word| is_compound(word)).collect();
         for definition in listed.tools {
             let Some(name) = definition.get("name").and_then(Value::as_str) else { continue };
             let description = definition.get("description").and_then(Value::as_str).unwrap_or_default();

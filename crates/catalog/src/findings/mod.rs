@@ -50,13 +50,13 @@ pub struct Findings {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listed<'a> {
     /// Entries of `tools/list`.
-    pub tools: &'a [Value],
+    pub tools: &'a [&'a Value],
     /// Entries of `prompts/list`.
-    pub prompts: &'a [Value],
+    pub prompts: &'a [&'a Value],
     /// Entries of `resources/list`.
-    pub resources: &'a [Value],
+    pub resources: &'a [&'a Value],
     /// Entries of `resources/templates/list`.
-    pub templates: &'a [Value],
+    pub templates: &'a [&'a Value],
     /// The server's instructions.
     pub instructions: Option<&'a str>,
 }

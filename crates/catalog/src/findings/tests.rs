@@ -32,25 +32,26 @@ impl Case {
     fn found(&self) -> Vec<Finding> {
         let Self { text, tool, prompt, resource, instructions, answer, servers, .. } = self;
         let described = |text: &String| json!({"name": "t", "description": text, "inputSchema": {"type": "object"}});
-        let list = |one: &Option<Value>| one.iter().cloned().collect::<Vec<Value>>();
         let tools: Vec<Value> = text.iter().map(described).chain(tool.clone()).collect();
-        let (prompts, resources) = (list(prompt), list(resource));
         let listed = Listed {
-            tools: &tools,
-            prompts: &prompts,
-            resources: &resources,
+            tools: &tools.iter().collect::<Vec<_>>(),
+            prompts: &prompt.iter().collect::<Vec<_>>(),
+            resources: &resource.iter().collect::<Vec<_>>(),
             templates: &[],
             instructions: instructions.as_deref(),
         };
         let mut found = Findings::of(listed).list;
         found.extend(answer.iter().flat_map(|answer| Findings::of_text(&Item::Answer, answer).list));
-        let of = |tools: &Vec<Value>| Findings::of(Listed { tools, ..Listed::default() });
         let several: BTreeMap<&str, Findings> =
             servers.iter().flatten().map(|(name, tools)| (name.as_str(), of(tools))).collect();
         found.extend(several.values().flat_map(|found| found.list.clone()));
         found.extend(across(several.iter().map(|(name, found)| (*name, found))).into_values().flatten());
         found
     }
+}
+
+fn of(tools: &[Value]) -> Findings {
+    Findings::of(Listed { tools: &tools.iter().collect::<Vec<_>>(), ..Listed::default() })
 }
 
 fn corpus(name: &str) -> Vec<Case> {
@@ -152,12 +153,12 @@ fn tools_of_fields() -> Vec<Value> {
 #[test]
 fn words_of_a_tools_own_field_are_no_attack() {
     let tools = tools_of_fields();
-    let found = Findings::of(Listed { tools: &tools, ..Listed::default() });
+    let found = of(&tools);
     // Beside servers that have what they mention.
     let named = |name: &str| json!({"name": name, "description": "Does it.", "inputSchema": {"type": "object"}});
     let others: Vec<Value> =
         ["run_pipeline", "get_run", "send_message", "list_all_tables"].iter().map(|n| named(n)).collect();
-    let others = Findings::of(Listed { tools: &others, ..Listed::default() });
+    let others = of(&others);
     let across = across([("fields", &found), ("others", &others)].into_iter());
     let all = found.list.iter().chain(across.values().flatten());
     let alarms: Vec<String> = all.filter(|found| found.severity > Severity::Note).map(Finding::line).collect();
@@ -214,7 +215,7 @@ fn what_is_less_grave_takes_no_room_of_what_is_worse() {
     let found = Findings::of_definition(&Item::Tool("t".to_owned()), &tool);
     assert_eq!(found.list.first().map(|found| found.severity), Some(Severity::Error), "{}", lines(&found.list));
     let tools: Vec<Value> = (0..60).map(|_| json!({"name": "u", "notes": warned})).chain([tool]).collect();
-    let found = Findings::of(Listed { tools: &tools, ..Listed::default() });
+    let found = of(&tools);
     assert_eq!(found.list.first().map(|found| found.severity), Some(Severity::Error), "of a server");
 }
 
@@ -242,7 +243,6 @@ fn catalogs() -> Option<BTreeMap<String, Vec<Value>>> {
 fn real_catalogs_have_nothing_above_a_note() {
     let Some(catalogs) = catalogs() else { return };
     assert!(catalogs.len() > 40, "only {} catalogs", catalogs.len());
-    let of = |tools: &Vec<Value>| Findings::of(Listed { tools, ..Listed::default() });
     let all: BTreeMap<&str, Findings> = catalogs.iter().map(|(name, tools)| (name.as_str(), of(tools))).collect();
     let across = across(all.iter().map(|(name, found)| (*name, found)));
     let own = all.iter().flat_map(|(name, found)| found.list.iter().map(move |found| (*name, found)));
@@ -287,7 +287,7 @@ fn hostile_texts_cost_what_their_length_allows() {
     assert!(found.iter().any(|found| found.rule.id == "not-examined"), "{}", lines(&found));
     let named = |n: usize| json!({"name": format!("tool_{}", "a".repeat(n % 40))});
     let many: Vec<Value> = (0..2_000).map(named).collect();
-    let [one, other] = [&many, &many].map(|tools| Findings::of(Listed { tools, ..Listed::default() }));
+    let [one, other] = [&many, &many].map(|tools| of(tools));
     assert!(across([("one", &one), ("other", &other)].into_iter()).values().all(|found| found.len() <= 100));
 }
 
@@ -299,7 +299,6 @@ fn cost_of_the_real_catalogs() {
     let Some(catalogs) = catalogs() else { return };
     let (tools, bytes) = catalogs.values().flatten().fold((0, 0), |(n, b), tool| (n + 1, b + tool.to_string().len()));
     let began = std::time::Instant::now();
-    let of = |tools: &Vec<Value>| Findings::of(Listed { tools, ..Listed::default() });
     let all: BTreeMap<&str, Findings> = catalogs.iter().map(|(name, tools)| (name.as_str(), of(tools))).collect();
     let own = began.elapsed();
     let began = std::time::Instant::now();

@@ -61,7 +61,7 @@ impl Walk {
     }
 
     /// Examines a list of definitions, which `key` names.
-    pub(super) fn list(&mut self, list: &[Value], key: &str, item: fn(String) -> Item) {
+    pub(super) fn list(&mut self, list: &[&Value], key: &str, item: fn(String) -> Item) {
         for definition in list {
             let name = definition.get(key).and_then(Value::as_str).unwrap_or_default();
             self.definition(&item(place::name(name)), definition);

@@ -242,15 +242,16 @@ fn is_small(stubs: &ServerStubs) -> bool {
 fn examined(stubs: &ServerStubs, offers: &Arc<Offers>, instructions: Option<String>) -> Later {
     let tools: Vec<Arc<stubgen::Definition>> = stubs.tools.iter().map(|tool| Arc::clone(&tool.definition)).collect();
     let offers = Arc::clone(offers);
+    fn all(list: &[Offer]) -> Vec<&Value> {
+        list.iter().map(|offer| &offer.definition).collect()
+    }
     Later::new(move || {
-        let tools: Vec<Value> = tools.iter().map(|tool| Value::clone(&tool.tree())).collect();
-        let all = |list: &[Offer]| list.iter().map(|offer| offer.definition.clone()).collect::<Vec<Value>>();
-        let (prompts, resources, templates) = (all(&offers.prompts), all(&offers.resources), all(&offers.templates));
+        let tools: Vec<Arc<Value>> = tools.iter().map(|tool| tool.tree()).collect();
         Findings::of(Definitions {
-            tools: &tools,
-            prompts: &prompts,
-            resources: &resources,
-            templates: &templates,
+            tools: &tools.iter().map(|tool| &**tool).collect::<Vec<_>>(),
+            prompts: &all(&offers.prompts),
+            resources: &all(&offers.resources),
+            templates: &all(&offers.templates),
             instructions: instructions.as_deref(),
         })
     })
