@@ -102,34 +102,55 @@ impl ServerEntry {
     /// Quarantines every tool that differs from `pin`, and holds back offers and instructions that do. Of a tool that was
     /// never reviewed only the identifier remains.
     #[must_use]
-    pub fn pinned(mut self, pin: Option<&Pin>) -> Self {
+    pub fn pinned(self, pin: Option<&Pin>) -> Self {
         let Some(pin) = pin else { return self };
-        let listed = Arc::new(Listed { stubs: Arc::clone(&self.stubs), offers: Arc::clone(&self.offers) });
-        if let Some(held) = pin.held(&self.stubs, &self.offers) {
-            if held.has(&Item::Instructions) {
-                // The folders of its tools may be its instructions' words.
-                self.paths = None;
-                let mut stubs = Arc::unwrap_or_clone(self.stubs);
-                stubs.instructions = pin.instructions(&stubs.ident);
-                self.stubs = Arc::new(stubs);
-            }
-            self.offers = Arc::new(Arc::unwrap_or_clone(self.offers).without(&held));
-            self.held = Some(Arc::new(held));
-        }
         let mut quarantine = pin.quarantined(&self.stubs);
         // A misfit differs from what was reviewed too.
         for (tool, held) in self.quarantine.iter() {
             quarantine.entry(tool.clone()).or_insert_with(|| held.clone()).reason.clone_from(&held.reason);
         }
-        let shown: BTreeMap<String, Value> =
-            quarantine.keys().map(|tool| (tool.clone(), pin.shown(&self.stubs.ident, tool))).collect();
-        let stubs = match shown.is_empty() {
-            true => self.stubs,
-            false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
-        };
+        let ident = &self.stubs.ident;
+        let shown = quarantine.keys().map(|tool| (tool.clone(), pin.shown(ident, tool))).collect();
+        let (held, instructions) = (pin.held(&self.stubs, &self.offers), pin.instructions(ident));
+        self.holding(quarantine, &shown, held, instructions)
+    }
+
+    /// Quarantines everything for one reason.
+    #[must_use]
+    pub(super) fn with_all_held(self, reason: &str) -> Self {
+        let unseen = |tool: &ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
+        let shown = self.stubs.tools.iter().map(unseen).collect();
+        let held = Held(reviewed::reviewable(&self.stubs, &self.offers).map(|(item, _)| item).collect());
+        let quarantine = all_held(&self.stubs, reason).collect();
+        self.holding(quarantine, &shown, Some(held), None)
+    }
+
+    /// Quarantines tools, which have the definitions `shown` then, and holds back offers and instructions, with these
+    /// instructions in their place.
+    fn holding(
+        mut self,
+        quarantine: BTreeMap<String, Quarantined>,
+        shown: &BTreeMap<String, Value>,
+        held: Option<Held>,
+        instructions: Option<String>,
+    ) -> Self {
+        let listed = Arc::new(Listed { stubs: Arc::clone(&self.stubs), offers: Arc::clone(&self.offers) });
+        if let Some(held) = held {
+            if held.has(&Item::Instructions) {
+                // The folders of its tools may be its instructions' words.
+                self.paths = None;
+                let mut stubs = Arc::unwrap_or_clone(self.stubs);
+                stubs.instructions = instructions;
+                self.stubs = Arc::new(stubs);
+            }
+            self.offers = Arc::new(Arc::unwrap_or_clone(self.offers).without(&held));
+            self.held = Some(Arc::new(held));
+        }
+        if !shown.is_empty() {
+            self.stubs = Arc::new(Arc::unwrap_or_clone(self.stubs).showing(shown));
+        }
         let is_held = !quarantine.is_empty() || self.held.is_some();
-        let listed = is_held.then_some(listed);
-        Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, listed, ..self }
+        Self { is_pinned: true, quarantine: Arc::new(quarantine), listed: is_held.then_some(listed), ..self }
     }
 
     /// The entry as the server listed it.
@@ -140,30 +161,6 @@ impl ServerEntry {
                 Self { stubs, offers, ..self.clone() }
             }
             None => self.clone(),
-        }
-    }
-
-    /// Quarantines everything for one reason.
-    #[must_use]
-    pub(super) fn with_all_held(self, reason: &str) -> Self {
-        let Self { offers, stubs, .. } = &self;
-        let listed = Arc::new(Listed { stubs: Arc::clone(stubs), offers: Arc::clone(offers) });
-        let held = Held(reviewed::reviewable(stubs, offers).map(|(item, _)| item).collect());
-        let unseen = |tool: &ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
-        let shown = stubs.tools.iter().map(unseen).collect();
-        let quarantine = all_held(stubs, reason).collect();
-        let offers = Arc::new(Offers::clone(offers).without(&held));
-        let mut stubs = ServerStubs::clone(stubs).showing(&shown);
-        stubs.instructions = None;
-        Self {
-            is_pinned: true,
-            quarantine: Arc::new(quarantine),
-            held: Some(Arc::new(held)),
-            paths: None,
-            stubs: Arc::new(stubs),
-            offers,
-            listed: Some(listed),
-            ..self
         }
     }
 
