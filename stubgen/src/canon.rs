@@ -1,9 +1,10 @@
 //! The only canonical writer of JSON, and digests of its output.
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::hidden::is_format;
+use crate::text::separated;
 
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
@@ -64,39 +65,39 @@ fn write_pretty(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) => {
             out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
+            separated(out, ",", items, |out, item| {
                 line(out, indent + 2);
                 write_pretty(out, item, indent + 2);
-            }
+            });
             line(out, indent);
             out.push(']');
         }
         Value::Object(map) if !map.is_empty() => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
-            for (at, (key, item)) in entries.into_iter().enumerate() {
-                out.push_str(if at > 0 { "," } else { "" });
+            separated(out, ",", sorted(map), |out, (key, item)| {
                 line(out, indent + 2);
                 write_visible(out, key);
                 out.push_str(": ");
                 write_pretty(out, item, indent + 2);
-            }
+            });
             line(out, indent);
             out.push('}');
         }
         Value::Array(items) => {
             out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                out.push_str(if at > 0 { ", " } else { "" });
-                write_pretty(out, item, indent);
-            }
+            separated(out, ", ", items, |out, item| write_pretty(out, item, indent));
             out.push(']');
         }
         Value::String(text) => write_visible(out, text),
         value => write_value(out, value, as_written),
     }
+}
+
+/// Entries of an object by the bytes of their keys.
+pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    entries
 }
 
 /// A JSON string with every invisible character escaped.
@@ -162,26 +163,16 @@ fn write_value(out: &mut String, value: &Value, write_number: fn(&mut String, &N
         Value::String(text) => write_string(out, text),
         Value::Array(items) => {
             out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write_value(out, item, write_number);
-            }
+            separated(out, ",", items, |out, item| write_value(out, item, write_number));
             out.push(']');
         }
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
-            for (at, (key, item)) in entries.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
+            separated(out, ",", sorted(map), |out, (key, item)| {
                 write_string(out, key);
                 out.push(':');
                 write_value(out, item, write_number);
-            }
+            });
             out.push('}');
         }
     }

@@ -23,6 +23,21 @@ pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
+/// Writes items with a separator between them.
+pub(crate) fn separated<T>(
+    out: &mut String,
+    separator: &str,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut String, T),
+) {
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            out.push_str(separator);
+        }
+        write(out, item);
+    }
+}
+
 /// Text on one line: whitespace is collapsed, invisible characters are removed, length is capped.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));

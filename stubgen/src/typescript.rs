@@ -166,22 +166,12 @@ impl<'s> TypeScript<'s> {
             },
             Ty::Named(id) => out.push_str(&self.named[*id].name),
             Ty::Long | Ty::Literal(_) | Ty::Union(_) => {
-                for (at, member) in members(ty).iter().enumerate() {
-                    if at > 0 {
-                        out.push_str(" | ");
-                    }
-                    self.flat_member(out, member);
-                }
+                text::separated(out, " | ", &members(ty), |out, member| self.flat_member(out, member));
             }
             Ty::List(item) => self.flat_list(out, item),
             Ty::Tuple(items, rest) => {
                 out.push('[');
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        out.push_str(", ");
-                    }
-                    self.flat(out, item);
-                }
+                text::separated(out, ", ", items, |out, item| self.flat(out, item));
                 if let Some(rest) = rest {
                     out.push_str(", ...");
                     self.flat_list(out, rest);

@@ -33,12 +33,7 @@ impl Python<'_> {
             }
             Ty::Tuple(items, rest) => {
                 out.push_str("tuple[");
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        out.push_str(", ");
-                    }
-                    self.flat(out, item);
-                }
+                text::separated(out, ", ", items, |out, item| self.flat(out, item));
                 if let Some(rest) = rest {
                     out.push_str(", *tuple[");
                     self.flat(out, rest);
@@ -56,14 +51,7 @@ impl Python<'_> {
             Ty::Named(id) if self.brief => self.brief_name(out, *id),
             Ty::Named(id) => out.push_str(&self.named[*id].name),
             Ty::Union(members) if self.brief => self.brief_union(out, members),
-            Ty::Union(members) => {
-                for (at, member) in members.iter().enumerate() {
-                    if at > 0 {
-                        out.push_str(" | ");
-                    }
-                    self.flat(out, member);
-                }
-            }
+            Ty::Union(members) => text::separated(out, " | ", members, |out, member| self.flat(out, member)),
         }
     }
 

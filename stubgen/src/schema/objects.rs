@@ -7,6 +7,7 @@ use super::facets::{Facet, Facets, TOO_MANY_STEPS};
 use super::names::{ARGS, Path, Step};
 use super::translate::{Seen, TOO_LARGE, Translator};
 use super::{Body, Field, Lit, MAX_TEXT, Ty, get};
+use crate::canon::sorted;
 
 /// Most classes that a new one is compared with; a hostile schema has thousands, all different.
 const MAX_COMPARED: usize = 100;
@@ -94,9 +95,7 @@ impl<'a> Translator<'a> {
         let first = |keyword: &str| facets.iter().find_map(|facet| get(facet.map, keyword));
         let mut members = Vec::new();
         if let Some(Value::Object(patterns)) = first("patternProperties") {
-            let mut patterns: Vec<_> = patterns.iter().collect();
-            patterns.sort_by_key(|(pattern, _)| *pattern);
-            members.extend(patterns.into_iter().map(|(_, schema)| self.ty(&[schema], &path)));
+            members.extend(sorted(patterns).into_iter().map(|(_, schema)| self.ty(&[schema], &path)));
         }
         let rest: Vec<&'a Value> = facets.iter().filter_map(|facet| get(facet.map, "additionalProperties")).collect();
         let closed = rest.iter().any(|rest| **rest == Value::Bool(false));

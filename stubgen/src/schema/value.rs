@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Body, Lit, Named, Ty};
+use crate::canon::sorted;
 use crate::text::{self, Language};
 
 /// Longest default in a signature; longer ones read `...`.
@@ -108,10 +109,8 @@ fn write(out: &mut String, value: &Value, language: Language) -> bool {
             out.push(']');
         }
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
             out.push('{');
-            for (at, (key, item)) in entries.into_iter().enumerate() {
+            for (at, (key, item)) in sorted(map).into_iter().enumerate() {
                 if at > 0 {
                     out.push_str(", ");
                 }
