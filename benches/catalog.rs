@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forgefs::catalog::Catalog;
+use forgefs::base::meter::Meter;
 use forgefs::catalog::manifest::{ServerEntry, ServerState, load_file};
+use forgefs::catalog::{Catalog, Signals};
 use forgefs::upstream::Listing;
 use forgefs_measure::made_up;
 use forgefs_measure::report::Report;
@@ -90,18 +91,18 @@ fn measure(what: &str) -> String {
         servers[0].stubs.tools.iter().map(|tool| (*tool.definition.tree()).clone()).collect();
     let started = Instant::now();
     servers[0] = Arc::new(entry(&name, &ident, tools_of_one));
-    let next = catalog.rebuild(servers.clone()).unwrap();
+    let next = catalog.rebuild(servers.clone(), Arc::default()).unwrap();
     let mut anew = started.elapsed();
     black_box(&next);
     if tools <= 20_000 {
         let started = Instant::now();
-        drop(black_box(catalog.rebuild(servers.clone()).unwrap()));
+        drop(black_box(catalog.rebuild(servers.clone(), Arc::default()).unwrap()));
         anew = anew.min(started.elapsed());
     }
 
     let ident = &servers[servers.len() / 2].ident;
     let tool = &servers[servers.len() / 2].stubs.tools[0].ident;
-    let search = times(|n| drop(black_box(catalog.search(&queries[n % queries.len()], 8, "/").unwrap())));
+    let search = times(|n| search(&catalog, &queries[n % queries.len()]));
     let ls_root = times(|_| drop(black_box(catalog.ls("/", 1).unwrap())));
     let ls_server = times(|_| drop(black_box(catalog.ls(&format!("/{ident}"), 1).unwrap())));
     let cat = times(|_| {
@@ -126,25 +127,30 @@ fn measure(what: &str) -> String {
     cells.join(" | ")
 }
 
+fn search(catalog: &Catalog, query: &str) {
+    let found = catalog.search(query, 8, "/", &Signals::default(), &Meter::new(u64::MAX));
+    assert!(black_box(found).is_ok(), "{query}");
+}
+
 /// A catalog with its index, which the first search builds.
 fn searched(servers: Vec<Arc<ServerEntry>>) -> Catalog {
     let catalog = Catalog::build(servers);
-    drop(black_box(catalog.search("list", 1, "/").unwrap()));
+    search(&catalog, "list");
     catalog
 }
 
 /// Latency of searches while another thread rebuilds the catalog and swaps it in.
 fn while_swapped(first: &Catalog, servers: &[Arc<ServerEntry>], queries: &[String]) -> Vec<Duration> {
-    let current = arc_swap::ArcSwap::from_pointee(first.rebuild(servers.to_vec()).unwrap());
+    let current = arc_swap::ArcSwap::from_pointee(first.rebuild(servers.to_vec(), Arc::default()).unwrap());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                let next = current.load().rebuild(servers.to_vec()).unwrap();
+                let next = current.load().rebuild(servers.to_vec(), Arc::default()).unwrap();
                 current.store(Arc::new(next));
             }
         });
-        let times = times(|n| drop(black_box(current.load().search(&queries[n % queries.len()], 8, "/").unwrap())));
+        let times = times(|n| search(&current.load(), &queries[n % queries.len()]));
         done.store(true, Ordering::Relaxed);
         times
     })

@@ -12,8 +12,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forgefs::catalog::Catalog;
+use forgefs::base::meter::Meter;
 use forgefs::catalog::manifest::{ServerEntry, ServerState};
+use forgefs::catalog::{Catalog, Signals};
 use forgefs::upstream::Listing;
 use forgefs_measure::report::Report;
 use forgefs_measure::{made_up, pss};
@@ -57,6 +58,11 @@ async fn main() {
     Report::of_bench("growth", &table.0).keep().unwrap();
 }
 
+fn search(catalog: &Catalog, query: &str) {
+    let found = catalog.search(query, 8, "/", &Signals::default(), &Meter::new(u64::MAX));
+    assert!(black_box(found).is_ok(), "{query}");
+}
+
 /// Catalogs of synthetic tools.
 fn tools(table: &mut Table) {
     let queries = made_up::queries();
@@ -66,16 +72,16 @@ fn tools(table: &mut Table) {
         let started = Instant::now();
         let servers: Vec<Arc<ServerEntry>> = lists.into_iter().map(|(name, tools)| entry(&name, tools)).collect();
         let catalog = Catalog::build(servers.clone());
-        drop(black_box(catalog.search("list", 1, "/").unwrap()));
+        search(&catalog, "list");
         let mut add = |what, took: Duration| costs.entry(what).or_default().push((count, millis(took)));
         add("tools: stubs and index", started.elapsed());
         let started = Instant::now();
         let (name, changed) = made_up::tools(50).pop_first().unwrap();
         let changed = [vec![entry(&name, changed)], servers[1..].to_vec()].concat();
-        drop(black_box(catalog.rebuild(changed).unwrap()));
+        drop(black_box(catalog.rebuild(changed, Arc::default()).unwrap()));
         add("tools: one server anew", started.elapsed());
-        let search = |n: usize| drop(black_box(catalog.search(&queries[n % queries.len()], 8, "/").unwrap()));
-        add("tools: a search", median((0..4 * REQUESTS).map(|n| time(|| search(n))).collect()));
+        let query = |n: usize| search(&catalog, &queries[n % queries.len()]);
+        add("tools: a search", median((0..4 * REQUESTS).map(|n| time(|| query(n))).collect()));
         let list = || drop(black_box(catalog.ls("/", 1).unwrap()));
         add("tools: `ls /`", median((0..REQUESTS).map(|_| time(list)).collect()));
     }

@@ -38,19 +38,20 @@ fn what_is_taken_over_changes_nothing() {
     servers[0] = Arc::new(servers[0].with_state(ServerState::Connecting));
 
     // Before the first search there is no index to take over.
-    let unsearched = first.rebuild(servers.clone()).expect("it can be rebuilt");
+    let unsearched = first.rebuild(servers.clone(), Arc::default()).expect("it can be rebuilt");
     let before = answers(&first, &set);
-    let rebuilt = first.rebuild(servers.clone()).expect("it can be rebuilt");
+    let rebuilt = first.rebuild(servers.clone(), Arc::default()).expect("it can be rebuilt");
     assert_eq!(answers(&unsearched, &set), answers(&rebuilt, &set));
     let anew = Catalog::build(servers.clone());
     assert_eq!(answers(&rebuilt, &set), answers(&anew, &set));
     assert_eq!(rebuilt.digest(), anew.digest());
     assert_eq!(rebuilt.ls("/", 3).expect("a listing"), anew.ls("/", 3).expect("a listing"));
-    let found = rebuilt.search("zeppelin", 3, "/").expect("it can be searched");
-    assert_eq!(found.first().map(|hit| hit.tool.name.as_str()), Some("open_issue_page"));
+    let found = rebuilt.find_all(&["zeppelin".to_owned()], 3, "/", &Signals::default()).expect("it can be searched");
+    let hit = found.first().map(|(found, _)| rebuilt.hit_line(found)).expect("a hit");
+    assert!(hit.contains("/open_issue_page.pyi"), "{hit}");
 
     let gone = format!("/{}/", removed.ident);
     assert!(!answers(&rebuilt, &set).iter().flatten().any(|line| line.starts_with(&gone)));
-    let back = rebuilt.rebuild(set.servers.clone()).expect("it can be rebuilt");
+    let back = rebuilt.rebuild(set.servers.clone(), Arc::default()).expect("it can be rebuilt");
     assert_eq!(answers(&back, &set), before);
 }

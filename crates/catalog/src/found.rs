@@ -93,14 +93,8 @@ impl Catalog {
     /// The best tools for `query` under the folder `path`.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails.
-    pub fn search(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Hit<'_>>> {
-        let meter = Meter::new(u64::MAX);
-        self.search_metered(query, limit, path, &Signals::default(), &meter).map_err(|halt| halt.error("search"))
-    }
-
-    /// Like [`Catalog::search`], metered.
-    pub fn search_metered(
+    /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails; or the meter stops the work.
+    pub fn search(
         &self,
         query: &str,
         limit: usize,

@@ -200,9 +200,8 @@ mod tests {
         let catalog = built(listed((0..8).map(tool).collect()));
         let search = || {
             let meter = Meter::new(PLENTY);
-            let (found, memory) = spent(|| {
-                catalog.search_metered("createissue", 8, "/", &Signals::default(), &meter).map(|hits| hits.len())
-            });
+            let (found, memory) =
+                spent(|| catalog.search("createissue", 8, "/", &Signals::default(), &meter).map(|hits| hits.len()));
             (found.unwrap_or_default(), PLENTY - meter.left(), memory)
         };
         search();

@@ -86,20 +86,12 @@ impl Catalog {
         Self::with_index(servers, Arc::default(), skills, index, None)
     }
 
-    /// Builds the catalog of `servers` and reuses this one's work for unchanged servers, with its index if this one has
-    /// been searched. The result equals that of [`Catalog::build`].
+    /// Builds the catalog of `servers`, and of the skills of a folder, and reuses this one's work for unchanged servers, with
+    /// its index if this one has been searched. The result equals that of [`Catalog::build`].
     ///
     /// # Errors
     /// `INTERNAL` when the index cannot be built.
-    pub fn rebuild(&self, servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
-        self.rebuild_with(servers, Arc::clone(&self.folder))
-    }
-
-    /// Like [`Catalog::rebuild`], with the skills of a folder beside the servers.
-    ///
-    /// # Errors
-    /// As [`Catalog::rebuild`].
-    pub fn rebuild_with(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
+    pub fn rebuild(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
         let skills = skills_beside(&folder, &servers);
         let index = self.index.next(&servers, &skills)?;
         Ok(Self::with_index(servers, folder, skills, index, Some(self)))

@@ -30,7 +30,7 @@ impl Catalogs {
     /// # Errors
     /// As [`Catalog::rebuild`].
     pub fn rebuilt(&self, servers: Vec<Arc<ServerEntry>>, skills: Arc<Skills>, views: &Views) -> Result<Self> {
-        let whole = Arc::new(self.whole.rebuild_with(servers, Arc::clone(&skills))?);
+        let whole = Arc::new(self.whole.rebuild(servers, Arc::clone(&skills))?);
         let for_agents = |entry: &Arc<ServerEntry>| {
             let [then, part] = [&self.whole, &self.agents].map(|catalog| catalog.same_as(entry));
             entry.for_agents(then.as_deref().zip(part.as_deref()))
@@ -38,7 +38,7 @@ impl Catalogs {
         let entries: Vec<_> = whole.servers().iter().map(for_agents).collect();
         let agents = match entries.iter().zip(whole.servers()).all(|(one, other)| Arc::ptr_eq(one, other)) {
             true => Arc::clone(&whole),
-            false => Arc::new(self.agents.rebuild_with(entries, skills)?),
+            false => Arc::new(self.agents.rebuild(entries, skills)?),
         };
         let narrowed = |(name, view): (&String, &Arc<View>)| {
             let last = self.of.get(name).filter(|last| last.view.as_ref().is_some_and(|of| Arc::ptr_eq(of, view)));

@@ -83,7 +83,7 @@ mod tests {
         let entry = ServerEntry::listed("s", "s", None, listing, ServerState::Offline);
         let catalog = Catalog::build(vec![std::sync::Arc::new(entry)]);
         let search = |steps| {
-            let found = catalog.search_metered("issues", 3, "/", &Signals::default(), &Meter::new(steps));
+            let found = catalog.search("issues", 3, "/", &Signals::default(), &Meter::new(steps));
             found.map(|found| found.len())
         };
         assert!(matches!(search(INLINE), Err(Halt::Stopped(Stopped::Spent))), "it is for another thread");

@@ -281,7 +281,7 @@ impl Broker {
         };
         let signals = self.context.searching.signals().await;
         let find = move |meter: &Meter| {
-            let hits = catalog.search_metered(&query, limit, "/", &signals, meter)?;
+            let hits = catalog.search(&query, limit, "/", &signals, meter)?;
             Ok(hits.iter().map(describe).collect())
         };
         metered_as("search", SEARCH_STEPS, find).await
