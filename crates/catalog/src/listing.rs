@@ -1,5 +1,6 @@
 //! Texts of `ls`, and of servers' `README.md`.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::hits::short_signature;
@@ -263,19 +264,12 @@ impl Catalog {
 
     /// Findings about what is shown of a server; nothing of the server's words is in it.
     pub(super) fn finding_note(&self, entry: &ServerEntry) -> Option<String> {
+        let tools = entry.stubs.tools.iter().filter(|tool| !entry.quarantine.contains_key(&tool.ident));
+        let items = tools.map(|tool| Item::Tool(tool.name.clone())).chain(entry.offers.items().map(|(item, _)| item));
+        let visible: Option<HashSet<Item>> = entry.holds_back().then(|| items.map(Item::shown).collect());
         let is_shown = |found: &&Finding| match &found.place.item {
-            Item::Tool(name) => {
-                entry.quarantine.is_empty()
-                    || entry
-                        .stubs
-                        .position(name)
-                        .is_some_and(|at| !entry.quarantine.contains_key(&entry.stubs.tools[at].ident))
-            }
             Item::Instructions => entry.held.as_ref().is_none_or(|held| !held.has(&found.place.item)),
-            Item::Prompt(name) => entry.offers.prompt(name).is_some(),
-            Item::Resource(uri) => entry.offers.resource(uri).is_some(),
-            Item::Template(uri) => entry.offers.template(uri).is_some(),
-            Item::Skill(_) | Item::Answer => false,
+            item => visible.as_ref().is_none_or(|visible| visible.contains(item)),
         };
         findings::summary(self.known_findings(entry).filter(is_shown))
     }

@@ -143,7 +143,7 @@ fn tell(catalog: &Catalog, entry: &ServerEntry, accepted: &Accepted, ui: Ui) {
     }
     gone.iter().for_each(|item| line("gone", item));
     let is_accepted = |finding: &&Finding| {
-        let is_it = |item: &Item| *item == finding.place.item;
+        let is_it = |item: &Item| finding.place.is_of(item);
         finding.severity > Severity::Note && (new.iter().any(is_it) || changed.iter().any(|(item, _)| is_it(item)))
     };
     for finding in catalog.findings(entry).filter(is_accepted) {

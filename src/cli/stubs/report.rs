@@ -44,7 +44,7 @@ pub(super) struct Findings<'a> {
 pub(super) fn artifact(dir: &Path, found: &Found<'_>) -> String {
     let Found { server, finding } = found;
     let tool = match &finding.place.item {
-        Item::Tool(name) => server.stubs.position(name).and_then(|at| server.stubs.tools.get(at)),
+        Item::Tool(_) => server.stubs.tools.iter().find(|tool| finding.place.is_of(&Item::Tool(tool.name.clone()))),
         _ => None,
     };
     let path = match tool {

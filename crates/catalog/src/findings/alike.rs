@@ -73,7 +73,7 @@ impl Traits {
                 let plain: String = fold::plain(name).chars().filter(|c| c.is_alphanumeric()).collect();
                 traits.tools.push(Tool { name: name.to_owned(), plain, words: hashes(description) });
             }
-            let place = Place { item: Item::Tool(place::name(name)), pointer: "/description".to_owned() };
+            let place = Place { item: Item::Tool(name.to_owned()).shown(), pointer: "/description".to_owned() };
             traits.mention(&place, description, &own);
             let parameters = definition.pointer("/inputSchema/properties").and_then(Value::as_object);
             for (key, schema) in parameters.into_iter().flatten() {
@@ -89,11 +89,11 @@ impl Traits {
         traits
     }
 
-    pub(super) fn keeping(&self, has: &impl Fn(&str) -> bool) -> Self {
-        let is_kept = |item: &Item| !matches!(item, Item::Tool(name) if !has(name));
+    pub(super) fn keeping(&self, has: impl Fn(&Item) -> bool) -> Self {
+        let is_kept = |tool: &&Tool| has(&Item::Tool(tool.name.clone()).shown());
         Self {
-            tools: self.tools.iter().filter(|tool| has(&tool.name)).cloned().collect(),
-            mentions: self.mentions.iter().filter(|mention| is_kept(&mention.found.place.item)).cloned().collect(),
+            tools: self.tools.iter().filter(is_kept).cloned().collect(),
+            mentions: self.mentions.iter().filter(|mention| has(&mention.found.place.item)).cloned().collect(),
         }
     }
 
@@ -232,7 +232,7 @@ fn alike(servers: &[(&str, &Traits)], found: &mut Across) {
             }
             let list = found.entry(server.to_owned()).or_default();
             if list.len() < MAX_FOUND {
-                let place = Place { item: Item::Tool(place::name(&tool.name)), pointer: "/name".to_owned() };
+                let place = Place { item: Item::Tool(tool.name.clone()).shown(), pointer: "/name".to_owned() };
                 let text = format!("{} beside {of}.{}", tool.name, twin.name);
                 list.push(Finding::new(&rules::ALIKE, severity, &place, &text, 0));
             }

@@ -1,9 +1,10 @@
 //! Findings that are made when they are first wanted: a list is usable before it was examined.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::Findings;
+use super::{Findings, Item};
 use base::task;
 
 /// Findings of one server, or of a part of it.
@@ -14,8 +15,8 @@ pub struct Later {
 
 enum Of {
     Definitions(Box<dyn Fn() -> Findings + Send + Sync>),
-    /// A part of another's: those that the function keeps, by the tool's wire name.
-    Part(Arc<Later>, Box<dyn Fn(&str) -> bool + Send + Sync>),
+    /// A part of another's: those about these tools, by [`Item::shown`].
+    Part(Arc<Later>, BTreeSet<Item>),
 }
 
 impl Later {
@@ -24,17 +25,18 @@ impl Later {
         Self { found: OnceLock::new(), of: Of::Definitions(Box::new(make)) }
     }
 
-    /// The part about tools that `has` keeps, by wire name, and about everything that is no tool.
+    /// The part about tools of these wire names, and about everything that is no tool.
     #[must_use]
-    pub fn keeping(self: &Arc<Self>, has: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { found: OnceLock::new(), of: Of::Part(Arc::clone(self), Box::new(has)) }
+    pub fn keeping<'n>(self: &Arc<Self>, tools: impl Iterator<Item = &'n str>) -> Self {
+        let tools = tools.map(|name| Item::Tool(name.to_owned()).shown()).collect();
+        Self { found: OnceLock::new(), of: Of::Part(Arc::clone(self), tools) }
     }
 
     /// The findings, made if they were not yet; other tasks continue meanwhile.
     pub fn get(&self) -> &Findings {
         self.found.get_or_init(|| match &self.of {
             Of::Definitions(make) => task::work_on(task::LONG, make),
-            Of::Part(whole, has) => whole.get().keeping(has),
+            Of::Part(whole, tools) => whole.get().keeping(tools),
         })
     }
 

@@ -19,7 +19,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -106,13 +106,11 @@ impl Findings {
         self.list.iter().filter(move |finding| finding.severity >= least)
     }
 
-    /// The part about tools that `has` keeps, by wire name, and about everything that is no tool.
-    pub fn keeping(&self, has: impl Fn(&str) -> bool) -> Self {
-        let is_kept = |finding: &&Finding| match &finding.place.item {
-            Item::Tool(name) => has(name),
-            _ => true,
-        };
-        Self { list: self.list.iter().filter(is_kept).cloned().collect(), more: 0, traits: self.traits.keeping(&has) }
+    /// The part about these tools, by [`Item::shown`], and about everything that is no tool.
+    pub fn keeping(&self, tools: &BTreeSet<Item>) -> Self {
+        let is_kept = |item: &Item| !matches!(item, Item::Tool(_)) || tools.contains(item);
+        let list = self.list.iter().filter(|finding| is_kept(&finding.place.item)).cloned().collect();
+        Self { list, more: 0, traits: self.traits.keeping(is_kept) }
     }
 }
 

@@ -68,10 +68,25 @@ impl Item {
     }
 }
 
+impl Item {
+    /// The same with its name as findings have it: made visible, and cut.
+    #[must_use]
+    pub fn shown(self) -> Self {
+        let shown = |name: String| people::line(head(&name, MAX_NAME)).into_owned();
+        match self {
+            Self::Tool(name) => Self::Tool(shown(name)),
+            Self::Prompt(name) => Self::Prompt(shown(name)),
+            Self::Resource(uri) => Self::Resource(shown(uri)),
+            Self::Template(uri) => Self::Template(shown(uri)),
+            item @ (Self::Instructions | Self::Skill(_) | Self::Answer) => item,
+        }
+    }
+}
+
 /// Place in a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The definition.
+    /// The definition, by [`Item::shown`].
     pub item: Item,
     /// JSON pointer into it; empty for a whole text.
     pub pointer: String,
@@ -143,16 +158,18 @@ impl Finding {
     }
 }
 
+impl Place {
+    /// True if it is in this definition.
+    pub fn is_of(&self, item: &Item) -> bool {
+        self.item == item.clone().shown()
+    }
+}
+
 impl Serialize for Place {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, name) = self.item.parts();
         (kind, name, &self.pointer).serialize(serializer)
     }
-}
-
-/// A name of a server's, made visible.
-pub(super) fn name(name: &str) -> String {
-    people::line(head(name, MAX_NAME)).into_owned()
 }
 
 /// A JSON pointer with one more step.

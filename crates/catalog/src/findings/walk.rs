@@ -64,7 +64,7 @@ impl Walk {
     pub(super) fn list(&mut self, list: &[&Value], key: &str, item: fn(String) -> Item) {
         for definition in list {
             let name = definition.get(key).and_then(Value::as_str).unwrap_or_default();
-            self.definition(&item(place::name(name)), definition);
+            self.definition(&item(name.to_owned()).shown(), definition);
         }
     }
 

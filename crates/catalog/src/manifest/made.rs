@@ -206,10 +206,7 @@ impl ServerEntry {
         let findings = match known {
             _ if is_whole => Arc::clone(&self.findings),
             Some((_, part)) => Arc::clone(&part.findings),
-            None => {
-                let kept: BTreeSet<String> = stubs.tools.iter().map(|tool| tool.name.clone()).collect();
-                Arc::new(self.findings.keeping(move |tool| kept.contains(tool)))
-            }
+            None => Arc::new(self.findings.keeping(stubs.tools.iter().map(|tool| tool.name.as_str()))),
         };
         let is_kept = |ident: &str| {
             [Some(&stubs), for_apps.as_ref()].into_iter().flatten().any(|stubs| stubs.position(ident).is_some())

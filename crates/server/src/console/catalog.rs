@@ -13,6 +13,7 @@ use base::limits;
 use base::meter::metered_as;
 use base::principal::Principal;
 use base::task;
+use catalog::findings::Item;
 use catalog::{Catalog, Signals, View, Word};
 use run::discovery::{self, File, Lines, SEARCH_STEPS, objects};
 
@@ -112,10 +113,10 @@ fn signal((how, meant, gives): (&str, &str, f32)) -> Option<Value> {
 fn shown(catalog: &Catalog, server: &str, tool: &str) -> Result<Value> {
     let (entry, stub) = catalog.tool(server, tool)?;
     let definition = stub.definition.tree();
-    let is_its = |place: &catalog::findings::Place| place.item == catalog::findings::Item::Tool(stub.name.clone());
+    let item = Item::Tool(stub.name.clone());
     let findings: Vec<Value> = catalog
         .findings(entry)
-        .filter(|finding| is_its(&finding.place))
+        .filter(|finding| finding.place.is_of(&item))
         .map(|finding| finding.json(&entry.name))
         .collect();
     let observed = entry.observed.of(stub);

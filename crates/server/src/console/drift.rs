@@ -60,7 +60,7 @@ impl Console {
             let of = |entry: &Arc<ServerEntry>| {
                 let mut drifts = drifts(entry);
                 for drift in &mut drifts {
-                    let is_its = |found: &&Finding| found.place.item == drift.item;
+                    let is_its = |found: &&Finding| found.place.is_of(&drift.item);
                     drift.findings = catalog.findings(entry).filter(is_its).cloned().collect();
                     drift.findings.sort();
                 }
