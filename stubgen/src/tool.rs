@@ -1,6 +1,7 @@
 //! The stub of one tool.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use minijinja::context;
@@ -165,6 +166,14 @@ impl ToolStub {
     /// Required parameters first, each group sorted by wire name.
     pub fn params(&self) -> &[Param] {
         &self.typed().params
+    }
+
+    /// Members of each parameter's type by its wire name, to compare types: of a union each, of literals each value.
+    pub fn members(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, None);
+        let mut python = Python::new(&shape.named);
+        shape.params.iter().map(|field| (field.wire.to_owned(), python.members(&field.ty))).collect()
     }
 
     /// Python type of the result.
