@@ -1,6 +1,7 @@
 //! The stub of one tool.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use minijinja::context;
@@ -167,6 +168,14 @@ impl ToolStub {
         &self.typed().params
     }
 
+    /// Members of each parameter's type by its wire name, to compare types: of a union each, of literals each value.
+    pub fn members(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, None);
+        let mut python = Python::new(&shape.named);
+        shape.params.iter().map(|field| (field.wire.to_owned(), python.members(&field.ty))).collect()
+    }
+
     /// Python type of the result.
     pub(crate) fn result(&self) -> &str {
         &self.typed().result
@@ -179,12 +188,15 @@ impl ToolStub {
 
     /// Text of a view, with an observation of the result.
     pub fn view(&self, view: View, observed: Option<&Observed>) -> String {
-        let (observed, raw) = (self.usable(observed), self.definition.tree());
-        let shape = match view {
-            View::Json => return canon::pretty_json(&raw),
-            View::Md => return markdown::document(self, &raw, observed),
-            View::Pyi | View::Dts => self.shape(&raw, observed),
-        };
+        let raw = self.definition.tree();
+        if view == View::Json {
+            return canon::pretty_json(&raw);
+        }
+        let observed = self.usable(observed);
+        if view == View::Md {
+            return markdown::document(self, &raw, observed);
+        }
+        let shape = self.shape(&raw, observed);
         // The summary, and short sentences behind it.
         let doc = told(&raw, text::doc);
         let (mark, imports, blocks, definition) = if view == View::Pyi {

@@ -125,14 +125,16 @@ fn stub(definition: &Value) -> Option<ToolStub> {
 /// Tells of parameters; those that differ beyond their description.
 fn params<'a>(old: &'a ToolStub, new: &'a ToolStub, find: &mut impl FnMut(Class, String)) -> BTreeSet<&'a str> {
     let mut told = BTreeSet::new();
+    let (before, after) = (old.members(), new.members());
     for param in new.params() {
         let Param { wire, ty, required, .. } = param;
         match (old.params().iter().find(|before| before.wire == *wire), required) {
             (None, true) => find(Class::Breaking, format!("new required parameter `{wire}: {ty}`")),
             (None, false) => find(Class::Widening, format!("new optional parameter `{wire}: {ty}`")),
-            (Some(before), _) => {
-                changed_param(before, param, find);
-                if before.ty == *ty && before.required == *required {
+            (Some(known), _) => {
+                let is_wider = || accepts_all(after.get(wire), before.get(wire));
+                changed_param(known, param, is_wider, find);
+                if known.ty == *ty && known.required == *required {
                     continue;
                 }
             }
@@ -170,7 +172,7 @@ fn constraints(before: &Value, after: &Value, told: &BTreeSet<&str>, find: &mut 
     }
 }
 
-fn changed_param(before: &Param, after: &Param, find: &mut impl FnMut(Class, String)) {
+fn changed_param(before: &Param, after: &Param, is_wider: impl FnOnce() -> bool, find: &mut impl FnMut(Class, String)) {
     let name = &after.wire;
     match (before.required, after.required) {
         (false, true) => find(Class::Breaking, format!("parameter `{name}` became required")),
@@ -178,7 +180,7 @@ fn changed_param(before: &Param, after: &Param, find: &mut impl FnMut(Class, Str
         _ => {}
     }
     if before.ty != after.ty {
-        let class = if accepts_all(&after.ty, &before.ty) { Class::Widening } else { Class::Breaking };
+        let class = if is_wider() { Class::Widening } else { Class::Breaking };
         find(class, format!("parameter `{name}`: `{}` became `{}`", before.ty, after.ty));
     }
     if before.description != after.description {
@@ -186,49 +188,12 @@ fn changed_param(before: &Param, after: &Param, find: &mut impl FnMut(Class, Str
     }
 }
 
-/// True if a type, in a stub's syntax, accepts every value of another. Compares only unions and literals; otherwise
-/// false.
-fn accepts_all(wide: &str, narrow: &str) -> bool {
-    let wide = members(wide);
-    wide.contains("Any")
-        || members(narrow).iter().all(|member| wide.contains(member) || (is_text(member) && wide.contains("str")))
-}
-
-fn is_text(member: &str) -> bool {
-    member.starts_with("Literal[\"")
-}
-
-/// Members of a union; `Literal["a", "b"]` counts as two.
-fn members(ty: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for part in split(ty, '|') {
-        match part.strip_prefix("Literal[").and_then(|rest| rest.strip_suffix(']')) {
-            Some(values) => found.extend(split(values, ',').into_iter().map(|value| format!("Literal[{value}]"))),
-            None => drop(found.insert(part)),
-        }
-    }
-    found
-}
-
-/// Splits at `separator` outside brackets and quotes.
-fn split(text: &str, separator: char) -> Vec<String> {
-    let (mut parts, mut part, mut depth, mut quoted, mut escaped) = (Vec::new(), String::new(), 0_usize, false, false);
-    for c in text.chars() {
-        match c {
-            '"' if !escaped => quoted = !quoted,
-            '[' if !quoted => depth += 1,
-            ']' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        escaped = c == '\\' && !escaped;
-        if c == separator && depth == 0 && !quoted {
-            parts.push(std::mem::take(&mut part).trim().to_owned());
-        } else {
-            part.push(c);
-        }
-    }
-    parts.push(part.trim().to_owned());
-    parts
+/// True if a type of these members accepts every value of another. Compares only unions and literals; otherwise false.
+fn accepts_all(wide: Option<&BTreeSet<String>>, narrow: Option<&BTreeSet<String>>) -> bool {
+    let (Some(wide), Some(narrow)) = (wide, narrow) else { return false };
+    let is_text = |member: &str| member.starts_with("Literal[\"") || member.starts_with("Literal['");
+    let is_in = |member: &String| wide.contains(member) || (is_text(member) && wide.contains("str"));
+    wide.contains("Any") || narrow.iter().all(is_in)
 }
 
 fn result(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
@@ -306,6 +271,14 @@ mod tests {
             (
                 tool(
                     json!({"a": {"type": "string"}, "s": {"enum": ["x", "y", "z"]}}),
+                    json!(["a"]),
+                    json!({"readOnlyHint": true}),
+                ),
+                "widening: parameter `s`",
+            ),
+            (
+                tool(
+                    json!({"a": {"type": "string"}, "s": {"enum": ["\"a, b", "x", "y"]}}),
                     json!(["a"]),
                     json!({"readOnlyHint": true}),
                 ),

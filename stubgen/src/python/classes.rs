@@ -43,24 +43,16 @@ impl Python<'_> {
         out.push_str(name);
         out.push_str(if partial { "(TypedDict, total=False):" } else { "(TypedDict):" });
         for field in fields {
-            let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
-            let optional = !field.required && !partial;
-            let mut line = format!("\n    {}: ", field.wire);
-            let used = line.len() - 1;
-            self.put_field(&mut line, field, optional, 4, used, &comment, 0, Break::Parenthesised);
-            out.push_str(&line);
+            let line = format!("\n    {}: ", field.wire);
+            self.put_field(out, line, field, partial, Break::Parenthesised);
         }
     }
 
     fn functional(&mut self, out: &mut String, name: &str, fields: &[Field<'_>], partial: bool) {
         out.push_str(&format!("{name} = TypedDict(\n    \"{name}\",\n    {{"));
         for field in fields {
-            let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
-            let optional = !field.required && !partial;
-            let mut line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
-            let used = text::width(&line) - 1;
-            self.put_field(&mut line, field, optional, 8, used, &comment, 1, Break::Bare);
-            out.push_str(&line);
+            let line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
+            self.put_field(out, line, field, partial, Break::Bare);
         }
         out.push_str("\n    },\n");
         if partial {
@@ -69,34 +61,24 @@ impl Python<'_> {
         out.push(')');
     }
 
-    /// A field's type, a comma if `comma`, and its comment: behind it if it fits, else above it.
-    #[expect(clippy::too_many_arguments, reason = "what a line holds before, in and after the type")]
-    fn put_field(
-        &mut self,
-        line: &mut String,
-        field: &Field<'_>,
-        optional: bool,
-        indent: usize,
-        used: usize,
-        comment: &str,
-        comma: usize,
-        style: Break,
-    ) {
-        let before = line.len();
-        self.flat_field(line, &field.ty, optional);
-        let fits = |line: &str, more: usize| used + text::width(&line[before..]) + comma + more <= WIDTH;
-        let behind = if comment.is_empty() { 0 } else { text::width(comment) + 4 };
-        if !fits(line, 0) {
+    /// A field whose `line` has a line break and its name: its type, and its comment behind it if it fits, else above it.
+    /// Where the members of a union stand bare, it is an item of a dictionary, and has a comma.
+    fn put_field(&mut self, out: &mut String, mut line: String, field: &Field<'_>, partial: bool, style: Break) {
+        let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
+        let (indent, comma) = if matches!(style, Break::Bare) { (8, 1) } else { (4, 0) };
+        let (optional, before, used) = (!field.required && !partial, line.len(), text::width(&line) - 1);
+        self.flat_field(&mut line, &field.ty, optional);
+        if used + text::width(&line[before..]) + comma > WIDTH {
             line.truncate(before);
             if optional {
                 line.push_str("NotRequired[\n");
-                push_indent(line, indent + 4);
-                self.put(line, &field.ty, indent + 4, indent + 4, 0, Break::Bare);
+                push_indent(&mut line, indent + 4);
+                self.put(&mut line, &field.ty, indent + 4, indent + 4, 0, Break::Bare);
                 line.push('\n');
-                push_indent(line, indent);
+                push_indent(&mut line, indent);
                 line.push(']');
             } else {
-                self.put(line, &field.ty, indent, used, comma, style);
+                self.put(&mut line, &field.ty, indent, used, comma, style);
             }
         }
         let one_line = !line[before..].contains('\n');
@@ -104,12 +86,13 @@ impl Python<'_> {
             line.push(',');
         }
         if comment.is_empty() {
-        } else if one_line && used + text::width(&line[before..]) + behind <= WIDTH {
+        } else if one_line && used + text::width(&line[before..]) + text::width(&comment) + 4 <= WIDTH {
             line.push_str("  # ");
-            line.push_str(comment);
+            line.push_str(&comment);
         } else {
             line.insert_str(1, &format!("{}# {comment}\n", " ".repeat(indent)));
         }
+        out.push_str(&line);
     }
 
     fn flat_field(&mut self, out: &mut String, ty: &Ty, optional: bool) {

@@ -49,6 +49,15 @@ impl<'s> Python<'s> {
         out
     }
 
+    /// Members of a union, and values of literals, each as a type.
+    pub(crate) fn members(&mut self, ty: &Ty) -> BTreeSet<String> {
+        match ty {
+            Ty::Union(members) => members.iter().flat_map(|member| self.members(member)).collect(),
+            Ty::Literal(all) => all.iter().map(|one| self.ty(&Ty::Literal(vec![one.clone()]))).collect(),
+            ty => BTreeSet::from([self.ty(ty)]),
+        }
+    }
+
     /// Signature on one line, without the named types of the tool's own stub.
     pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
         let mut python = Python { named: &shape.named, names: HashSet::new(), used: BTreeSet::new(), brief: true };

@@ -64,41 +64,39 @@ pub struct Listed<'a> {
 impl Findings {
     /// Examines the definitions of a server.
     pub fn of(listed: Listed<'_>) -> Self {
-        let mut walk = Walk::new(limits::EXAMINED_LIST.max);
-        walk.list(listed.tools, "name", Item::Tool);
-        walk.list(listed.prompts, "name", Item::Prompt);
-        walk.list(listed.resources, "uri", Item::Resource);
-        walk.list(listed.templates, "uriTemplate", Item::Template);
-        if let Some(instructions) = listed.instructions {
-            walk.prose(&Item::Instructions, instructions);
-        }
-        let traits = Traits::of(listed);
-        let Walk { found, more, .. } = walk;
-        Self::sorted(found, more, traits)
+        let found = Self::by(|walk| {
+            walk.list(listed.tools, "name", Item::Tool);
+            walk.list(listed.prompts, "name", Item::Prompt);
+            walk.list(listed.resources, "uri", Item::Resource);
+            walk.list(listed.templates, "uriTemplate", Item::Template);
+            if let Some(instructions) = listed.instructions {
+                walk.prose(&Item::Instructions, instructions);
+            }
+        });
+        Self { traits: Traits::of(listed), ..found }
     }
 
     /// Examines one definition alone, or instructions.
     pub fn of_definition(item: &Item, definition: &Value) -> Self {
-        let mut walk = Walk::new(limits::EXAMINED_LIST.max);
-        match (item, definition) {
+        Self::by(|walk| match (item, definition) {
             (Item::Instructions, Value::String(text)) => walk.prose(item, text),
             _ => walk.definition(item, definition),
-        }
-        Self::sorted(walk.found, walk.more, Traits::default())
+        })
     }
 
     /// Examines text that is no definition: instructions, or an answer.
     pub fn of_text(item: &Item, text: &str) -> Self {
-        let mut walk = Walk::new(limits::EXAMINED_LIST.max);
-        walk.prose(item, text);
-        Self::sorted(walk.found, walk.more, Traits::default())
+        Self::by(|walk| walk.prose(item, text))
     }
 
-    fn sorted(mut list: Vec<Finding>, mut more: usize, traits: Traits) -> Self {
+    fn by(examine: impl FnOnce(&mut Walk)) -> Self {
+        let mut walk = Walk::new(limits::EXAMINED_LIST.max);
+        examine(&mut walk);
+        let Walk { found: mut list, mut more, .. } = walk;
         list.sort();
         more += list.len().saturating_sub(MAX_FINDINGS);
         list.truncate(MAX_FINDINGS);
-        Self { list, more, traits }
+        Self { list, more, traits: Traits::default() }
     }
 
     /// Findings at least as severe as `least`.

@@ -152,7 +152,7 @@ impl<'r> Writer<'r> {
             if weight > 0 && self.seen < MAX_WORDS {
                 self.seen += 1;
                 let (stem, row) = self.vocabulary.stem(word, self.ranking.stems);
-                if is_meant && self.ranking.meaning > 0.0 {
+                if is_meant {
                     self.meaning.add(row);
                 }
                 push(&mut self.texts, stem, weight);

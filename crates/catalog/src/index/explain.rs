@@ -89,7 +89,7 @@ impl Index {
             for ((document, explained), of_words) in documents.iter().zip(&mut all).zip(of_words) {
                 explained.name = explained.name.max(scratch.all.get(super::number(*document)) - of_words);
                 let server = self.server_of(super::number(*document));
-                if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
+                if self.server_names.len() > 1 {
                     let share = scratch.of_server.get(server) / highest;
                     explained.boost("words in any tool of its server", 1.0 + self.ranking.server_matched * share);
                 }

@@ -217,7 +217,7 @@ impl Index {
     fn favour_matched_servers(&self, scratch: &mut Scratch) {
         let Scratch { all, of_server, .. } = scratch;
         let highest = of_server.highest.max(f32::MIN_POSITIVE);
-        if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
+        if self.server_names.len() > 1 {
             all.scale(|document| {
                 let server = self.server_of(document);
                 1.0 + self.ranking.server_matched * of_server.get(server) / highest
@@ -230,7 +230,7 @@ impl Index {
     fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
         meter.spend((self.server_names.len() * terms.len()) as u64 / POSTINGS_A_STEP)?;
         let shares: Vec<f32> = self.server_names.iter().map(|words| named(words, terms)).collect();
-        if self.ranking.server_named <= 0.0 || shares.iter().all(|share| *share == 0.0) {
+        if shares.iter().all(|share| *share == 0.0) {
             return Ok(());
         }
         scores.scale(|document| {

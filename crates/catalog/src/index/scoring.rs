@@ -102,10 +102,8 @@ impl Index {
                 of_term.drain(&mut count);
             }
             of_server_term.drain(|server, score| of_server.add(server, score));
-            if self.ranking.coverage > 0.0 {
-                self.score_names(&variants, of_term, meter)?;
-                of_term.drain(|document, score| of_name.add(document, score));
-            }
+            self.score_names(&variants, of_term, meter)?;
+            of_term.drain(|document, score| of_name.add(document, score));
         }
         of_name.drain(|document, hit| {
             let whole = self.name_weights.get(document as usize).copied().unwrap_or(f32::MAX);
@@ -128,7 +126,7 @@ impl Index {
         let Signals { meaning: is_meant, learned } = among.signals;
         // Of each tool, its shares of the calls after the words, and the weight of these words.
         let mut called: BTreeMap<usize, (f32, f32)> = BTreeMap::new();
-        for (term, limit) in terms.iter().zip(&limit.of_terms).filter(|_| self.ranking.learned > 0.0) {
+        for (term, limit) in terms.iter().zip(&limit.of_terms) {
             for (path, share) in learned.iter().flat_map(|learned| learned.of(&term.stem)) {
                 meter.spend(LOOK_UP)?;
                 if let Some(document) = (among.of_path)(path) {
@@ -226,12 +224,10 @@ impl Index {
         let own = self.variant(&term.stem, "word", 1.0, meter)?;
         let is_unknown = own.count == 0;
         let mut variants = vec![own];
-        if self.ranking.synonyms > 0.0 {
-            for other in synonyms::of(&term.stem) {
-                variants.push(self.variant(other, "synonym", self.ranking.synonyms, meter)?);
-            }
+        for other in synonyms::of(&term.stem) {
+            variants.push(self.variant(other, "synonym", self.ranking.synonyms, meter)?);
         }
-        if self.ranking.typos > 0.0 && term.may_be_typo && is_unknown {
+        if term.may_be_typo && is_unknown {
             meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
             for other in self.meant(&term.stem, meter)? {
                 variants.push(self.variant(&other, "like", self.ranking.typos, meter)?);

@@ -206,7 +206,10 @@ impl ServerEntry {
         let findings = match known {
             _ if is_whole => Arc::clone(&self.findings),
             Some((_, part)) => Arc::clone(&part.findings),
-            None => Arc::new(self.findings.keeping(stubs.tools.iter().map(|tool| tool.name.as_str()))),
+            None => {
+                let tools = stubs.tools.iter().chain(for_apps.iter().flat_map(|stubs| &stubs.tools));
+                Arc::new(self.findings.keeping(tools.map(|tool| tool.name.as_str())))
+            }
         };
         let is_kept = |ident: &str| {
             [Some(&stubs), for_apps.as_ref()].into_iter().flatten().any(|stubs| stubs.position(ident).is_some())

@@ -139,7 +139,7 @@ mod tests {
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{\"x\":\"", "\"}}", false),
             ("{\"method\":\"roots/list\",\"params\":{\"x\":\"", "\"},\"jsonrpc\":\"2.0\",\"id\":1}", false),
             ("{\"level\":\"error\",\"message\":\"", "\"}", false),
-            ("", "", false),
+            ("no JSON ", "", false),
         ] {
             let (found, stderr) = read_for(&[1], format!("{begins}{long}{ends}\n").as_bytes()).await;
             assert_eq!(found.iter().find_map(error), fails.then_some((1, -32049)), "{begins}");
