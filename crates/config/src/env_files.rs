@@ -18,9 +18,13 @@ pub(super) struct EnvFiles {
 impl EnvFiles {
     /// The value of a variable. Those that locate the gateway's own folders come from the environment alone.
     pub(super) fn get(&self, name: &str) -> Option<String> {
-        let locates = name.starts_with("XDG_") || matches!(name, "HOME" | "LOCALAPPDATA");
-        self.variables.get(name).filter(|_| !locates).cloned()
+        self.variables.get(name).filter(|_| !locates(name)).cloned()
     }
+}
+
+/// True for a variable that locates the gateway's own folders.
+fn locates(name: &str) -> bool {
+    name.starts_with("XDG_") || matches!(name, "HOME" | "LOCALAPPDATA")
 }
 
 /// Reads the files. Of two values the later one counts.
@@ -51,10 +55,11 @@ pub(super) fn read(key: &Key<'_>, raw: Option<Vec<String>>) -> Result<EnvFiles, 
     Ok(read)
 }
 
-/// The variables of one file; lines that are none are left out.
+/// The variables of one file that count, as of [`EnvFiles::get`]; lines that are none are left out.
 pub(super) fn variables_in(path: &Path) -> BTreeMap<String, String> {
     let text = text(path).unwrap_or_default();
-    text.trim_start_matches('\u{feff}').lines().filter_map(|line| variable(line).ok().flatten()).collect()
+    let all = text.trim_start_matches('\u{feff}').lines().filter_map(|line| variable(line).ok().flatten());
+    all.filter(|(name, _)| !locates(name)).collect()
 }
 
 /// A variable as a line of such a file, with its line end.

@@ -164,8 +164,9 @@ fn host(text: &str) -> Option<String> {
 fn origin(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
     let origin = url.origin();
-    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-    (origin.is_tuple() && is_bare).then(|| origin.ascii_serialization())
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let is_of_all = url.username().is_empty() && url.password().is_none();
+    (origin.is_tuple() && is_bare && is_of_all).then(|| origin.ascii_serialization())
 }
 
 fn proxy(text: &str) -> Option<IpNet> {
@@ -184,6 +185,7 @@ mod tests {
             ("http://localhost:6274", Some("http://localhost:6274")),
             ("https://app.example.com/path", None),
             ("https://user@app.example.com", None),
+            ("https://:word@app.example.com", None),
             ("app.example.com", None),
             ("*", None),
             ("null", None),

@@ -74,8 +74,8 @@ pub struct EndedCall<'a> {
 }
 
 impl EndedCall<'_> {
-    /// Time that it took.
+    /// Time that it took; none where its record has what is no time.
     fn took(&self) -> Duration {
-        Duration::from_secs_f64(self.record.ms.unwrap_or_default().max(0.0) / 1000.0)
+        Duration::try_from_secs_f64(self.record.ms.unwrap_or_default() / 1000.0).unwrap_or_default()
     }
 }

@@ -109,8 +109,8 @@ impl Place {
 
     fn open(&self, kind: &str) -> io::Result<File> {
         let path = self.file(kind);
-        self.make_folder()?;
-        files::open_private(&path, files::private().read(true).write(true).create(true))
+        self.make_folder()
+            .and_then(|()| files::open_private(&path, files::private().read(true).write(true).create(true)))
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 

@@ -389,7 +389,8 @@ async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catal
                 let reached = built.whole.phase();
                 catalog.store(Arc::new(built));
                 phase.send_replace(reached);
-                if known.has_changed().is_ok_and(|has_changed| !has_changed) {
+                // While servers start, the next one comes soon.
+                if reached >= Phase::Usable && known.has_changed().is_ok_and(|has_changed| !has_changed) {
                     tokio::task::spawn_blocking(memory::give_back);
                 }
             }

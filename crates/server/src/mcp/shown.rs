@@ -119,7 +119,9 @@ impl SessionHandler {
             first.iter_mut().for_each(|tool| tool.meta = serde_json::from_value(meta.clone()).ok());
         }
         if shown.own == Own::None {
-            return Ok(ListToolsResult::with_all_items(first));
+            // One page, which no cursor leads to.
+            return super::resources::paged(std::iter::empty::<Tool>(), asked, "", |_| 0)
+                .map(|_| ListToolsResult::with_all_items(first));
         }
         if asked.as_ref().is_some_and(|asked| asked.cursor.is_some()) {
             first.clear();

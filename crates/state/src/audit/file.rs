@@ -168,7 +168,9 @@ impl Lines {
     }
 
     fn move_on(&self) -> io::Result<()> {
-        for number in (1..self.keep).rev() {
+        // Up to a gap: an attempt that failed halfway left one, and the next drops no further file.
+        let gap = (1..self.keep).find(|number| !rotated(&self.path, *number).exists()).unwrap_or(self.keep);
+        for number in (1..gap).rev() {
             files::if_there(fs::rename(rotated(&self.path, number), rotated(&self.path, number + 1)))?;
         }
         fs::rename(&self.path, rotated(&self.path, 1))
@@ -194,4 +196,28 @@ impl Open {
 fn length_at(file: &File, path: &Path) -> Option<u64> {
     let (here, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
     ((here.dev(), here.ino()) == (there.dev(), there.ino())).then_some(here.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotation_after_one_that_ended_halfway_drops_no_further_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        let lines = Lines::new(path.clone(), &config::Audit { keep: 4, ..config::Audit::default() });
+        // The number 1 was moved on, and the file itself was not.
+        for (name, text) in [(path.clone(), "new"), (rotated(&path, 2), "1"), (rotated(&path, 3), "2")] {
+            fs::write(name, text).expect("written");
+        }
+        fs::write(rotated(&path, 4), "3").expect("written");
+        lines.move_on().expect("moved");
+        let text = |number| fs::read_to_string(rotated(&path, number)).expect("kept");
+        assert_eq!([1, 2, 3, 4].map(text), ["new", "1", "2", "3"]);
+        // Without a gap each moves on, and the oldest goes.
+        fs::write(&path, "newer").expect("written");
+        lines.move_on().expect("moved");
+        assert_eq!([1, 2, 3, 4].map(text), ["newer", "new", "1", "2"]);
+    }
 }
