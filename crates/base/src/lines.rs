@@ -137,17 +137,32 @@ pub enum Kind {
     Answer,
 }
 
-/// Kind of a message, by the first key at the head of its line beside version and number; of a batch, that of its first
-/// message. `None` for another key, or what is no message.
-pub fn kind_at_head(line: &[u8]) -> Option<Kind> {
-    static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        let envelope = r#"(?:"(?:jsonrpc|id)"\s*:\s*(?:"[^"\\]*"|[^",\[\]{}]+)\s*,\s*)*"#;
-        let first = r#"(?:"(method|params)"|"(?:result|error|content)")\s*:"#;
-        Regex::new(&format!(r"^\s*\[?\s*\{{\s*{envelope}{first}")).ok()
+/// Kind of a message of which only the beginning and the end of its line are known; `None` for what may be no message. A batch,
+/// whose messages may be of both kinds, counts as an answer.
+pub fn kind_of(head: &[u8], tail: &[u8]) -> Option<Kind> {
+    static KEYS: LazyLock<Option<[Regex; 4]>> = LazyLock::new(|| {
+        let flat = r#"(?:"[^"\\]*"|[^"\\,\[\]{}]+)"#;
+        let [asks, answers, of_message, asks_last] = [
+            r#""method"\s*:\s*""#.to_owned(),
+            r#""(?:result|error|content|structuredContent|isError)"\s*:"#.to_owned(),
+            r#""(?:jsonrpc|id|content|structuredContent|isError)"\s*:"#.to_owned(),
+            format!(r#""method"\s*:\s*"[^"\\]*"\s*(?:,\s*"(?:jsonrpc|id)"\s*:\s*{flat}\s*)*\}}\s*$"#),
+        ]
+        .map(|pattern| Regex::new(&pattern).ok());
+        Some([asks?, answers?, of_message?, asks_last?])
     });
-    let found = HEAD.as_ref()?.captures(&line[..line.len().min(ENDS)])?;
-    Some(if found.get(1).is_some() { Kind::Question } else { Kind::Answer })
+    let [asks, answers, of_message, asks_last] = KEYS.as_ref()?;
+    let (head, tail) = (&head[..head.len().min(ENDS)], &tail[tail.len().saturating_sub(ENDS)..]);
+    let at = |key: &Regex| key.find(head).map(|found| found.start());
+    let is_first = at(asks).is_some_and(|method| at(answers).is_none_or(|answer| method < answer));
+    let has_result = head.windows(RESULT.len()).any(|window| window == RESULT);
+    if !trim(head).starts_with(b"[") && (is_first || !has_result && asks_last.is_match(tail)) {
+        return Some(Kind::Question);
+    }
+    (of_message.is_match(head) || of_message.is_match(tail)).then_some(Kind::Answer)
 }
+
+const RESULT: &[u8] = b"\"result\"";
 
 fn number(found: Option<Captures<'_>>) -> Option<&[u8]> {
     Some(found?.get(1)?.as_bytes())
@@ -193,27 +208,35 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_tells_questions_from_answers() {
+    fn questions_are_told_from_answers() {
         for (kind, lines) in [
             (
                 Some(Kind::Question),
-                [
-                    r#"{"jsonrpc":"2.0","id":7,"method":"x","result"#,
-                    r#"{ "params" : {"result":1}"#,
-                    r#"[{"method":"x""#,
+                vec![
+                    r#"{"jsonrpc":"2.0","id":7,"method":"x","result""#,
+                    r#"{"jsonrpc":"2.0","id":12,"_meta":{"result":1},"params":{bad},"method":"ping"}"#,
+                    r#"{"x":{bad},"method":"ping","jsonrpc":"2.0","id":16}"#,
+                    r#"{"params":{"error":1},"method":"x" , "id" : "a" }"#,
                 ],
             ),
             (
                 Some(Kind::Answer),
-                [
-                    r#"{"result":{"method":"x""#,
+                vec![
+                    r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x""#,
                     r#"{"id": "a-1" , "jsonrpc":"2.0", "error":{"#,
-                    r#"[ {"jsonrpc":"2.0","id":null,"result":"#,
+                    r#"{"jsonrpc":"2.0","id":1,"method":null,"params":null,"result":"#,
+                    r#"[{"method":"x","jsonrpc":"2.0"},{"id":1,"result":"#,
+                    r#"{"_meta":{},"jsonrpc":"2.0","id":1,"result":"#,
+                    r#"{"type":"response","jsonrpc":"2.0","id":1,"result":"#,
+                    r#"{"isError":false,"content":["#,
+                    r#"{"structuredContent":{"method":"GET"},"#,
+                    r#"{"result":{"text":"method"},"jsonrpc":"2.0"}"#,
+                    "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":",
                 ],
             ),
-            (None, [r#"{"level":"info","result":"#, r#"{"id":{"method":1},"result":"#, r#""method": 1, "result": 2"#]),
+            (None, vec![r#"{"level":"error","message":"#, r#"{"level":"info","result":"#, r#"xxx"#, ""]),
         ] {
-            lines.iter().for_each(|line| assert_eq!(kind_at_head(line.as_bytes()), kind, "{line}"));
+            lines.iter().for_each(|line| assert_eq!(kind_of(line.as_bytes(), line.as_bytes()), kind, "{line}"));
         }
     }
 }

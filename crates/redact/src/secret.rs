@@ -184,7 +184,7 @@ fn forms(value: &str) -> BTreeSet<String> {
     }
     let url = url_form(value);
     // In a query, `+` is a space too.
-    BTreeSet::from([value.to_owned(), json_form(value), url.replace("%20", "+"), url])
+    BTreeSet::from([value.to_owned(), value.replace(' ', "+"), json_form(value), url.replace("%20", "+"), url])
 }
 
 /// Replaces every listed value by [`MASK`]; borrowed if there is none.
@@ -370,8 +370,9 @@ mod tests {
         assert_eq!(redact(r#"{"json":"a/\"quoted\"+token"}"#), r#"{"json":"[redacted]"}"#);
         assert_eq!(redact("?url=a%2F%22quoted%22%2Btoken&x=1"), "?url=[redacted]&x=1");
         let _phrase = Secret::new("three words/of it");
-        for form in ["three words/of it", "three%20words%2Fof%20it", "three+words%2Fof+it"] {
-            assert_eq!(redact(&format!("q={form}&x=1")), "q=[redacted]&x=1");
+        let in_query = ["three+words%2Fof+it", "three+words%2fof+it", "three+words/of+it", r"three+words\/of+it"];
+        for form in ["three words/of it", "three%20words%2Fof%20it"].into_iter().chain(in_query) {
+            assert_eq!(crate::text(crate::Surface::Script, &format!("q={form}&x=1")), "q=[redacted]&x=1");
         }
     }
 

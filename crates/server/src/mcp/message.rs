@@ -14,7 +14,7 @@ use super::admission::Held;
 use base::error::{Error, ErrorCode, code_name};
 use base::json;
 use base::limits::{self, Limit};
-use base::lines::{Kind, kind_at_head, number_at_end, number_at_head};
+use base::lines::{Kind, kind_of, number_at_end, number_at_head};
 
 /// Id of a request; `None` for another message.
 pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
@@ -176,7 +176,7 @@ fn odd(line: &[u8], error: &serde_json::Error) -> Read {
 /// Id of the request with this beginning and end. Our answers carry an id too.
 fn number(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     let found = number_at_head(head).or_else(|| number_at_end(tail))?;
-    (kind_at_head(head) == Some(Kind::Question)).then(|| serde_json::from_slice(found).ok())?
+    (kind_of(head, tail) == Some(Kind::Question)).then(|| serde_json::from_slice(found).ok())?
 }
 
 #[cfg(test)]

@@ -137,12 +137,14 @@ impl HttpClient {
                 ServerJsonRpcMessage::Response(response)
             }
             ServerJsonRpcMessage::Error(error) => ServerJsonRpcMessage::Error(error),
-            // The body has ended: no other answer comes.
-            other => {
+            // The body has ended, and without a session no other answer comes.
+            other if !in_session || is_answer(&other) => {
                 let why = if is_answer(&other) { "it has the number of another request" } else { "no answer" };
                 let came = serde_json::to_vec(&other).unwrap_or_default();
                 ServerJsonRpcMessage::error(unreadable(why, &came), Some(id.clone()))
             }
+            // The answer may come on the session's own stream.
+            other => other,
         };
         Ok(StreamableHttpPostResponse::Json(message, session))
     }

@@ -8,7 +8,7 @@ use super::failure::oversized;
 use super::inbox::Inbox;
 use super::message::{self, Parsed};
 use base::limits;
-use base::lines::{self, Kind, Line, kind_at_head, number_at_end, number_at_head};
+use base::lines::{self, Kind, Line, kind_of, number_at_end, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
@@ -24,14 +24,14 @@ pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl St
     })
 }
 
-/// The error of the request that a line over the limit answers. Without a readable number it must begin as an answer, and answer
-/// the only request.
+/// The error of the request that a line over the limit answers: without a readable number, the only request.
 fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<ServerJsonRpcMessage> {
     inbox.over.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
-    let of = match (kind_at_head(head), id(number_at_head(head).or_else(|| number_at_end(tail)))) {
-        (Some(Kind::Question), _) | (None, None) => None,
-        (_, Some(id)) => Some(id).filter(|id| inbox.pending.has(id)),
-        (Some(Kind::Answer), None) => inbox.pending.only(),
+    let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
+    let of = match (kind_of(head, tail)?, found) {
+        (Kind::Question, _) => None,
+        (Kind::Answer, Some(id)) => Some(id).filter(|id| inbox.pending.has(id)),
+        (Kind::Answer, None) => inbox.pending.only(),
     }?;
     let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
     inbox.message(Parsed::Message(Box::new(error)), head)
@@ -39,7 +39,7 @@ fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<
 
 /// Id of the request that the beginning of an answer belongs to. A request of the server has a number of the server's own.
 pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
-    id(number_at_head(text).filter(|_| kind_at_head(text) != Some(Kind::Question)))
+    id(number_at_head(text).filter(|_| kind_of(text, text) != Some(Kind::Question)))
 }
 
 fn id(found: Option<&[u8]>) -> Option<RequestId> {
@@ -138,6 +138,8 @@ mod tests {
             // A request of the server, whose number is its own.
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{\"x\":\"", "\"}}", false),
             ("{\"method\":\"roots/list\",\"params\":{\"x\":\"", "\"},\"jsonrpc\":\"2.0\",\"id\":1}", false),
+            ("\u{feff}{\"_meta\":{},\"jsonrpc\":\"2.0\",\"result\":\"", "\"}", true),
+            ("[{\"method\":\"x\",\"jsonrpc\":\"2.0\"},{\"id\":1,\"result\":\"", "\"}]", true),
             ("{\"level\":\"error\",\"message\":\"", "\"}", false),
             ("no JSON ", "", false),
         ] {

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::ready;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -59,12 +58,13 @@ pub(super) async fn connect(
     Ok(Connection::new(Posts { client, authorization, endpoint }, pending, messages, revision))
 }
 
-/// Messages of each event, until the stream ends or fails.
+/// Messages of each event, until the stream ends or fails. One that fails is closed: what the server says on it is lost.
 fn messages(events: Events, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
-    events.scan(Some(inbox), |inbox, event| {
-        ready(match event {
-            Ok(event) => inbox.as_mut().map(|inbox| inbox.event(&event)),
-            Err(error) => inbox.take().map(|inbox| inbox.failed(&error)),
+    stream::unfold(Some((events, inbox)), |open| async {
+        let (mut events, mut inbox) = open?;
+        Some(match events.next().await? {
+            Ok(event) => (inbox.event(&event), Some((events, inbox))),
+            Err(error) => (inbox.failed(&error), None),
         })
     })
 }
@@ -160,7 +160,9 @@ mod tests {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
         }
-        let events = events(http::Response::new(reqwest::Body::from(text)).into());
+        // The server goes on listening.
+        let body = stream::iter([Ok::<_, std::io::Error>(text)]).chain(stream::pending());
+        let events = events(http::Response::new(reqwest::Body::wrap_stream(body)).into());
         let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
         let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
         found
@@ -172,7 +174,9 @@ mod tests {
     async fn an_event_that_is_too_large_ends_the_stream_and_fails_the_only_request() {
         let answer =
             |id: i64, text: &str| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{text}\"}}\n\n");
-        assert_eq!(read(&[1, 2], answer(1, "") + &answer(2, "")).await, [(1, 0), (2, 0)]);
+        // A line without a colon ends the stream too.
+        let both = answer(1, "") + &answer(2, "") + "keepalive\n\n" + &answer(3, "");
+        assert_eq!(read(&[1, 2, 3], both).await, [(1, 0), (2, 0)]);
         let long = answer(1, &"x".repeat(MAX_MESSAGE));
         assert_eq!(read(&[1], long.clone()).await, [(1, -32049)]);
         assert_eq!(read(&[1, 2], long).await, [], "it may be the answer of either");
