@@ -16,7 +16,7 @@ use catalog::Catalog;
 use catalog::findings::Severity;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
-use config::{Required, exposures};
+use config::{AuditTo, Required, exposures};
 use run::discovery::objects;
 use server::gateway::Gateway;
 use state::audit;
@@ -57,9 +57,13 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             Required::Writes => ", calls that may write and have no journal are refused",
             Required::Nothing => "",
         };
-        let path = config.audit.path.iter().map(|path| format!("{}: ", path.display())).collect::<String>();
+        let file = config.audit.path.as_ref().filter(|_| config.audit.to == AuditTo::File);
+        let path = file.iter().map(|path| format!("{}: ", path.display())).collect::<String>();
         let text = format!("records cannot be written: {path}{error}{then}");
-        report.fault("warning", "make the folder of the audit log writable");
+        report.fault(
+            "warning",
+            if file.is_some() { "make the folder of the audit log writable" } else { "see the line `audit`" },
+        );
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
     let is_pinned = config.manifest.pin_first_use || config.manifest.pin.is_some();

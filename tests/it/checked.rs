@@ -138,6 +138,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("ts", "type A = { a: string };\nconst a: A = { a: 'x' };\nawait shop.no({ a } as unknown)", &["3:7 `no`"]),
     // What the text does not show is not judged.
     ("js", "const name = 'n' + 1; await shop[name]({})", &[]),
+    ("star", "def f(xs):\n    seen = {}\n    def add(x):\n        seen[x] = shop.list_orders(page = x)\n        return x\n    return [add(x) for x in xs]\nf([1])", &[]),
+    ("star", "def f(n):\n    def twice(x):\n        return missing * n\n    return twice(n)\nf(1)", &["3:16 `missing` is not defined"]),
     ("js", "await forge.callTool(...['shop', 'no'])", &[]),
     ("js", "let s = shop; s = bank; await s.list_orders()", &[]),
     ("js", "const f = (shop) => shop.no; return typeof f", &[]),

@@ -39,7 +39,7 @@ pub struct Outline {
     pub calls: Vec<Site>,
     /// Names that the script uses and does not declare, other than globals of Starlark.
     pub names: Vec<Name>,
-    /// True if there may be calls that are not listed: by computed names, or beyond [`MAX_CALLS`].
+    /// True if there may be calls that are not listed: by computed names, by servers or tools that are passed on, or beyond [`MAX_CALLS`].
     pub is_partial: bool,
     /// Parts of the script API that it uses, beside calls of tools.
     #[serde(default)]

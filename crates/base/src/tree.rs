@@ -216,7 +216,8 @@ fn step(above: &OwnedFd, name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     openat(above, name, flags, Mode::empty()).map_err(|error| match error {
         Errno::ENOTDIR | Errno::ELOOP => {
-            io::Error::other(format!("`{}` is a symbolic link or a file, no folder", name.to_string_lossy()))
+            let what = format!("`{}` is a symbolic link or a file, no folder", name.to_string_lossy());
+            io::Error::new(io::ErrorKind::NotADirectory, what)
         }
         error => error.into(),
     })

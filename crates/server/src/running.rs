@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base::files;
@@ -82,7 +83,9 @@ fn prefix(config: &Path) -> String {
 
 /// True if a process holds the lock of an entry, which no other user may change.
 fn is_held(path: &Path) -> io::Result<bool> {
-    let file = files::open_private(path, files::private().read(true))?;
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let file = files::private().custom_flags(flags).read(true).open(path)?;
+    files::check_file(&file.metadata()?)?;
     files::try_lock(&file).map(|is_free| !is_free)
 }
 

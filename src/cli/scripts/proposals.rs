@@ -234,7 +234,9 @@ fn difference(before: &str, after: &str) -> Vec<String> {
 pub(super) fn line(code: &str) -> String {
     let indent = code.len() - code.trim_start_matches([' ', '\t']).len();
     let (indent, rest) = code.split_at(indent.min(INDENT));
-    format!("{indent}{}", people::line(rest))
+    // A tab may be eight columns wide: code must not be out of sight.
+    let indent = indent.replace('\t', "    ");
+    format!("{}{}", &indent[..indent.len().min(INDENT)], people::line(rest))
 }
 
 /// Rights of a script by its text, as its lock would list them.

@@ -213,7 +213,6 @@ async fn servers_are_switched_and_started_again_by_those_who_may_act() {
 fn refused_words() -> Vec<(Value, &'static str)> {
     let token = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
     let url = |url: &str| json!({"target": url, "args": []});
-    let headers = |header: &str| json!({"target": "https://h.example/mcp", "args": [], "headers": [header]});
     vec![
         (json!({"name": "people"}), "there is a server `people` already"),
         (json!({"name": "People"}), "there is a server `people` already"),
@@ -231,10 +230,6 @@ fn refused_words() -> Vec<(Value, &'static str)> {
         (json!({"target": "https://h.example/mcp"}), "a command or a URL, not both"),
         (json!({"target": "https://h.example/mcp", "args": [], "env": ["HOME"]}), "variables are for a program"),
         (url("ftp://h.example/mcp"), "servers.planner.url"),
-        (json!({"headers": ["X-Team: a"]}), "headers are for a URL"),
-        (headers("Authorization"), "give 'NAME: VALUE'"),
-        (headers(&format!("Authorization: Bearer {token}")), "a credential is among the words"),
-        (headers("X-Api-Key: hunter22"), "a credential is among the words"),
         (json!({"env": ["KEY=value"]}), "no name of one"),
         (json!({"args": ["x".repeat(9_000)]}), "over 8192 bytes"),
         (json!({"args": vec!["x"; 201]}), "or 200 lines"),
@@ -310,11 +305,6 @@ async fn a_server_is_added_as_it_was_shown_and_no_other_starts() {
     later["seen"] = shown["digest"].clone();
     console.post("server/add", &later).await;
     until(&console, "ls?path=/", is("later", "disabled")).await;
-    let header = "X-Home: ${HOME}";
-    let shown = console
-        .post("server/add", &words(&json!({"target": "https://h.example/mcp", "args": [], "headers": [header]})))
-        .await;
-    assert!(text(&shown, "writes").contains("X-Home = \"${HOME}\""), "{shown:#}");
     // An edit that waits for the operator does not come with it, and who may only look adds nothing.
     let waits = format!("{}\n[servers.more]\ncommand = \"/bin/cat\"\n", written());
     fence.write("forge.toml", &waits);

@@ -187,6 +187,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("bad.js", "await [crm.find][0]({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "await crm?.find({})", "bad.js: error: it may call more than its text shows"),
+    (
+        "bad.js",
+        "const { server } = forge;\nawait server('crm').find({})",
+        "bad.js: error: it may call more than its text shows",
+    ),
+    ("bad.js", "await forge.server.call('x', 'crm').find({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "await globalThis.crm.find({})", "bad.js: error: it may call more than its text shows"),
     ("bad.star", "t = \"f\" + \"ind\"\ncall_tool(\"crm\", t)", "bad.star: error: it may call more than its text shows"),
     ("bad.star", "x = [forge]", "bad.star: error: it may call more than its text shows"),

@@ -188,8 +188,8 @@ impl Approval {
     /// State at a time in Unix milliseconds.
     pub fn standing(&self, now_ms: u64) -> Standing {
         match (&self.used, &self.decision) {
+            (_, Some(decision)) if !decision.is_allowed => Standing::Denied,
             (Some(_), _) => Standing::Used,
-            (None, Some(decision)) if !decision.is_allowed => Standing::Denied,
             _ if now_ms > self.ends_ms() => Standing::Expired,
             (None, Some(_)) => Standing::Allowed,
             (None, None) => Standing::Waits,
@@ -199,9 +199,15 @@ impl Approval {
     /// True if it allows its call to a run. A resumed run makes the call of a script again, for what its calls have
     /// answered before: each run of the chain may once.
     pub(super) fn allows(&self, run: &str, now_ms: u64) -> bool {
-        let used_before = self.used.as_ref().filter(|used| used.run != run && self.call.server == SERVER);
-        let is_again = used_before.is_some() && now_ms <= self.ends_ms();
-        is_again || self.standing(now_ms) == Standing::Allowed
+        match self.standing(now_ms) {
+            Standing::Used => self.is_for_more(now_ms) && self.used.as_ref().is_some_and(|used| used.run != run),
+            standing => standing == Standing::Allowed,
+        }
+    }
+
+    /// True if it is used up by a run, and allows its call to further ones.
+    pub(super) fn is_for_more(&self, now_ms: u64) -> bool {
+        self.call.server == SERVER && self.standing(now_ms) == Standing::Used && now_ms <= self.ends_ms()
     }
 
     /// Time at which it expires: undecided, or allowed and not used.

@@ -125,11 +125,10 @@ impl Approvals {
     pub(super) async fn revoke_further(&self, parent: &str, by: &str) -> Result<()> {
         let now = now_ms();
         let is_further = |other: &Approval| other.parent.as_deref() == Some(parent);
-        for other in
-            self.list().await?.iter().filter(|other| is_further(other) && other.standing(now) == Standing::Allowed)
-        {
+        // To any run: a script's call may be used up by one, and allowed to the next.
+        for other in self.list().await?.iter().filter(|other| is_further(other) && other.allows("", now)) {
             self.change(&other.id, |approval| {
-                if approval.standing(now_ms()) == Standing::Allowed {
+                if approval.allows("", now_ms()) {
                     approval.decision = Some(Decision::now(false, Scope::Once, by));
                 }
                 Ok(())

@@ -148,7 +148,8 @@ impl Approvals {
         }
     }
 
-    /// Decides. Another decision about the same approval replaces it until its call is made.
+    /// Decides. Another decision about the same approval replaces it until its call is made. A denial also takes back what
+    /// was allowed beside that call, whose approval may be used up.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no such approval, it is used up or expired, or the reason is too long.
@@ -158,7 +159,12 @@ impl Approvals {
         let decided = self.change(id, |approval| {
             let now = now_ms();
             let is_late = now > approval.until_ms;
+            let is_for_more = approval.decision.as_ref().is_some_and(|decision| decision.scope != Scope::Once);
             let over = match approval.standing(now) {
+                Standing::Used if approval.is_for_more(now) => None,
+                Standing::Used if !is_allowed && is_for_more => {
+                    Some("is used up: its call was made; what was allowed beside it is taken back")
+                }
                 Standing::Used => Some("is used up: its call was made"),
                 Standing::Expired => Some("has expired"),
                 Standing::Denied if is_allowed && is_late => Some("was denied, and has expired"),
@@ -175,12 +181,12 @@ impl Approvals {
             }
             Ok(())
         });
-        let decided = decided.await?;
-        // Behind it: a denial that fails takes nothing back.
-        if !is_allowed {
+        let decided = decided.await;
+        // Behind it: a denial that fails otherwise takes nothing back.
+        if !is_allowed && (decided.is_ok() || self.get(id).await?.standing(now_ms()) == Standing::Used) {
             self.revoke_further(id, by).await?;
         }
-        Ok(decided)
+        decided
     }
 
     /// Uses up an approval for a call that is about to be sent.

@@ -130,7 +130,8 @@ impl Broker {
             Op::Servers => words(self.servers()),
             Op::SearchTools { query, limit } => words(self.search_tools(query, limit).await?),
             Op::ToolInfo { server, tool } => {
-                words(Value::clone(&*self.context.catalog.tool(&server, &tool)?.1.definition.tree()))
+                let (_, stub) = self.context.catalog.tool(&server, &tool)?;
+                task::work_on(stub.definition_bytes, || words(Value::clone(&*stub.definition.tree())))
             }
             Op::StashPut { key, value, ttl_secs } => {
                 limits::STASH_KEY.check(key.len())?;

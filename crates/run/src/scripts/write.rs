@@ -36,6 +36,9 @@ pub fn write(folder: &Path, name: &str, saved: &Saved, cassette: &str) -> Result
         match tree.put(file, text.as_bytes(), false) {
             Ok(()) => Ok(path),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(taken(&path)),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                Err(failed(ErrorCode::InvalidArgs, &path, error).hint("save the script under another name"))
+            }
             Err(error) => Err(failed(ErrorCode::Internal, &path, error)),
         }
     };

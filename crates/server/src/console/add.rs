@@ -40,9 +40,6 @@ pub(super) struct Wanted {
     /// Names of variables that the program gets from the gateway's environment.
     #[serde(default)]
     env: Vec<String>,
-    /// Headers of each request to an address, as `NAME: VALUE`.
-    #[serde(default)]
-    headers: Vec<String>,
     /// Digest of what the person has seen; empty for being shown it.
     #[serde(default)]
     seen: String,
@@ -116,10 +113,8 @@ fn added(gateway: &Gateway, revoked: &Revoked, wanted: &Wanted) -> Result<Value>
 impl Wanted {
     /// Refuses words that are too long, or that read otherwise than they are.
     fn check(&self) -> Result<()> {
-        let lists = [&self.args, &self.env, &self.headers];
-        let words = || [&self.name, &self.target].into_iter().chain(lists.into_iter().flatten());
-        let many = lists.map(Vec::len).into_iter().max().unwrap_or_default();
-        let bytes: usize = words().map(String::len).sum();
+        let words = || [&self.name, &self.target].into_iter().chain(&self.args).chain(&self.env);
+        let (bytes, many) = (words().map(String::len).sum::<usize>(), self.args.len().max(self.env.len()));
         if bytes > LONGEST || many > MOST {
             let what = format!("the server has {bytes} bytes and {many} lines, over {LONGEST} bytes or {MOST} lines");
             return Err(Error::new(ErrorCode::LimitExceeded, what).hint("write it into the configuration file"));
@@ -140,9 +135,6 @@ impl Wanted {
             false if self.is_url() && !self.env.is_empty() => {
                 Err(wrong("variables are for a program, and this is a URL", "remove them"))
             }
-            false if !self.is_url() && !self.headers.is_empty() => {
-                Err(wrong("headers are for a URL, and this is a program", "remove them"))
-            }
             false => Ok(()),
         }
     }
@@ -161,7 +153,7 @@ impl Wanted {
             command: &command,
             url: is_url.then_some(target),
             env: &self.env,
-            headers: &self.headers,
+            headers: &[],
             cwd: None,
             sse: false,
             description: None,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ pub(super) struct Traffic {
     asked: BTreeSet<String>,
     /// Ids of repeated messages.
     repeated: BTreeSet<String>,
-    /// Requests for the next daemon, and their ids: none is repeated twice.
+    /// Requests for the next daemon, and their ids: without a goodbye none is repeated twice.
     again: Vec<Again>,
     tried: BTreeSet<String>,
 }
@@ -114,6 +115,8 @@ impl Traffic {
         let params = || params.and_then(|params| serde_json::from_str::<Params<'_>>(params.get()).ok());
         match (id.map(key), method.as_deref()) {
             (Some(id), Some(method)) => {
+                // What has another id is answered without one: it would be in flight for good.
+                let is_known = serde_json::from_str::<RequestId>(&id).is_ok();
                 match method {
                     "logging/setLevel" if fits => self.level = Some(line.to_vec()),
                     "resources/subscribe" if fits && self.subscribed.len() < limits::SUBSCRIBED.max => {
@@ -128,7 +131,7 @@ impl Traffic {
                 }
                 let is_repeatable = REPEATABLE.contains(&method) && (method == LISTEN || !self.tried.remove(&id));
                 let (is_initialize, is_stream) = (method == INITIALIZE, method == LISTEN);
-                let line = fits.then(|| line.to_vec());
+                let line = (fits && is_known).then(|| line.to_vec());
                 self.in_flight.insert(id, InFlight { line, is_repeatable, is_initialize, is_stream });
             }
             (Some(id), None) => drop(self.asked.remove(&id)),

@@ -115,8 +115,9 @@ impl Log {
         match &self.sink {
             Sink::Off => Ok(()),
             Sink::Missing(why) => {
-                tracing::error!("an audit record has no place: {why}");
-                Err(io::Error::other(*why))
+                let error = io::Error::other(*why);
+                lost(&error, entry);
+                Err(error)
             }
             Sink::Stderr => {
                 entry.lines.lines().for_each(|line| tracing::info!(target: "forgefs::audit", "{line}"));

@@ -103,7 +103,7 @@ impl fmt::Display for Plan {
             write!(f, "\ndata of {from} may reach {to}")?;
         }
         match (self.is_partial, self.most_calls) {
-            (true, _) => f.write_str("\nmay call more: some names are computed"),
+            (true, _) => f.write_str("\nmay call more: names are computed, or servers and tools passed on"),
             (false, Some(1)) => f.write_str("\nat most 1 call"),
             (false, Some(most)) => write!(f, "\nat most {most} calls"),
             (false, None) => f.write_str("\nnothing in the text bounds the number of calls"),

@@ -6,7 +6,7 @@ import { Act, announce, Confirm, Empty, Field, html, Long, Problem, Text, useAct
 import { pathLink } from "./catalog.js";
 import { short } from "./text.js";
 
-const NOTHING = { name: "", target: "", args: "", env: "", headers: "" };
+const NOTHING = { name: "", target: "", args: "", env: "" };
 // What is asked about is shown whole.
 const WHOLE = 200000;
 
@@ -22,7 +22,7 @@ export function Add({ about }) {
   }
   const send = (digest) => action.run(() => post("server/add", {
     name: words.name.trim(), target: words.target.trim(), args: lines(words.args),
-    env: lines(words.env).map((name) => name.trim()), headers: lines(words.headers), seen: digest,
+    env: lines(words.env).map((name) => name.trim()), seen: digest,
   }));
   const look = async (event) => {
     event.preventDefault();
@@ -49,7 +49,6 @@ export function Add({ about }) {
       ${field("target", "Command or URL", "A program with its arguments, such as npx -y PACKAGE, or the address of a server on HTTP.")}
       ${field("args", "Arguments, one a line", "For arguments with spaces; the field above has the program alone then.", 3)}
       ${field("env", "Variables, one a line", "Names of variables that the program gets from the gateway's environment. For a key or token, write ${NAME} in an argument or a URL.", 2)}
-      ${field("headers", "Headers, one a line", "Of each request to an address, such as Authorization: Bearer ${TOKEN}.", 2)}
       <div class="buttons"><${Act} type="submit" class="primary" busy=${action.busy}>Show what would be written<//></div>
     </form>
     <${Problem} error=${action.error} />

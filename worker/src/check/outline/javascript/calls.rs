@@ -69,8 +69,10 @@ impl<'a> Reader<'a, '_> {
             (None, Some(Origin::Names(names, false))) if names.len() > 1 && names[0] == FORGE => &names[1],
             _ => return false,
         };
-        let is_named = || self.text(call.arguments.first()?.as_expression()?);
-        NAMING.contains(&function) && !(function == "server" && is_named().is_some())
+        // Under its own name alone it is followed to the server.
+        let named = || self.text(call.arguments.first()?.as_expression()?);
+        let is_followed = || self.api(callee) == Some((FORGE, "server")) && named().is_some();
+        NAMING.contains(&function) && !is_followed()
     }
 
     /// Notes a call that the script waits for, and those in its `Promise.all([…])`.

@@ -125,7 +125,7 @@ impl<'c> Reader<'c> {
                 });
             }
             // Read where it is called. One within a function is rare, and not followed.
-            Stmt::Def(def) if self.scopes.len() > 1 => self.enter(def, self.draft.flow.repeated()),
+            Stmt::Def(def) if self.scopes.len() > 1 => self.body(def, self.draft.flow.repeated()),
             Stmt::Def(_) | Stmt::Break | Stmt::Continue | Stmt::Pass | Stmt::Load(_) => {}
         }
     }
@@ -154,8 +154,15 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// Reads the body of a function. A `return` ends only it.
+    /// Reads a function of the top level, which sees its own names and those of the script.
     fn enter(&mut self, def: &'c Def, flow: Flow) {
+        let outer = self.scopes.split_off(1);
+        self.body(def, flow);
+        self.scopes.extend(outer);
+    }
+
+    /// Reads the body of a function, which sees the names around it. A `return` ends only it.
+    fn body(&mut self, def: &'c Def, flow: Flow) {
         let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, ..flow };
         let outer_left = std::mem::take(&mut self.draft.has_left);
         let mut scope = Scope::default();
@@ -164,8 +171,6 @@ impl<'c> Reader<'c> {
                 scope.assigned.insert(&name.node.ident, 1);
             }
         }
-        // A function sees its own names and those of the script.
-        let outer = self.scopes.split_off(1);
         self.scopes.push(scope);
         self.declare(&def.body);
         self.under(flow, |reader| {
@@ -176,8 +181,7 @@ impl<'c> Reader<'c> {
             }
             reader.statement(&def.body);
         });
-        self.scopes.truncate(1);
-        self.scopes.extend(outer);
+        self.scopes.pop();
         self.draft.has_left = outer_left;
     }
 
@@ -265,9 +269,9 @@ impl<'c> Reader<'c> {
         self.origin(expression).is_some_and(|origin| origin.hides(&HIDING, is_global))
     }
 
-    /// True for a name of the script that has one value. Names of a function are not seen by those in it.
+    /// True for a name of the script, or of the function that is read, that has one value.
     fn has_one_value(&self, name: &str) -> bool {
-        matches!(self.scopes.as_slice(), [only] if only.assigned.get(name) == Some(&1))
+        self.scopes.last().is_some_and(|scope| scope.assigned.get(name) == Some(&1))
     }
 
     /// True for the object that has all of the script API.
