@@ -37,6 +37,11 @@ pub(super) struct Global {
     pub(super) color: Color,
 }
 
+/// The way to an engine that a build has not.
+pub(super) fn way_to(engine: &str) -> Option<String> {
+    (engine == "v8").then(|| "`cargo build --features v8` links V8".to_owned())
+}
+
 impl Global {
     /// True if there is no configuration, and none is named.
     pub(super) fn is_unconfigured(&self) -> bool {

@@ -230,7 +230,7 @@ fn run_with(args: &[std::ffi::OsString], engines: &[&str]) -> u8 {
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
-        return fail(&failure.hinted((engine == "v8").then(|| "`cargo build --features v8` links V8".to_owned())));
+        return fail(&failure.hinted(global::way_to(engine)));
     }
     spawner::close_on_exec();
     config::secrets::dump_no_core();

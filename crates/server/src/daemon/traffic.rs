@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -116,7 +115,7 @@ impl Traffic {
         match (id.map(key), method.as_deref()) {
             (Some(id), Some(method)) => {
                 // What has another id is answered without one: it would be in flight for good.
-                let is_known = serde_json::from_str::<RequestId>(&id).is_ok();
+                let is_known = id.starts_with('"') || id.parse::<i64>().is_ok();
                 match method {
                     "logging/setLevel" if fits => self.level = Some(line.to_vec()),
                     "resources/subscribe" if fits && self.subscribed.len() < limits::SUBSCRIBED.max => {
