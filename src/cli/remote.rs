@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use wire::Language;
 
 use super::browse::{self, CatArgs, LsArgs, SearchArgs};
 use super::call::{self, CallArgs};
@@ -38,18 +39,20 @@ pub(super) enum Request {
     Cat(CatArgs),
     Search(SearchArgs),
     Call(CallArgs),
-    Run(RunRequest),
-}
-
-/// A request of `forgefs run`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunRequest {
-    pub(super) wanted: Wanted,
-    /// Name of the script's file.
-    pub(super) file: Option<String>,
-    pub(super) yes: bool,
-    pub(super) json: bool,
+    /// `forgefs run`.
+    Run {
+        language: Option<Language>,
+        code: Option<String>,
+        timeout: Option<Duration>,
+        dry_run: bool,
+        resume: Option<String>,
+        fresh: Vec<String>,
+        anyway: bool,
+        yes: bool,
+        json: bool,
+        /// Name of the script's file.
+        file: Option<String>,
+    },
 }
 
 /// One piece of output.
@@ -93,7 +96,7 @@ impl Answer {
 
 /// Has a request answered, and prints the answer. A script needs no configuration.
 pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Result<u8, Failure> {
-    let (mut config, began_ms) = (global.load(matches!(request, Request::Run(_)))?, now_ms());
+    let (mut config, began_ms) = (global.load(matches!(request, Request::Run { .. }))?, now_ms());
     let answered = async {
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
             return Ok(answer);
@@ -111,7 +114,7 @@ pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Res
         () = super::signals::interrupted() => None,
     };
     let Some(answer) = answer else {
-        if matches!(request, Request::Run(_)) {
+        if matches!(request, Request::Run { .. }) {
             written::interrupted(global, began_ms, ui).await;
         }
         return Ok(130);
@@ -119,7 +122,7 @@ pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Res
     let asks = answer.asks && ui.is_interactive();
     let exit = answer.print(ui);
     match &mut request {
-        Request::Run(run) if asks && ui.asks("does it go on with that run all the same?") => run.wanted.anyway = true,
+        Request::Run { anyway, .. } if asks && ui.asks("does it go on with that run all the same?") => *anyway = true,
         _ => return Ok(exit),
     }
     Box::pin(self::answer(global, request, ui)).await
@@ -159,14 +162,14 @@ fn modified_ms(file: &Path) -> Option<u64> {
 impl Request {
     /// True if Ctrl-C stops it in an orderly way, since it may be calling servers.
     fn is_stoppable(&self) -> bool {
-        matches!(self, Self::Call(_) | Self::Run(_))
+        matches!(self, Self::Call(_) | Self::Run { .. })
     }
 
     /// Has a gateway start the servers that the request names, and those whose last list is not at hand; times of the lists
     /// that then stand for a server, by name. A list of before the configuration was edited is not at hand: the server may be
     /// another one. A script starts what it calls.
     fn start_few(&self, config: &mut Config) -> BTreeMap<String, u64> {
-        if matches!(self, Self::Run(_)) {
+        if matches!(self, Self::Run { .. }) {
             return BTreeMap::new();
         }
         let cache = Cache::new(config.manifest.cache.clone());
@@ -245,7 +248,10 @@ impl Request {
             Self::Cat(args) => browse::read(gateway, session, &args).await,
             Self::Search(args) => browse::find(gateway, session, &args).await,
             Self::Call(args) => call::made(gateway, session, &args).await,
-            Self::Run(request) => run::ran(gateway, session, request).await,
+            Self::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file } => {
+                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, anyway, save_as: None };
+                run::ran(gateway, session, (wanted, file.as_deref()), yes, json).await
+            }
         }
     }
 
@@ -253,9 +259,7 @@ impl Request {
     /// start. A script or a call needs tools alone.
     async fn settle(&self, gateway: &Gateway) -> Option<String> {
         let named = match self {
-            Self::Run(RunRequest { wanted: Wanted { language: Some(language), code: Some(code), .. }, .. }) => {
-                gateway.named_by(*language, code).await
-            }
+            Self::Run { language: Some(language), code: Some(code), .. } => gateway.named_by(*language, code).await,
             _ => None,
         };
         let others = if named.is_some() { Duration::ZERO } else { self.patience(gateway) };
@@ -273,9 +277,8 @@ impl Request {
         match self {
             Self::Call(call) => is_it(&call.server),
             // Whatever else it may call by names that it puts together.
-            Self::Run(RunRequest { wanted: Wanted { code, .. }, .. }) => {
-                code.as_ref().is_some_and(|code| code.contains(ident) || code.contains(name))
-            }
+            Self::Run { code: Some(code), .. } => code.contains(ident) || code.contains(name),
+            Self::Run { code: None, .. } => false,
             _ => self.folders().into_iter().any(is_it),
         }
     }
@@ -285,7 +288,7 @@ impl Request {
         let is_enough = match self {
             // A script may call any of them.
             Self::Call(call) => call.server != SERVER,
-            Self::Run(_) => false,
+            Self::Run { .. } => false,
             _ => self.is_about_servers(gateway),
         };
         if is_enough { Duration::ZERO } else { super::OTHERS }
@@ -304,7 +307,7 @@ impl Request {
             Self::Ls(args) => vec![args.path.as_str()],
             Self::Cat(args) => args.paths.iter().map(String::as_str).collect(),
             Self::Search(args) => vec![args.path.as_deref().unwrap_or("/")],
-            Self::Call(_) | Self::Run(_) => Vec::new(),
+            Self::Call(_) | Self::Run { .. } => Vec::new(),
         };
         paths.into_iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect()
     }

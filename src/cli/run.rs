@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use wire::Language;
 
-use super::remote::{self, Answer, Piece, Request, RunRequest};
+use super::remote::{self, Answer, Piece};
 use super::{Failure, Global, Ui, written};
 use base::error::ErrorCode;
 use base::limits;
@@ -64,14 +64,20 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<u8, Fa
     let RunArgs { json, dry_run, resume, fresh, yes, file, .. } = args;
     let file = file.filter(|file| file != Path::new("-"));
     let file = file.and_then(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
-    let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, ..Wanted::default() };
-    remote::answer(global, Request::Run(RunRequest { wanted, file, yes, json }), ui).await
+    let anyway = false;
+    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, anyway, yes, json, file };
+    remote::answer(global, request, ui).await
 }
 
-/// Runs a script.
-pub(super) async fn ran(gateway: &Gateway, session: &Arc<Session>, request: RunRequest) -> Result<Answer, Failure> {
-    let RunRequest { wanted, file, yes, json } = request;
-    let context = gateway.execution_context(session).approved_by(super::approver(yes)).of_file(file.as_deref());
+/// Runs a script, of the file with this name if it is from one.
+pub(super) async fn ran(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    (wanted, file): (Wanted, Option<&str>),
+    yes: bool,
+    json: bool,
+) -> Result<Answer, Failure> {
+    let context = gateway.execution_context(session).approved_by(super::approver(yes)).of_file(file);
     let is_resumed = wanted.resume.is_some();
     let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;
@@ -94,7 +100,7 @@ fn timeout(seconds: f64) -> Result<Duration, Failure> {
 pub(super) fn language(given: Option<Lang>, file: &Path) -> Result<Language, Failure> {
     if file.is_dir() {
         return Err(Failure::usage(format!("{} is a folder, not a script", file.display()))
-            .hint("name a script in it; `forgefs check` takes several"));
+            .hint("name its files, as in `forgefs check scripts/*.js`"));
     }
     match (given, file.extension().and_then(|extension| extension.to_str())) {
         (Some(Lang::Javascript), _) | (None, Some("js" | "mjs" | "ts" | "mts")) => Ok(Language::Javascript),

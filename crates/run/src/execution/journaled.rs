@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use base::time::{now_ms, rfc3339};
-use serde::{Deserialize, Serialize};
 use wire::{Json, Language, Outline, Site, Target};
 
 use super::{Failed, Request, Waiting};
@@ -16,8 +15,7 @@ use redact::Mentions;
 use state::journal::{End, Head, Past, VERSION, Which};
 
 /// A script as a client asks for it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub struct Wanted {
     /// Language; by default that of the resumed run, or the one in which the script parses.
     pub language: Option<Language>,
