@@ -145,8 +145,6 @@ struct HttpFault {
 const LOST: &str =
     "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"Bad Request: No valid session ID provided\"}}";
 
-const NOTICE: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
-
 const fn over_http(name: &'static str, fault: proxy::Fault, code: &'static str, says: &'static str) -> HttpFault {
     let state = "failing, its last call failed";
     HttpFault { name, fault, error: Some((code, says)), repeated: false, state, executions: 1 }
@@ -198,13 +196,6 @@ const OVER_HTTP: &[HttpFault] = &[
         proxy::Fault::Oversized(17, true),
         "BUDGET_EXCEEDED",
         "larger than 16 MiB",
-        1,
-    ),
-    answered_over_http(
-        "a notice as the answer",
-        proxy::Fault::Instead(200, proxy::JSON, NOTICE),
-        "UPSTREAM_ERROR",
-        "its answer is not MCP: no answer",
         1,
     ),
     answered_over_http("wrong id", proxy::Fault::WrongId(false), "UPSTREAM_ERROR", "number of another request", 1),

@@ -13,7 +13,7 @@ use base::lines::{Line, Lines};
 use base::principal::{LOCAL, Principal};
 
 /// Revision of the handshake. Both ends must have the same one; the versions of the program may differ.
-const REVISION: u32 = 3;
+const REVISION: u32 = 2;
 /// Version of this program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for each line of a handshake.
