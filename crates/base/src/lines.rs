@@ -214,7 +214,7 @@ mod tests {
                 Some(Kind::Question),
                 vec![
                     r#"{"jsonrpc":"2.0","id":7,"method":"x","result""#,
-                    r#"{"jsonrpc":"2.0","id":12,"_meta":{"result":1},"params":{bad},"method":"ping"}"#,
+                    r#"{"jsonrpc":"2.0","id":12,"_meta":{"a":1},"params":{bad},"method":"ping"}"#,
                     r#"{"x":{bad},"method":"ping","jsonrpc":"2.0","id":16}"#,
                     r#"{"params":{"error":1},"method":"x" , "id" : "a" }"#,
                 ],

@@ -160,8 +160,9 @@ mod tests {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
         }
-        // The server goes on listening.
-        let body = stream::iter([Ok::<_, std::io::Error>(text)]).chain(stream::pending());
+        // One event after the other; the server goes on listening.
+        let parts: Vec<_> = text.split_inclusive("\n\n").map(|part| Ok::<_, std::io::Error>(part.to_owned())).collect();
+        let body = stream::iter(parts).chain(stream::pending());
         let events = events(http::Response::new(reqwest::Body::wrap_stream(body)).into());
         let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
         let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
