@@ -52,7 +52,7 @@ pub struct ToolStub {
     pub(crate) full_digest: String,
     /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
     pub(crate) only_text: Option<Box<str>>,
-    /// What its schemas say, once it was wanted: of most tools of a catalog it never is.
+    /// Types of its schemas, made when they are first wanted, which those of most tools never are.
     typed: OnceLock<Box<Typed>>,
 }
 

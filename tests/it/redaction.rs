@@ -230,7 +230,7 @@ async fn lists_are_redacted_and_what_they_name_can_be_read() {
     check("the log", &fence.stderr());
 }
 
-/// What a server says in its lists is in files and definitions, which scripts read.
+/// Scripts read the words of a server's lists in files and definitions.
 #[tokio::test]
 async fn no_word_of_a_server_shows_a_value_of_the_configuration_to_a_script() {
     let fence = Fence::new();

@@ -276,7 +276,15 @@ fn filled(path: &Path, content: &[u8], keep: Keep) -> io::Result<NamedTempFile> 
     Ok(file)
 }
 
-/// What was opened, read or removed; `None` where there is no such file.
+/// Has the names of the files in a folder written to disk.
+///
+/// # Errors
+/// When it cannot be opened, or its file system syncs no folders.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Result of opening, reading or removing a file; `None` where there is no such file.
 ///
 /// # Errors
 /// Any other than that.

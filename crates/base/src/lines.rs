@@ -128,7 +128,7 @@ pub fn number_at_end(line: &[u8]) -> Option<&[u8]> {
     number(TAIL.as_ref()?.captures(&line[line.len().saturating_sub(ENDS)..]))
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A request or a notification. Its number, if any, is one of its sender.
@@ -137,8 +137,8 @@ pub enum Kind {
     Answer,
 }
 
-/// Kind of a message of which only the beginning and the end of its line are known; `None` for what may be no message. A batch,
-/// whose messages may be of both kinds, counts as an answer.
+/// Tells the kind of a message by the beginning and the end of its line; `None` if it may be no message. A batch, whose
+/// messages may be of both kinds, counts as an answer.
 pub fn kind_of(head: &[u8], tail: &[u8]) -> Option<Kind> {
     static KEYS: LazyLock<Option<[Regex; 4]>> = LazyLock::new(|| {
         let flat = r#"(?:"[^"\\]*"|[^"\\,\[\]{}]+)"#;

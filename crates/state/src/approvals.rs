@@ -1,7 +1,7 @@
 //! Approvals, first lists of servers and learned words, in one private file each, replaced as a whole. A lock on their
 //! folder orders the changes of all processes.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -69,9 +69,7 @@ pub(super) fn keep(
         None => return Ok(true),
     }
     // An approval that is used up stays so when the power fails. Some file systems sync no folders.
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .unwrap_or_else(|error| tracing::debug!(%error, "the folder of a record is not synced"));
+    files::sync_folder(folder).unwrap_or_else(|error| tracing::debug!(%error, "the folder of a record is not synced"));
     Ok(true)
 }
 

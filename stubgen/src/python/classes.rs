@@ -62,7 +62,7 @@ impl Python<'_> {
     }
 
     /// A field whose `line` has a line break and its name: its type, and its comment behind it if it fits, else above it.
-    /// Where the members of a union stand bare, it is an item of a dictionary, and has a comma.
+    /// With [`Break::Bare`] it is an item of a dictionary, and has a comma.
     fn put_field(&mut self, out: &mut String, mut line: String, field: &Field<'_>, partial: bool, style: Break) {
         let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
         let (indent, comma) = if matches!(style, Break::Bare) { (8, 1) } else { (4, 0) };

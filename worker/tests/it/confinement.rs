@@ -139,7 +139,7 @@ fn confined(layer: &str) -> bool {
         "seccomp_deny" => prctl::set_no_new_privs().is_ok() && worker::filter_by_deny_list().is_ok(),
         "seccomp_allow" => prctl::set_no_new_privs().is_ok() && worker::filter_by_allow_list().is_ok(),
         "memory" => {
-            // That of a run with such a heap.
+            // The limit of a run with such a heap.
             worker::DataLimit::new().set(16 << 20);
             true
         }

@@ -131,7 +131,7 @@ impl Edited {
             });
         }
         aside.close()?;
-        sync(self.folder())
+        super::sync_folder(self.folder())
     }
 
     /// Locks the folder, and removes temporary files of edits that were killed.
@@ -193,7 +193,7 @@ impl Edited {
                 ErrorKind::AlreadyExists => changed(),
                 _ => error.error,
             })?;
-            return sync(self.folder());
+            return super::sync_folder(self.folder());
         };
         if !self.is_before(&self.path) {
             return Err(changed());
@@ -213,7 +213,7 @@ impl Edited {
                 // Not every file system exchanges files.
                 Err(_) => {
                     new.persist(&self.path).map_err(|error| error.error)?;
-                    return sync(self.folder());
+                    return super::sync_folder(self.folder());
                 }
             }
             let displaced = super::read_regular(&new, self.max).ok();
@@ -223,7 +223,7 @@ impl Edited {
                     return Err(self.keep_aside(new, &unknown));
                 }
                 drop(new);
-                sync(self.folder())?;
+                super::sync_folder(self.folder())?;
                 return if turn == 0 { Ok(()) } else { Err(changed()) };
             }
             expected = std::mem::replace(&mut placed, displaced);
@@ -284,11 +284,6 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
         }
         Err(_) => Ok(None),
     }
-}
-
-/// Has the names of a folder written to disk.
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -159,10 +159,10 @@ impl Approvals {
         let decided = self.change(id, |approval| {
             let now = now_ms();
             let is_late = now > approval.until_ms;
-            let is_for_more = approval.decision.as_ref().is_some_and(|decision| decision.scope != Scope::Once);
+            let has_further = approval.decision.as_ref().is_some_and(|decision| decision.scope != Scope::Once);
             let over = match approval.standing(now) {
                 Standing::Used if approval.is_for_more(now) => None,
-                Standing::Used if !is_allowed && is_for_more => {
+                Standing::Used if !is_allowed && has_further => {
                     Some("is used up: its call was made; what was allowed beside it is taken back")
                 }
                 Standing::Used => Some("is used up: its call was made"),

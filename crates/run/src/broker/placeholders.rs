@@ -101,7 +101,7 @@ struct Hiding {
 }
 
 impl Hiding {
-    /// What a server says, as the client may see it.
+    /// Words of a server, as the client may see them.
     fn hidden<T: Outgoing>(&self, server: &str, said: T) -> T {
         let placeholder_writer = self.session.placeholders().writer(Labels::from([server.to_owned()]));
         said.redacted(Surface::Output(Results::Secrets).with_placeholders(Some(&placeholder_writer)))

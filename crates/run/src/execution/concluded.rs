@@ -1,4 +1,4 @@
-//! What a run is when its script has ended: value and failure redacted for the agent, content and notes beside them.
+//! The execution of a script that has ended: value and failure redacted for the agent, content and notes beside them.
 
 use std::collections::HashSet;
 use std::time::Instant;

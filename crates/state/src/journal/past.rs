@@ -82,7 +82,7 @@ enum Ended {
     Unknown,
 }
 
-/// What became of a call that was sent.
+/// Outcome of a call that was sent.
 #[derive(Debug)]
 pub enum Found {
     /// It was not made, or without effect.

@@ -89,7 +89,7 @@ pub(crate) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
 /// Syncs the names of new files in a client's folder, and the name of that folder, to disk.
 fn sync_folders(folder: &Path) -> io::Result<()> {
     let mut new = folder.ancestors().take(NEW_FOLDERS).filter(|folder| !folder.as_os_str().is_empty());
-    new.try_for_each(|folder| File::open(folder)?.sync_all())
+    new.try_for_each(files::sync_folder)
 }
 
 /// Marks `after` as continued by this run, unless another one continues it.

@@ -77,7 +77,7 @@ impl Inbox {
         Vec::new()
     }
 
-    /// Where the event that ends the stream is over the limit, an error of the only request, which it may answer.
+    /// The error of the only request, which the event that ended the stream may answer, if that was over the limit.
     pub(super) fn failed(self, error: &SseError) -> Vec<ServerJsonRpcMessage> {
         tracing::debug!(%error, "the stream failed");
         let of = self.pending.only().filter(|_| is_too_large(error));

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 
-use super::{Edited, sync};
-use crate::files::{check_regular, private, read_bounded, read_regular};
+use super::Edited;
+use crate::files::{check_regular, private, read_bounded, read_regular, sync_folder};
 
 /// End of the names of backups.
 const BACKUP: &str = ".forgefs-backup";
@@ -108,7 +108,7 @@ impl Edited {
     ) -> io::Result<PathBuf> {
         let new = self.temporary(before, old, false)?.into_temp_path();
         match self.keep(new, after, kind) {
-            Ok(path) => sync(self.folder()).map(|()| path),
+            Ok(path) => sync_folder(self.folder()).map(|()| path),
             Err((_, error)) => Err(error),
         }
     }
