@@ -243,7 +243,7 @@ fn state(server: &ServerEntry) -> String {
                 0 => String::new(),
                 hidden => format!(" and {hidden} hidden"),
             };
-            format!("ready, {} tools{hidden}, protocol {protocol}", server.stubs.tools.len())
+            format!("ready, {}{hidden}, protocol {protocol}", counted(server.stubs.tools.len(), "tool"))
         }
         other => other.describe(),
     }

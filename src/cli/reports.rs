@@ -11,7 +11,7 @@ use super::workflow::{data, property};
 use super::{Failure, Ui, about, shapes};
 use base::error::code_name;
 use base::files;
-use base::text::{head, visible};
+use base::text::{counted, head, visible};
 use catalog::findings::{RULES, Severity};
 use config::process_env;
 use run::broker::Mistake;
@@ -182,7 +182,7 @@ impl Report {
     /// Writes the SARIF file, and tells of it.
     pub(super) fn write_sarif(&self, path: &Path, ui: Ui) -> Result<(), Failure> {
         write(path, &format!("{}\n", self.sarif()), false)?;
-        ui.note(&format!("{} findings are in {}", self.problems.len(), path.display()));
+        ui.note(&format!("{} in {}", counted(self.problems.len(), "finding"), path.display()));
         Ok(())
     }
 

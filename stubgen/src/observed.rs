@@ -35,7 +35,8 @@ impl Observed {
             0 => "1 answer".to_owned(),
             power => format!("{}+ answers", 1_u64 << power),
         };
-        let contents = schema.as_object().and_then(|schema| noted(schema, MAX_NOTE));
+        let kinds = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+        let contents = [schema].into_iter().chain(kinds).find_map(|schema| noted(schema.as_object()?, MAX_NOTE));
         format!("result observed in {count}{}", contents.map(|it| format!(": {it}")).unwrap_or_default())
     }
 }

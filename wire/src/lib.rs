@@ -13,6 +13,7 @@ mod module;
 pub mod numbers;
 mod outline;
 mod parts;
+pub mod python;
 mod ready;
 mod signature;
 

@@ -9,7 +9,7 @@ use wire::Json;
 use base::error::Result;
 use base::json;
 use base::task;
-use base::text::head;
+use base::text::{counted, head};
 use config::Config;
 use redact::Redaction;
 
@@ -144,16 +144,16 @@ impl Large {
     /// Text in its place: shape and size, beginning, and how to read the rest where it was `stored`.
     pub fn pointer(&self) -> impl FnOnce(&Result<String>) -> String + use<> {
         let Self { shape, text, .. } = self;
-        let (shape, lines, bytes) = (shape.clone(), text.lines().count(), text.len());
+        let (shape, lines, bytes) = (shape.clone(), counted(text.lines().count(), "line"), text.len());
         let preview = head(text, PREVIEW).to_owned();
         move |stored| match stored {
             Ok(path) => format!(
-                "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+                "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines}\n{preview}…\n\
                  read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
                  results.get), or return less"
             ),
             Err(error) => format!(
-                "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+                "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines}\n{preview}…\n\
                  fix: {}",
                 error.message,
                 error.hint.as_deref().unwrap_or_default()

@@ -71,7 +71,7 @@ impl Stderr {
     fn last_lines(&self, count: usize) -> String {
         let lines = self.0.lock();
         let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
-        let mut said = said.map_while(Line::said).filter(|words| words.contains(char::is_alphabetic));
+        let mut said = said.map_while(Line::said).map(str::trim).filter(|words| words.contains(char::is_alphabetic));
         let mut last: Vec<&str> = said.by_ref().take(count).collect();
         if !last.iter().any(|words| is_error(words))
             && let Some(error) = said.take(TRACE).find(|words| is_error(words))

@@ -8,6 +8,7 @@ use super::target::Target;
 use super::tried::State;
 use crate::cli::style::{Cell, Role, Table};
 use crate::cli::{Failure, Format, Global, Ui, settle_all, shapes};
+use base::text::counted;
 use catalog::people;
 use config::entries::masked;
 use config::{Config, Edit, Unmatched, process_env};
@@ -52,6 +53,13 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     let mut table = Table::new(["NAME", "KIND", "STATE", "COMMAND"], &[], &[2, 3]);
     servers.iter().for_each(|server| table.push(server.row()));
     ui.table(&table);
+    // A reason is too long for a column.
+    for Listed { name, state, .. } in &servers {
+        if let Some(reason) = state.as_ref().and_then(|state| state.detail.strip_prefix("failed: ")) {
+            let reason = reason.strip_prefix(name.as_str()).map_or(reason, str::trim_start);
+            ui.note(&format!("{name}: {}", people::line(reason)));
+        }
+    }
     unmatched.iter().for_each(|rule| ui.note(&format!("rule: {}", people::line(&rule.to_string()))));
     if servers.is_empty() {
         ui.note(&format!("no server is configured in {}; `forgefs add` adds one", target.shown()));
@@ -123,9 +131,9 @@ impl Listed {
     fn row(&self) -> [Cell; 4] {
         let (role, state) = match (&self.state, self.enabled) {
             (Some(State { word, detail, tools }), true) if *word == "ready" => {
-                (Role::Good, format!("{detail}, {tools} tools"))
+                (Role::Good, format!("{detail}, {}", counted(*tools, "tool")))
             }
-            (Some(State { word: "failed", detail, .. }), true) => (Role::Failed, detail.clone()),
+            (Some(State { word: "failed", .. }), true) => (Role::Failed, "failed".to_owned()),
             (Some(State { detail, .. }), true) => (Role::Waiting, detail.clone()),
             (None, true) => (Role::Plain, "enabled".to_owned()),
             (_, false) => (Role::Faint, "disabled".to_owned()),

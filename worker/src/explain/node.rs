@@ -53,8 +53,8 @@ const FORGE: &[(&str, &str)] = &[
     ("sleep", "use `await new Promise((done) => setTimeout(done, ms))`"),
     ("log", "did you mean `console.log`?"),
 ];
-const FORGE_HAS: &str = "forge has callTool, server, parallel, callsLeft, readResource, prompt, stash, results, runs, \
-                         progress, ls, cat and search";
+const FORGE_HAS: &str = "forge has callTool, server, parallel, callsLeft, readResource, prompt, literal, stash, results, \
+                         runs, progress, ls, cat and search";
 const NO_PART_OF_FORGE: &str =
     "servers are globals: `await server.tool({…})` without `forge.`, or `forge.callTool(server, tool, {…})`";
 const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";

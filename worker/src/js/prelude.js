@@ -605,6 +605,14 @@ export default (host) => {
     stash,
     results,
     runs,
+    literal: (source) => {
+      // An empty list is JSON too, and came as a value.
+      if (typeof source !== "string") return source;
+      if (source.length > MAX_COPIED) throw new RangeError(`the text has ${source.length} characters, over the limit of ${MAX_COPIED}`);
+      const json = host.native("literal", toWellFormed(source));
+      if (json[0] === "!") throw new TypeError(slice(json, 1));
+      return read(slice(json, 1));
+    },
     progress: (report) => host.progress(toWellFormed(text(report, "report"))),
     ls: (path = "/", given = undefined) => {
       const depth = typeof given === "number" ? given : options(given, "forge.ls").depth;

@@ -200,6 +200,13 @@ fn forge(builder: &mut GlobalsBuilder) {
         Ok(Session::of(eval)?.calls_left())
     }
 
+    /// The value of a Python literal; a value that is no text is itself, since an empty list is JSON too.
+    fn literal<'v>(text: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+        let Some(source) = text.unpack_str() else { return Ok(text) };
+        let json = wire::python::as_json(source).ok_or_else(|| anyhow::anyhow!(wire::python::NONE))?;
+        Session::of(eval)?.read_json(&json, eval.heap())
+    }
+
     /// Reports progress to the client.
     fn progress<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<NoneType> {
         Session::of(eval)?.output(Stream::Progress, text);

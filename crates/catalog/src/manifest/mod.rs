@@ -20,6 +20,7 @@ use std::sync::Arc;
 use stubgen::{ServerStubs, ToolStub};
 
 use crate::findings::Later;
+use base::text::counted;
 use config::Unmatched;
 use redact::Surface;
 use upstream::{Health, Listed as ListRoom, NO_TOOLS, Stderr};
@@ -249,7 +250,7 @@ impl ServerEntry {
                 match self.offers.notes.iter().find(|note| note.starts_with(NO_TOOLS)) {
                     Some(note) => format!("{state}, {note}"),
                     None if self.hidden > 0 => {
-                        format!("{state}, its {} tools are hidden by the configuration", self.hidden)
+                        format!("{state}, {} hidden by the configuration", counted(self.hidden, "tool"))
                     }
                     None => state,
                 }

@@ -2,7 +2,7 @@
 
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
-use base::text::head;
+use base::text::{counted, head};
 
 /// Most bytes of one answer; a longer file is read further by lines.
 const MAX_BYTES: usize = 64 << 10;
@@ -78,7 +78,7 @@ impl Lines {
             text.push('\n');
         }
         if text.is_empty() && from > 1 {
-            return format!("{path} has {number} lines");
+            return format!("{path} has {}", counted(number, "line"));
         }
         text
     }

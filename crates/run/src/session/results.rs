@@ -6,7 +6,7 @@ use crate::parts::Part;
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
 use base::limits;
-use base::text::brief;
+use base::text::{brief, counted};
 use state::{Collection, Entry, New, Room, State};
 
 /// Stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
@@ -128,7 +128,7 @@ fn every(kept: &[Entry], sees: &impl Fn(&Labels) -> bool) -> String {
 }
 
 fn line(result: &Entry) -> String {
-    format!("{}  {} bytes, {} lines", result.name, result.bytes, result.lines)
+    format!("{}  {} bytes, {}", result.name, result.bytes, counted(result.lines, "line"))
 }
 
 #[cfg(test)]

@@ -122,12 +122,23 @@ impl Learner<'_> {
                     }
                     Err(_) => match self.lines(text, depth) {
                         Some(inner) => Text::JsonLines(Box::new(inner)),
-                        None => Text::of(text, &self.given.0),
+                        None => match self.python(text, depth) {
+                            Some(inner) => Text::Python(Box::new(inner)),
+                            None => Text::of(text, &self.given.0),
+                        },
                     },
                 }
             }
         };
         add(shape, kind);
+    }
+
+    /// The shape of a list or dict as Python prints it.
+    fn python(&mut self, text: &str, depth: usize) -> Option<Shape> {
+        let value = json::parse::<Value>(wire::python::as_json(text)?.as_bytes(), MAX_TREE).ok()?;
+        let mut inner = Shape::default();
+        self.see(&mut inner, &value, depth.saturating_sub(1));
+        Some(inner)
     }
 
     /// The shape of several lines that are JSON each.

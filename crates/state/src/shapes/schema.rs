@@ -49,6 +49,7 @@ fn of_text(text: &Text, key: &str, definition: &Value) -> Value {
         Text::Headed(names, _) => json!({"format": "lines", "contentSchema": {"type": "object", "required": names}}),
         Text::Json(json) => json!({"contentMediaType": "application/json", "contentSchema": json.schema(definition)}),
         Text::JsonLines(_) => json!({"format": "lines", "contentMediaType": "application/jsonl"}),
+        Text::Python(_) => json!({"contentMediaType": "text/x-python"}),
         Text::Tables(..) => json!({"contentMediaType": "text/csv"}),
     };
     schema["type"] = "string".into();

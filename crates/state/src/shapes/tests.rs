@@ -89,6 +89,17 @@ fn a_stub_says_what_the_answers_had_in_common() {
             "2+ answers: JSON on each line: {id, name}",
             "-> str",
         ),
+        (
+            vec![json!("[{'id': 1, 'name': \"O'Brien\"}, {'id': 2, 'name': None}]"), json!([])],
+            "2+ answers: a list of Python for `forge.literal(text)`: {id, name}",
+            "-> list[Any] | str",
+        ),
+        (
+            vec![json!({"result": "{'sheets': ['A']}"}), json!({"result": "{}"})],
+            "2+ answers",
+            "class Result(TypedDict):\n    result: str  # a dict of Python for `forge.literal(text)`: {sheets}\n-> Result",
+        ),
+        (vec![json!("['a', b]")], "1 answer", "-> str"),
         (vec![json!("{\"id\": 1}\nx")], "1 answer: lines", "-> str"),
         (
             vec![json!("Title: a b\nState: open\n\nTitle: c\nUrl: http://x")],

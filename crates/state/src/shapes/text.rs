@@ -25,6 +25,8 @@ pub(super) enum Text {
     Unknown,
     /// An object or array.
     Json(Box<Shape>),
+    /// A list or dict as Python prints it.
+    Python(Box<Shape>),
     /// An object or array on each line.
     JsonLines(Box<Shape>),
     /// Columns or names that an earlier version learned, to be learned anew.
@@ -90,6 +92,12 @@ impl Text {
                 ours.join(*theirs);
                 Self::Json(ours)
             }
+            // Of numbers and empty lists both are the same text.
+            (Self::Python(mut ours), Self::Python(theirs) | Self::Json(theirs))
+            | (Self::Json(mut ours), Self::Python(theirs)) => {
+                ours.join(*theirs);
+                Self::Python(ours)
+            }
             (Self::JsonLines(mut ours), Self::JsonLines(theirs)) => {
                 ours.join(*theirs);
                 Self::JsonLines(ours)
@@ -136,12 +144,12 @@ impl Text {
 
     /// Shape of the JSON that it has.
     pub(super) fn inner(&self) -> Option<&Shape> {
-        if let Self::Json(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
+        if let Self::Json(inner) | Self::Python(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
     }
 
     /// Shape of the JSON that it has.
     pub(super) fn inner_mut(&mut self) -> Option<&mut Shape> {
-        if let Self::Json(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
+        if let Self::Json(inner) | Self::Python(inner) | Self::JsonLines(inner) = self { Some(inner) } else { None }
     }
 
     /// Names of its lines and columns.
@@ -158,13 +166,18 @@ impl Text {
     pub(super) fn words(&self) -> Option<String> {
         let list =
             |names: Vec<&String>, end: &str| names.into_iter().map(|name| format!("{name}{end}")).collect::<Vec<_>>();
+        let fields = |shape: &Shape| match &shape.object {
+            Some(Object::Fields(fields)) => {
+                format!(": {{{}}}", list(fields.keys().take(MAX_NAMED).collect(), "").join(", "))
+            }
+            _ => String::new(),
+        };
         let quoted = if let Self::Tables(_, true) = self { ", some cells quoted" } else { "" };
         Some(match self {
-            Self::JsonLines(inner) => match &inner.object {
-                Some(Object::Fields(fields)) => {
-                    format!("JSON on each line: {{{}}}", list(fields.keys().take(MAX_NAMED).collect(), "").join(", "))
-                }
-                _ => "JSON on each line".to_owned(),
+            Self::JsonLines(inner) => format!("JSON on each line{}", fields(inner)),
+            Self::Python(inner) => match &inner.list {
+                Some(item) => format!("a list of Python for `forge.literal(text)`{}", fields(item)),
+                None => format!("a dict of Python for `forge.literal(text)`{}", fields(inner)),
             },
             Self::Tables(headers, _) => {
                 let by = |separator| if separator == ',' { String::new() } else { format!("by {separator:?}: ") };

@@ -87,6 +87,7 @@ pub(super) fn of_text(label: &str, root: &Value, read: &Read, language: Language
         }
         (Language::Javascript, "application/json", _) => "it is JSON: `JSON.parse(text)`".to_owned(),
         (Language::Starlark, "application/json", _) => "it is JSON: `json.decode(text)`".to_owned(),
+        (_, "text/x-python", _) => "it is as Python prints it: `forge.literal(text)`".to_owned(),
         (Language::Javascript, _, "lines") | (Language::Javascript, "text/csv", _) => {
             "take it from the lines: `text.split(\"\\n\")`".to_owned()
         }

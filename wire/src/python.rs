@@ -1,0 +1,185 @@
+//! Lists and dicts as Python prints them, which servers in Python answer with: `[{'id': 1, 'paid': None}]`.
+
+use serde_json::Value;
+
+/// Says that a text is none.
+pub const NONE: &str = "the text is no list or dict as Python prints it, `[{'id': 1, 'paid': None}]`";
+
+/// The JSON of a Python literal: a list, tuple or dict of texts, numbers, `None`, `True` and `False`. A call in it is its
+/// only argument if that is a text, as of `Decimal('1.5')`, or its own text, as of `datetime.date(2026, 3, 1)`; `nan` is
+/// null. `None` for any other text; only a parser can tell whether the JSON is valid. Linear in time and memory.
+#[must_use]
+pub fn as_json(text: &str) -> Option<String> {
+    let mut rest = text.trim();
+    if !rest.starts_with(['[', '{', '(']) {
+        return None;
+    }
+    let mut json = String::with_capacity(rest.len());
+    // Closing brackets, and whether the next value is the key of a dict.
+    let mut open: Vec<(char, bool)> = Vec::new();
+    while let Some(first) = rest.chars().next() {
+        let mut len = first.len_utf8();
+        match first {
+            '[' | '(' => {
+                open.push((if first == '[' { ']' } else { ')' }, false));
+                json.push('[');
+            }
+            '{' => {
+                open.push(('}', true));
+                json.push('{');
+            }
+            ']' | ')' | '}' => {
+                open.pop().filter(|(closing, _)| *closing == first)?;
+                let items = json.trim_end();
+                json.truncate(items.strip_suffix(',').unwrap_or(items).len());
+                json.push(if first == '}' { '}' } else { ']' });
+                if open.is_empty() {
+                    return rest[len..].is_empty().then_some(json);
+                }
+            }
+            ',' | ':' => {
+                let (closing, is_key) = open.last_mut()?;
+                *is_key = first == ',' && *closing == '}';
+                json.push(first);
+            }
+            // `[1 2]` is no list of Python.
+            c if c.is_ascii_whitespace() => json.push(' '),
+            '\'' | '"' => {
+                let (value, end) = string(rest)?;
+                json.push_str(&Value::from(value).to_string());
+                len = end;
+            }
+            _ => {
+                let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-');
+                len = rest.find(|c| !is_word(c)).filter(|len| *len > 0)?;
+                let value = match (&rest[..len], rest[len..].chars().next()) {
+                    ("b", Some('\'' | '"')) => String::new(),
+                    (_, Some('(')) if first.is_alphabetic() => {
+                        let (value, end) = call(rest, len)?;
+                        len = end;
+                        Value::from(value).to_string()
+                    }
+                    ("None" | "nan", _) => "null".to_owned(),
+                    ("True", _) => "true".to_owned(),
+                    ("False", _) => "false".to_owned(),
+                    (number, _) if first.is_ascii_digit() || first == '-' => number.to_owned(),
+                    _ => return None,
+                };
+                let is_text = value.is_empty() || value.starts_with('"');
+                let is_key = open.last().is_some_and(|(_, is_key)| *is_key);
+                json.push_str(&if is_key && !is_text { format!("\"{value}\"") } else { value });
+            }
+        }
+        rest = &rest[len..];
+    }
+    None
+}
+
+/// The text of a string literal at the start of `rest`, and its end.
+fn string(rest: &str) -> Option<(String, usize)> {
+    let mut chars = rest.char_indices();
+    let (_, quote) = chars.next()?;
+    let mut value = String::new();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => {
+                let (at, escaped) = chars.next()?;
+                match escaped {
+                    'n' => value.push('\n'),
+                    't' => value.push('\t'),
+                    'r' => value.push('\r'),
+                    'x' | 'u' | 'U' => {
+                        let end = at + 1 + [2, 4, 8][usize::from(escaped == 'u') + 2 * usize::from(escaped == 'U')];
+                        let code = u32::from_str_radix(rest.get(at + 1..end)?, 16).ok()?;
+                        value.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                        (at + 1..end).for_each(|_| drop(chars.next()));
+                    }
+                    '\\' | '\'' | '"' => value.push(escaped),
+                    _ => value.extend(['\\', escaped]),
+                }
+            }
+            c if c == quote => return Some((value, at + 1)),
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+/// The value of a call whose bracket is at `bracket`, and its end.
+fn call(rest: &str, bracket: usize) -> Option<(String, usize)> {
+    let inside = &rest[bracket + 1..];
+    if inside.starts_with(['\'', '"'])
+        && let Some((value, end)) = string(inside)
+        && inside[end..].starts_with(')')
+    {
+        return Some((value, bracket + end + 2));
+    }
+    let (mut depth, mut at) = (0_usize, bracket);
+    loop {
+        let c = rest[at..].chars().next()?;
+        match c {
+            '\'' | '"' => at += string(&rest[at..])?.1 - 1,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        at += c.len_utf8();
+        if depth == 0 {
+            return Some((rest[..at].to_owned(), at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_become_json_and_nothing_else_does() {
+        for (text, json) in [
+            ("[]", Some("[]")),
+            (" {} \n", Some("{}")),
+            (
+                "[{'id': 1, 'name': \"O'Brien\", 'paid': None}, {'id': -2.5e-07, 'ok': True, 'no': False}]",
+                Some(r#"[{"id": 1, "name": "O'Brien", "paid": null}, {"id": -2.5e-07, "ok": true, "no": false}]"#),
+            ),
+            ("[(1, 'a'), (2,), ()]", Some(r#"[[1, "a"], [2], []]"#)),
+            ("{1: 'one', None: [nan], 'b': b'raw\\x00'}", Some(r#"{"1": "one", "null": [null], "b": "raw\u0000"}"#)),
+            (
+                r"['it\'s', 'a\\b', 'tab\t', '\xe9\u20ac\U0001f600', '\d']",
+                Some(r#"["it's", "a\\b", "tab\t", "é€😀", "\\d"]"#),
+            ),
+            (
+                "[{'sum': Decimal('12.30'), 'day': datetime.date(2026, 3, 1), 'by': UUID(\"a-b\")}]",
+                Some(r#"[{"sum": "12.30", "day": "datetime.date(2026, 3, 1)", "by": "a-b"}]"#),
+            ),
+            (
+                "[datetime.datetime(2026, 3, 1, tzinfo=zone('a)b', (1))), 2]",
+                Some(r#"["datetime.datetime(2026, 3, 1, tzinfo=zone('a)b', (1)))", 2]"#),
+            ),
+            ("{'a': ", None),
+            ("[1] and more", None),
+            ("[1)", None),
+            ("['open]", None),
+            ("[f(]", None),
+            ("[<Record id=1>]", None),
+            ("[\u{e9}]", None),
+            ("{count: 3}", None),
+            ("[1 2]", Some("[1 2]")),
+            ("plain", None),
+            ("", None),
+        ] {
+            assert_eq!(as_json(text).as_deref(), json, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_beginning_of_a_literal_is_read_without_a_panic() {
+        let text = "[{'a': b'\\u20ac', \"é\": f(g('x)'), (1)), 'c': (None, -1.5, {\u{1f600}: '\\U0001f600'})}]";
+        for (end, _) in text.char_indices() {
+            assert_eq!(as_json(&text[..end]), None, "{end}");
+        }
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert_eq!(as_json(&deep), Some(deep));
+    }
+}
