@@ -92,7 +92,9 @@ fn string(rest: &str) -> Option<(String, usize)> {
                         let end = at + 1 + [2, 4, 8][usize::from(escaped == 'u') + 2 * usize::from(escaped == 'U')];
                         let code = u32::from_str_radix(rest.get(at + 1..end)?, 16).ok()?;
                         value.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-                        (at + 1..end).for_each(|_| drop(chars.next()));
+                        for _ in at + 1..end {
+                            chars.next();
+                        }
                     }
                     '\\' | '\'' | '"' => value.push(escaped),
                     _ => value.extend(['\\', escaped]),
