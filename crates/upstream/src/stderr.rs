@@ -192,7 +192,7 @@ mod tests {
         for (said, last) in [
             (
                 "a.js:3\nthrow new Error('x')\n      ^\n\nError: no KEY is set\n    at a (a.js:3:7)\n    at b\n    at c\n\nNode.js v20\n",
-                "Error: no KEY is set |     at c | Node.js v20",
+                "Error: no KEY is set | at c | Node.js v20",
             ),
             ("Traceback\n  File x\nValueError: no KEY", "Traceback |   File x | ValueError: no KEY"),
             ("pkg.ConfigError: a\none\ntwo\nthree\n", "pkg.ConfigError: a | two | three"),

@@ -92,7 +92,7 @@ fn a_stub_says_what_the_answers_had_in_common() {
         (
             vec![json!("[{'id': 1, 'name': \"O'Brien\"}, {'id': 2, 'name': None}]"), json!([])],
             "2+ answers: a list of Python for `forge.literal(text)`: {id, name}",
-            "-> list[Any] | str",
+            "Result = str | list[Any]\n-> Result",
         ),
         (
             vec![json!({"result": "{'sheets': ['A']}"}), json!({"result": "{}"})],
