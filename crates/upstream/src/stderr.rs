@@ -194,7 +194,7 @@ mod tests {
                 "a.js:3\nthrow new Error('x')\n      ^\n\nError: no KEY is set\n    at a (a.js:3:7)\n    at b\n    at c\n\nNode.js v20\n",
                 "Error: no KEY is set | at c | Node.js v20",
             ),
-            ("Traceback\n  File x\nValueError: no KEY", "Traceback |   File x | ValueError: no KEY"),
+            ("Traceback\n  File x\nValueError: no KEY", "Traceback | File x | ValueError: no KEY"),
             ("pkg.ConfigError: a\none\ntwo\nthree\n", "pkg.ConfigError: a | two | three"),
             ("Error [ERR_X]: a\none\ntwo\nthree\n", "Error [ERR_X]: a | two | three"),
             ("an Error: a\none\ntwo\nthree\n", "one | two | three"),
