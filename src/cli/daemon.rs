@@ -232,10 +232,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     } else if !end.is_empty() {
         ui.out(&end.join("\n"));
     }
-    if !args.follow {
-        return Ok(0);
-    }
-    loop {
+    while args.follow && ui.is_read() {
         // A new file begins when the log is rotated. The daemon writes to the last one until a moment after that.
         let renewed = Log::open(&path).ok().filter(|new| !log.is(new));
         tokio::time::sleep(LOOK).await;
@@ -244,6 +241,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
         }
         log = renewed.unwrap_or(log);
     }
+    Ok(0)
 }
 
 /// An open log, which is read on after it was moved aside.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anstyle::Style;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::time::{Instant, sleep};
 
 use super::style::{Role, Table, shown};
@@ -173,6 +175,14 @@ impl Ui {
         };
         bar.finish_and_clear();
         done.unwrap_or_else(|| signals::end())
+    }
+
+    /// False once the reader of standard output, as `head`, is gone.
+    pub(super) fn is_read(self) -> bool {
+        let stdout = std::io::stdout();
+        // Errors and hang-ups are told unasked.
+        let told = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::ZERO);
+        !told.is_ok_and(|count| count > 0)
     }
 
     /// True if a person reads the notes and can answer.
