@@ -247,10 +247,15 @@ fn an_interrupted_run_says_what_it_wrote_and_how_to_go_on() {
         assert!(Instant::now() < deadline, "nothing is paid");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The answer reaches the journal first.
-    std::thread::sleep(Duration::from_millis(500));
+    // A newer run of another process is not the one.
+    let mut other = bank.fence.script(&[], "javascript", "await new Promise((r) => setTimeout(r, 60000))");
+    let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while bank.fence.run(["runs", "list"]).success().stdout.lines().count() < 2 {
+        assert!(Instant::now() < deadline, "the other run has no journal");
+    }
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a number")), Signal::SIGINT).expect("it runs");
     let output = child.wait_with_output().expect("it ends");
+    other.kill().and_then(|()| other.wait()).expect("it ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
