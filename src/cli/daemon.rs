@@ -319,7 +319,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
     gateway.save_observed().await;
     drop(gateway);
     // Until the servers have ended: who waits for this lock finds none of them.
-    super::end_servers().await;
+    upstream::end_all(super::SERVERS_END).await;
     drop(held);
     Ok(0)
 }
