@@ -250,7 +250,8 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let near = base::error::nearest(name, config.servers.keys().map(String::as_str));
-    Err(Failure::usage(format!("no server is called `{name}`")).hinted(base::error::did_you_mean(&near)))
+    let hint = base::error::did_you_mean(&near).unwrap_or_else(|| "`forgefs list` shows the servers".to_owned());
+    Err(Failure::usage(format!("no server is called `{name}`")).hint(hint))
 }
 
 fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Account>, Failure> {

@@ -122,6 +122,7 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         let output = on_file(&fence, &[&["add", "broken"], *words].concat());
         assert_eq!(output.code, Some(*code), "{words:?}: {output:?}");
         assert!(output.stderr.contains(says), "{words:?}: no {says:?} in {}", output.stderr);
+        assert!(!output.stderr.contains("[forgefs: started"), "{words:?}: {output:?}");
         assert!(!fence.work().join("forge.toml").exists(), "{words:?}");
     }
     for name in ["a b", "results", "é", ""] {
