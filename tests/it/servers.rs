@@ -110,6 +110,7 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         (&["--", "echo", "hello there"], 3, "it closed the connection before the handshake"),
         (&["--", "sh", "-c", "echo hello there; read line"], 3, "(stdout, not MCP) hello there"),
         (&["http://127.0.0.1:9/mcp"], 3, "does not answer"),
+        (&["http://127.0.0.1:9/mcp"], 3, "broken is not connected: could not send to it"),
         (&["ftp://example.com/"], 2, "not an http or https URL"),
         (&["npx"], 2, "a command follows `--`: forgefs add broken -- npx"),
         (&["https://example.com/mcp", "--env", "A=b"], 2, "--env and --cwd are for a command"),
