@@ -109,7 +109,8 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
     let started = ui.waiting(starting, daemon::start(place, &launch)).await;
-    let (is_new, state) = started.map_err(|why| Failure::internal(why).hint("`forgefs daemon logs` has more"))?;
+    let hint = || place.log().exists().then(|| "`forgefs daemon logs` has more".to_owned());
+    let (is_new, state) = started.map_err(|why| Failure::internal(why).hinted(hint()))?;
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
         shape["started"] = is_new.into();
