@@ -264,7 +264,7 @@ fn an_interrupted_run_says_what_it_wrote_and_how_to_go_on() {
     );
 }
 
-/// What a command prints on a terminal where Ctrl-C is typed once it shows `shown`, and its exit code; `None` without `script`.
+/// Output of a command on a terminal where Ctrl-C is typed once it shows `shown`, and its exit code; `None` without `script`.
 fn interrupted_at(fence: &Fence, words: &str, shown: &str) -> Option<(String, Option<i32>)> {
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return None;
