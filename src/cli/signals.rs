@@ -38,7 +38,7 @@ pub(super) async fn interrupted_alone() {
     }
 }
 
-/// Told by a thread that waits for signals, from the moment that this value is there.
+/// Hears of signals from a thread that waits for them, from the moment that this value is there.
 pub(super) struct Watch(Receiver<()>);
 
 impl Watch {
