@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{Failure, Format, Global, Ui};
+use super::{Failure, Format, Global, Ui, signals};
 use base::principal::LOCAL;
 use config::{Config, Transport};
 use upstream::auth::{Account, DeviceLogin, Forgotten, Listener, Login, Record, Standing, described, kept};
@@ -111,7 +111,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<u8, Failure> 
         () = tokio::time::sleep(PATIENCE) => {
             return Err(Failure::usage(format!("no login within {PATIENCE:?}")).exit(1));
         }
-        _ = tokio::signal::ctrl_c() => return Ok(130),
+        () = signals::interrupted() => return Ok(130),
     };
     logged_in(server, &login.finish(&address).await?, args.format, ui);
     Ok(0)
@@ -126,7 +126,7 @@ async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<u
     ui.note(&format!("and enter the code {code} there, within {minutes} min."));
     let record = tokio::select! {
         record = login.finish() => record?,
-        _ = tokio::signal::ctrl_c() => return Ok(130),
+        () = signals::interrupted() => return Ok(130),
     };
     logged_in(server, &record, args.format, ui);
     Ok(0)
@@ -250,7 +250,8 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let near = base::error::nearest(name, config.servers.keys().map(String::as_str));
-    Err(Failure::usage(format!("no server is called `{name}`")).hinted(base::error::did_you_mean(&near)))
+    let hint = base::error::did_you_mean(&near).unwrap_or_else(|| "`forgefs list` shows the servers".to_owned());
+    Err(Failure::usage(format!("no server is called `{name}`")).hint(hint))
 }
 
 fn account(config: &Config, name: &str, client: Option<&str>) -> Result<Arc<Account>, Failure> {

@@ -109,7 +109,8 @@ async fn start(global: &Global, place: &Place, format: Format, ui: Ui) -> Result
     let launch = again(global, place, &DETACHED)?;
     let starting = || "starting the daemon".to_owned();
     let started = ui.waiting(starting, daemon::start(place, &launch)).await;
-    let (is_new, state) = started.map_err(|why| Failure::internal(why).hint("`forgefs daemon logs` has more"))?;
+    let hint = || place.log().exists().then(|| "`forgefs daemon logs` has more".to_owned());
+    let (is_new, state) = started.map_err(|why| Failure::internal(why).hinted(hint()))?;
     if format.json {
         let mut shape = shapes::daemon(place, Some(&state));
         shape["started"] = is_new.into();
@@ -232,10 +233,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
     } else if !end.is_empty() {
         ui.out(&end.join("\n"));
     }
-    if !args.follow {
-        return Ok(0);
-    }
-    loop {
+    while args.follow && ui.is_read() {
         // A new file begins when the log is rotated. The daemon writes to the last one until a moment after that.
         let renewed = Log::open(&path).ok().filter(|new| !log.is(new));
         tokio::time::sleep(LOOK).await;
@@ -244,6 +242,7 @@ async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<u8, Failure> {
         }
         log = renewed.unwrap_or(log);
     }
+    Ok(0)
 }
 
 /// An open log, which is read on after it was moved aside.
@@ -321,7 +320,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
     gateway.save_observed().await;
     drop(gateway);
     // Until the servers have ended: who waits for this lock finds none of them.
-    super::end_servers().await;
+    upstream::end_all(super::SERVERS_END).await;
     drop(held);
     Ok(0)
 }

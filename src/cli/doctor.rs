@@ -110,8 +110,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     report.many("notes");
     for server in catalog.servers() {
-        let held = server.held.as_ref().and_then(|held| held.note());
-        for note in server.offers.notes.iter().chain(&held) {
+        for note in &server.offers.notes {
             let object = json!({ "server": server.name, "note": note });
             report.push("notes", &format!("note     {}: {note}", server.name), object);
         }

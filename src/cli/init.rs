@@ -162,6 +162,7 @@ fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(HERE);
     // One that was not asked for would hide it.
     match Config::find(None, &process_env, Path::new("")) {
+        Ok(Some(other)) if args.append => Ok(other),
         Ok(Some(other)) if other != path => {
             let other = other.display();
             let message =
@@ -169,8 +170,7 @@ fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
             Err(Failure::usage(message).hint(match &args.import {
                 None => format!("`forgefs add` adds servers to it; `forgefs init {HERE}` writes one for this folder"),
                 Some(_) => format!(
-                    "`forgefs --config {other} init --append --import` adds to it; `forgefs init {HERE} --import` writes one \
-                     for this folder"
+                    "`forgefs init --append --import` adds to it; `forgefs init {HERE} --import` writes one for this folder"
                 ),
             }))
         }

@@ -248,7 +248,7 @@ fn run_with(args: &[std::ffi::OsString], engines: &[&str]) -> u8 {
     let result = runtime.block_on(async {
         survive_limits();
         let result = panics::caught(Box::pin(dispatch(cli, ui))).await.unwrap_or_else(|defect| Err(defect.into()));
-        tokio::join!(end_servers(), telemetry::end_all(SPANS_END));
+        tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
         result
     });
     // Reading stdin blocks a thread and cannot be interrupted: do not wait for it.
@@ -268,11 +268,6 @@ fn format(mut matches: &ArgMatches) -> reports::Format {
         Ok(Some(true)) => reports::Format::Json,
         _ => matches.try_get_one("format").ok().flatten().copied().unwrap_or(reports::Format::Text),
     }
-}
-
-/// Ends the servers that are processes of this one.
-async fn end_servers() {
-    upstream::end_all(SERVERS_END).await;
 }
 
 /// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.

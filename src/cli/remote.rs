@@ -114,8 +114,8 @@ pub(super) async fn answer(global: &Global, mut request: Request, ui: Ui) -> Res
         () = super::signals::interrupted() => None,
     };
     let Some(answer) = answer else {
-        if matches!(request, Request::Run { .. }) {
-            written::interrupted(global, began_ms, ui).await;
+        if let Request::Run { code, .. } = &request {
+            written::interrupted(global, code.as_deref(), began_ms, ui).await;
         }
         return Ok(130);
     };

@@ -85,7 +85,7 @@ pub(super) async fn ran(
     let asks = execution.error.as_ref().is_some_and(|failed| failed.code == ErrorCode::ApprovalDenied && data(failed));
     Ok(Answer {
         pieces: pieces(&execution, &session.principal().client, is_resumed, json)?,
-        exit: exit_code(&execution),
+        exit: execution.error.as_ref().map_or(0, Failed::exit),
         asks,
     })
 }
@@ -166,8 +166,4 @@ pub(super) fn resume(client: &str, run: &str) -> String {
         LOCAL => format!("forgefs run --resume {run}"),
         name => format!("forgefs --as {name} run --resume {run}"),
     }
-}
-
-fn exit_code(execution: &Execution) -> u8 {
-    execution.error.as_ref().map_or(0, |failed| failed.exit())
 }

@@ -1,43 +1,66 @@
 //! Termination signals. A dedicated thread waits for them, so that they arrive however busy the runtime's threads are,
 //! and ends the process if it takes too long.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
+use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::watch::{Receiver, Sender};
+
+use super::Ui;
 
 /// Time for the process to end after the first signal; a second one ends it at once.
 const ENDING: Duration = Duration::from_millis(2_500);
 
+/// Tells of Ctrl-C. Once its thread is there, a Ctrl-C that nothing waits for ends the process.
+static INTERRUPTS: LazyLock<Sender<()>> = LazyLock::new(|| {
+    let unheard = || {
+        // The terminal's line has a question and `^C`.
+        Ui.note("");
+        end()
+    };
+    watch(vec![SignalKind::interrupt()], Duration::ZERO, unheard).0
+});
+
 /// Waits for Ctrl-C.
 pub(super) async fn interrupted() {
-    watch(vec![SignalKind::interrupt()], Duration::ZERO).asked().await;
+    Watch(INTERRUPTS.subscribe()).asked().await;
 }
 
-/// A thread that waits for signals, from the moment that this value is there.
-pub(super) struct Watch(oneshot::Receiver<()>);
+/// Waits for a Ctrl-C that nothing else waits for.
+pub(super) async fn interrupted_alone() {
+    let mut watch = Watch(INTERRUPTS.subscribe());
+    watch.asked().await;
+    if INTERRUPTS.receiver_count() > 1 {
+        pending::<()>().await;
+    }
+}
+
+/// Hears of signals from a thread that waits for them, from the moment that this value is there.
+pub(super) struct Watch(Receiver<()>);
 
 impl Watch {
     /// Waits for Ctrl-C or SIGTERM, after which what is under way has `drain` to end. Neither ends the process by itself
     /// from now on.
     pub(super) fn for_the_end(drain: Duration) -> Self {
-        watch(vec![SignalKind::interrupt(), SignalKind::terminate()], drain)
+        watch(vec![SignalKind::interrupt(), SignalKind::terminate()], drain, || {}).1
     }
 
     /// Waits for the first signal.
     pub(super) async fn asked(&mut self) {
         // Without a thread there is none.
-        if (&mut self.0).await.is_err() {
-            std::future::pending::<()>().await;
+        if self.0.changed().await.is_err() {
+            pending::<()>().await;
         }
     }
 }
 
-/// Starts the thread, and returns when its handlers are installed.
-fn watch(kinds: Vec<SignalKind>, drain: Duration) -> Watch {
-    let (tell, told) = oneshot::channel();
+/// Starts the thread, and returns when its handlers are installed. `unheard` is done at a signal that nothing waits for.
+fn watch(kinds: Vec<SignalKind>, drain: Duration, unheard: fn()) -> (Sender<()>, Watch) {
+    let (teller, told) = tokio::sync::watch::channel(());
+    let tell = teller.clone();
     let (install, installed) = std::sync::mpsc::channel();
     let wait = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
@@ -46,7 +69,7 @@ fn watch(kinds: Vec<SignalKind>, drain: Duration) -> Watch {
             drop(install);
             next(&mut signals).await;
             if tell.send(()).is_err() {
-                return;
+                return unheard();
             }
             tokio::select! {
                 () = tokio::time::sleep(drain + ENDING) => {
@@ -54,17 +77,21 @@ fn watch(kinds: Vec<SignalKind>, drain: Duration) -> Watch {
                 }
                 () = next(&mut signals) => {}
             }
-            end_by_force();
+            end();
         });
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
     // Ends with the sender: nothing is ever sent.
     let _: Result<(), _> = installed.recv();
-    Watch(told)
+    (teller, Watch(told))
 }
 
-#[expect(clippy::exit, reason = "threads of the runtime are stuck, or the user asked twice")]
-fn end_by_force() {
+/// Ends the process as Ctrl-C does.
+#[expect(
+    clippy::exit,
+    reason = "nothing waits for the signal, threads of the runtime are stuck, or the user asked twice"
+)]
+pub(super) fn end() -> ! {
     std::process::exit(130);
 }
 

@@ -2,8 +2,8 @@
 //! it reads the same.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anstyle::Style;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::time::{Instant, sleep};
 
-use super::Failure;
 use super::style::{Role, Table, shown};
+use super::{Failure, signals};
 use catalog::people;
 use config::process_env;
 
@@ -139,11 +140,11 @@ impl Ui {
         print(&rows.join("\n"));
     }
 
-    /// Waits for `work`. If it takes long, a terminal shows what it waits for, and a file or pipe gets a line about it
-    /// from time to time.
+    /// Waits for `work`. If it takes long, a terminal shows what it waits for; a file, a pipe, or a terminal with TERM=dumb
+    /// gets a line about it from time to time.
     pub(super) async fn waiting<T>(self, for_what: impl Fn() -> String, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        if !std::io::stderr().is_terminal() {
+        if ProgressDrawTarget::stderr().is_hidden() {
             let began = Instant::now();
             loop {
                 match tokio::time::timeout(STILL, &mut work).await {
@@ -167,14 +168,21 @@ impl Ui {
                 sleep(FRAME).await;
             }
         };
-        let done: Result<T, Infallible> = tokio::select! {
-            done = work => Ok(done),
-            never = drawing => Err(never),
+        let done: Option<T> = tokio::select! {
+            done = work => Some(done),
+            () = drawing => None,
+            () = signals::interrupted_alone() => None,
         };
         bar.finish_and_clear();
-        match done {
-            Ok(done) => done,
-        }
+        done.unwrap_or_else(|| signals::end())
+    }
+
+    /// False once the reader of standard output, as `head`, is gone.
+    pub(super) fn is_read(self) -> bool {
+        let stdout = std::io::stdout();
+        // Errors and hang-ups are told unasked.
+        let told = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], PollTimeout::ZERO);
+        !told.is_ok_and(|count| count > 0)
     }
 
     /// True if a person reads the notes and can answer.

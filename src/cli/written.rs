@@ -40,13 +40,15 @@ fn of(recorded: &Recorded) -> Option<String> {
     }))
 }
 
-/// Names the run that began since `began_ms` and was interrupted, what it had written, and how to go on.
-pub(super) async fn interrupted(global: &Global, began_ms: u64, ui: Ui) {
-    match newest(global, began_ms).await {
-        Ok(Some((id, recorded))) => {
+/// Names the run of `code` that began since `began_ms` and was interrupted, what it had written, and how to go on. Without
+/// code it resumes another run.
+pub(super) async fn interrupted(global: &Global, code: Option<&str>, began_ms: u64, ui: Ui) {
+    match stopped(global, code, began_ms).await {
+        Ok(Some(recorded)) => {
+            let id = &recorded.head.run;
             let written = of(&recorded).unwrap_or_else(|| "nothing was written".to_owned());
             ui.note(&format!("interrupted: run {id}; {written}"));
-            let resume = resume(global.client.as_deref().unwrap_or(LOCAL), &id);
+            let resume = resume(global.client.as_deref().unwrap_or(LOCAL), id);
             ui.note(&format!("resume: `{resume}` goes on, and repeats no call that was made"));
         }
         Ok(None) => ui.note("interrupted before the first call: nothing was written"),
@@ -54,14 +56,23 @@ pub(super) async fn interrupted(global: &Global, began_ms: u64, ui: Ui) {
     }
 }
 
-async fn newest(global: &Global, began_ms: u64) -> Result<Option<(String, Recorded)>, Failure> {
+/// The run of this process, or of the daemon for it: its newest run of the same script.
+async fn stopped(global: &Global, code: Option<&str>, began_ms: u64) -> Result<Option<Recorded>, Failure> {
     let config = global.load(true)?;
     let state = state::open(&config)?;
     let journals = Journals::new(&config, &state).ok_or_else(|| Failure::usage("journals are off"))?;
     let client = global.principal(&config)?.client;
-    let newest = journals.list(Some(&client)).await?.into_iter().rev().find(|run| run.at_ms >= began_ms);
-    let Some(newest) = newest else { return Ok(None) };
-    let run = journals.find(Some(&client), &newest.id).await?;
-    let recorded = journals.recorded(&run).await?;
-    Ok(Some((newest.id, recorded)))
+    let mut found = None;
+    for listed in journals.list(Some(&client)).await?.iter().rev().filter(|run| run.at_ms >= began_ms) {
+        let run = journals.find(Some(&client), &listed.id).await?;
+        let is_own = run.head.gateway.as_ref().is_some_and(|by| by.pid == std::process::id());
+        let is_same = code.map_or(!run.head.after.is_empty(), |code| run.head.code == code);
+        if is_own || (is_same && found.is_none()) {
+            found = Some(run);
+        }
+    }
+    match found {
+        Some(run) => Ok(Some(journals.recorded(&run).await?)),
+        None => Ok(None),
+    }
 }

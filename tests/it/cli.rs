@@ -50,6 +50,7 @@ fn exit_codes_are_as_documented() {
         (&["--config", &config, "doctor"], 0, "engine   starlark"),
         (&["--config", &config, "call", "tickets", "get_ticket", "{\"id\": 99}"], 1, "there is no ticket 99"),
         (&["--config", &config, "call", "tickets", "get_ticket", "{id}"], 1, "not valid JSON"),
+        (&["--config", &config, "call", "tickets", "get_ticket", "id=1"], 1, "one JSON object, such as"),
         (&["--config", &config, "cat", "/tickets/get_ticket.pyi", "--lines", "-2"], 0, ") -> Result:"),
         (&["--no-such-flag"], 2, "--no-such-flag"),
         (&["--config", &short, "run", &busy], 1, "LIMIT_EXCEEDED"),
@@ -233,6 +234,8 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
     let fence = Fence::new();
     fence.run(["init"]).success();
     fence.run(["ls"]).success();
+    let none = fence.run(["search", "mail"]).success().stdout;
+    assert!(none.ends_with("; no servers are configured: `forgefs add` adds one\n"), "{none}");
     let output = fence.run(["init"]);
     assert!(output.code == Some(2) && output.stderr.contains("--force"), "{output:?}");
 }
@@ -247,6 +250,9 @@ fn init_and_add_say_where_their_file_is_read_and_make_no_second_one_unasked() {
         assert!(refused.code == Some(2) && refused.stderr.contains("would hide it"), "{args:?}: {refused:?}");
         assert!(!fence.work().join("forge.toml").exists(), "{args:?}");
     }
+    fence.write("hosts.json", r#"{"mcpServers": {"three": {"command": "y"}}}"#);
+    let appended = fence.run(["init", "--append", "--import", "hosts.json"]).success().stderr;
+    assert!(appended.contains("reads it in every folder") && !fence.work().join("forge.toml").exists(), "{appended}");
     let asked = fence.run(["init", "forge.toml"]).success().stderr;
     assert!(asked.contains("forgefs reads it in this folder only"), "{asked}");
     let added = fence.run(["add", "two", "--no-check", "--", "x"]).success().stderr;

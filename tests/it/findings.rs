@@ -255,6 +255,8 @@ fn a_pin_covers_prompts_resources_and_instructions() {
     }
     let note = "QUARANTINED, not shown: 1 prompt, 1 resource, the server's instructions; not as reviewed";
     assert!(shown.contains(note) && shown.contains("> Use send for mail."), "{shown}");
+    let doctor = server.run(&["doctor"]).stdout;
+    assert_eq!(doctor.matches(note).count(), 1, "{doctor}");
     let check = server.run(&["stubs", "check", "stubs"]);
     for line in [
         "text-only        s/server.offers.json\n  prompt `greet` has other words",

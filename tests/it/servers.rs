@@ -110,6 +110,7 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         (&["--", "echo", "hello there"], 3, "it closed the connection before the handshake"),
         (&["--", "sh", "-c", "echo hello there; read line"], 3, "(stdout, not MCP) hello there"),
         (&["http://127.0.0.1:9/mcp"], 3, "does not answer"),
+        (&["http://127.0.0.1:9/mcp"], 3, "broken is not connected: could not send to it"),
         (&["ftp://example.com/"], 2, "not an http or https URL"),
         (&["npx"], 2, "a command follows `--`: forgefs add broken -- npx"),
         (&["https://example.com/mcp", "--env", "A=b"], 2, "--env and --cwd are for a command"),
@@ -122,6 +123,7 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         let output = on_file(&fence, &[&["add", "broken"], *words].concat());
         assert_eq!(output.code, Some(*code), "{words:?}: {output:?}");
         assert!(output.stderr.contains(says), "{words:?}: no {says:?} in {}", output.stderr);
+        assert!(!output.stderr.contains("[forgefs: started"), "{words:?}: {output:?}");
         assert!(!fence.work().join("forge.toml").exists(), "{words:?}");
     }
     for name in ["a b", "results", "é", ""] {

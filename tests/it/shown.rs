@@ -1,6 +1,7 @@
 //! The command line as people see it: tables, colours, times, help, and `--json` for machines.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -246,16 +247,71 @@ fn an_interrupted_run_says_what_it_wrote_and_how_to_go_on() {
         assert!(Instant::now() < deadline, "nothing is paid");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The answer reaches the journal first.
-    std::thread::sleep(Duration::from_millis(500));
+    // A newer run of another process is not the one.
+    let mut other = bank.fence.script(&[], "javascript", "await new Promise((r) => setTimeout(r, 60000))");
+    let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while bank.fence.run(["runs", "list"]).success().stdout.lines().count() < 2 {
+        assert!(Instant::now() < deadline, "the other run has no journal");
+    }
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a number")), Signal::SIGINT).expect("it runs");
     let output = child.wait_with_output().expect("it ends");
+    other.kill().and_then(|()| other.wait()).expect("it ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
         said.contains("interrupted: run ") && said.contains("; written: bank.pay\nresume: `forgefs run --resume "),
         "{said}"
     );
+}
+
+/// Output of a command on a terminal where Ctrl-C is typed once it shows `shown`, and its exit code; `None` without `script`.
+fn interrupted_at(fence: &Fence, words: &str, shown: &str) -> Option<(String, Option<i32>)> {
+    if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let mut script = Command::new("script");
+    let line = format!("stty cols 80 rows 40; '{}' {words}", env!("CARGO_BIN_EXE_forgefs"));
+    script.args(["-qec", &line, "/dev/null"]).current_dir(fence.work());
+    fence.enclose(&mut script);
+    script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().expect("it starts");
+    let (mut keys, mut output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let (mut said, mut bytes, mut is_typed) = (Vec::new(), [0; 4096], false);
+    loop {
+        let count = output.read(&mut bytes).expect("text");
+        if count == 0 {
+            let code = child.wait().expect("it ends").code();
+            return Some((String::from_utf8_lossy(&said).into_owned(), code));
+        }
+        said.extend_from_slice(&bytes[..count]);
+        if !is_typed && String::from_utf8_lossy(&said).contains(shown) {
+            keys.write_all(b"\x03").expect("it is typed");
+            is_typed = true;
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_no_line_of_a_wait_and_ends_a_question() {
+    const CLEARED: &str = "\r\u{1b}[2K";
+    let fence = Fence::new();
+    fence.write("forge.toml", "[servers.slow]\ncommand = \"sleep\"\nargs = [\"600\"]\n");
+    for (file, name, time) in [(".cursor/mcp.json", "one", "601"), (".codeium/windsurf/mcp_config.json", "two", "602")]
+    {
+        let servers = serde_json::json!({ "mcpServers": { name: { "command": "sleep", "args": [time] } } });
+        fence.write(format!("../home/{file}"), &servers.to_string());
+    }
+    let add = format!("add desk -- '{}' demo-server tickets", env!("CARGO_BIN_EXE_forgefs"));
+    for (words, shown, end) in [
+        ("list --check", "starting slow", CLEARED),
+        ("ls /slow", "starting slow", CLEARED),
+        ("call slow act", "starting slow", CLEARED),
+        ("connect cursor windsurf --import", "starting one", CLEARED),
+        (add.as_str(), "[y/N] ", "[y/N] ^C\r\n"),
+    ] {
+        let Some((said, code)) = interrupted_at(&fence, words, shown) else { return };
+        assert!(code == Some(130) && said.contains("^C") && said.ends_with(end), "{words}: {code:?}: {said:?}");
+    }
 }
 
 /// Commands without `--json`: they serve, print a file for another program, or help.

@@ -70,8 +70,8 @@ const COMMANDS: &[&[&str]] = &[
     &["audit", "show", "ID"],
     &["audit", "show", "ID", "--json"],
     &["audit", "stubs", "ID"],
-    &["stubs", "check", "--out", "stubs"],
-    &["stubs", "check", "--out", "stubs", "--format", "json"],
+    &["stubs", "check", "stubs", "--diff"],
+    &["stubs", "check", "stubs", "--format", "json"],
     &["--log", "debug", "call", "hostile", "say"],
 ];
 

@@ -219,7 +219,7 @@ behaviours! {
         "ask for less, or raise `timeout` in the configuration";
     AuthRequired: false, false, 3, "the server requires a login, or one with more scopes",
         "ask the user to run `forgefs auth login <server>`";
-    TransportDead: true, true, 3, "the server cannot be reached", "the server is started again on the next call";
+    TransportDead: true, true, 3, "the server cannot be reached", "the next call connects to it again";
     // It answered, so it is alive: a circuit breaker would not help.
     UpstreamError: false, false, 3, "the server answered with a protocol error",
         "the server refused the request; read what it said";

@@ -32,8 +32,12 @@ pub fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 /// # Errors
 /// Errors of the work, and `INTERNAL` when it panics.
 pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, error.to_string())))
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // The runtime ends, and with it what waits here: that is no error.
+        Err(error) if error.is_cancelled() => std::future::pending().await,
+        Err(error) => Err(Error::new(ErrorCode::Internal, error.to_string())),
+    }
 }
 
 /// A task that is aborted on drop.

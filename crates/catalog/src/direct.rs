@@ -11,7 +11,7 @@ use stubgen::ToolStub;
 
 /// Longest name: hosts refuse tools with a longer one.
 const MAX_NAME: usize = 64;
-/// Digits of the digest that tells long or equal names apart.
+/// Digits of the digest that tells long or ambiguous names apart.
 const DIGITS: usize = 8;
 
 /// The tools of a catalog by their own names, in its order. Quarantined ones have none.
@@ -130,19 +130,28 @@ impl Catalog {
     }
 }
 
+/// The name of a tool, by its server and itself: one of an older list is not another tool's.
 fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> String {
     let plain = format!("{}__{}", server.ident, tool.ident);
-    if plain.len() <= MAX_NAME && !taken.contains(&plain) {
+    let (first, last) = (plain.find("__"), plain.rfind("__"));
+    // `a__b__c` is of the server `a`; `c` of `a__b` has a digest, and so has what ends like one.
+    let is_plain = first == Some(server.ident.len()) && (first == last || !ends_in_digits(&plain));
+    if is_plain && plain.len() <= MAX_NAME && !taken.contains(&plain) {
         return plain;
     }
     let digest = stubgen::digest(&format!("{}\n{}", server.name, tool.name));
-    // Identifiers are ASCII. A server may have chosen a name that looks like this one.
+    // Identifiers are ASCII.
     let numbered = |number: usize| {
         let end = if number == 0 { String::new() } else { format!("_{number}") };
         let beginning = base::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());
         format!("{beginning}_{}{end}", base::text::head(&digest, DIGITS))
     };
     (0..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(plain)
+}
+
+fn ends_in_digits(name: &str) -> bool {
+    let end = name.rsplit('_').next().unwrap_or_default();
+    end.len() == DIGITS && end.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -166,6 +175,12 @@ mod tests {
         let like = format!("b__c_{}", base::text::head(&stubgen::digest("a__b\nc"), DIGITS));
         let one = of("a", &["b__c", "x y", "ü", &like]);
         let servers = vec![one, of("a__b", &["c"]), of("z", &[&long, &format!("{long}2")])];
+        let shown = |servers: &[Arc<ServerEntry>]| {
+            let of = |named: Named<'_>| [named.name, &named.server.name, &named.tool.name].map(str::to_owned);
+            Catalog::build(servers.to_vec()).named_tools().map(of).collect::<HashSet<_>>()
+        };
+        let alone: HashSet<_> = servers.chunks(1).flat_map(shown).collect();
+        assert_eq!(alone, shown(&servers), "a name is that of one tool, whatever servers are there");
         let catalog = Catalog::build(servers);
         let names: Vec<String> = catalog.named_tools().map(|named| named.name.to_owned()).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), 7, "{names:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::listing::{Counts, ENTRIES_A_STEP, Lines};
+use super::listing::{Counts, ENTRIES_A_STEP, Lines, NO_SERVERS};
 use super::{Catalog, Found, Hit, Node};
 use crate::manifest::{Layout, ServerEntry};
 use base::error::nearest;
@@ -110,8 +110,11 @@ impl Catalog {
         near.retain(|name| told.len() < 5 && told.insert(name.clone()));
         let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
         let guess = if near.is_empty() { String::new() } else { format!("; spelt alike: {}", near.join(" ")) };
-        let (query, folders) = (brief(query), folders.join(" "));
-        Ok(format!("no good match for `{query}`{under}{guess}; try other words, or look in {folders}"))
+        let then = match folders.as_slice() {
+            [] => NO_SERVERS.to_owned(),
+            folders => format!("try other words, or look in {}", folders.join(" ")),
+        };
+        Ok(format!("no good match for `{}`{under}{guess}; {then}", brief(query)))
     }
 }
 

@@ -245,7 +245,7 @@ impl Catalog {
             }
             ServerState::Disabled => {
                 return Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is disabled"))
-                    .hint("set `enabled = true` in the configuration");
+                    .hint(format!("`forgefs enable {}` switches it on", entry.name));
             }
             _ => {}
         }

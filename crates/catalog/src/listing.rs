@@ -32,6 +32,9 @@ pub(super) const ENTRIES_A_STEP: u64 = 8;
 /// Most bytes of a listing.
 const MAX_LISTING: usize = 64 << 10;
 
+/// Line in place of servers.
+pub(super) const NO_SERVERS: &str = "no servers are configured: `forgefs add` adds one";
+
 /// Lines of a listing, up to a byte limit.
 pub(super) struct Lines {
     text: String,
@@ -111,7 +114,7 @@ impl Catalog {
                     lines.push(&self.skills_line("skills/"));
                 }
                 if self.servers.is_empty() {
-                    lines.push("no servers are configured: `forgefs add` adds one");
+                    lines.push(NO_SERVERS);
                 }
             }
             Node::Server(_) | Node::Category(..) => {

@@ -7,6 +7,7 @@ use super::{Connector, change};
 use crate::cli::clients::{Client, Located};
 use crate::cli::init;
 use crate::cli::servers::faults;
+use crate::cli::signals;
 use base::files::{Edited, Layout};
 use base::limits;
 
@@ -24,7 +25,8 @@ impl Connector<'_> {
         let (mut moved, new) = take_over(&BTreeMap::new())?;
         if self.ui.is_interactive() && !self.args.no_check && !moved.imported.taken_over.is_empty() {
             let faults = faults(self.global, new, self.ui).await.map_err(|failure| failure.message)?;
-            let faults = faults.ok_or("interrupted while its servers were started")?;
+            // Of several clients, Ctrl-C ends all.
+            let faults = faults.unwrap_or_else(|| signals::end());
             let stays = faults.iter().flat_map(|(name, fault)| {
                 let why = format!("it does not start behind ForgeFS: {fault}; --no-check moves it all the same");
                 moved.imported.called.get(name).into_iter().flatten().map(move |called| (called.clone(), why.clone()))

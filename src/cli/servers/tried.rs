@@ -141,8 +141,9 @@ impl Tried {
     fn failed(&self, state: &str, stderr: Option<String>) -> Failure {
         let mut message = format!("{} does not answer, nothing was written: {state}", self.name);
         let lines: Vec<&str> = stderr.as_deref().unwrap_or_default().lines().collect();
-        // The last lines, which the error may have already.
-        for line in lines.iter().skip(lines.len().saturating_sub(STDERR)).filter(|line| !state.contains(**line)) {
+        // The last lines, which the error may have already. That it was started is nothing that it said.
+        let is_told = |line: &&&str| !state.contains(**line) && !line.starts_with("[forgefs: started");
+        for line in lines.iter().skip(lines.len().saturating_sub(STDERR)).filter(is_told) {
             let _ = write!(message, "\n  its stderr: {}", people::line(line));
         }
         let message = message.redacted(Surface::Error);

@@ -57,7 +57,7 @@ pub(super) async fn accept(
         }
     }
     if taken {
-        ui.note("run `forgefs reload` to apply it to running gateways");
+        ui.note("accepted; run `forgefs reload` to apply it to running gateways");
     }
     if format.json {
         shapes::print(json!({ "ok": !left, "servers": objects }), ui);

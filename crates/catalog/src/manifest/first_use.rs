@@ -15,6 +15,7 @@ use crate::findings::Item;
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::json;
 use base::limits;
+use base::task;
 use config::Config;
 use state::{RecordKind, State, id_of, kept_folder};
 
@@ -84,10 +85,10 @@ impl FirstUse {
             Ok(record) => {
                 let accepts_text = self.accepts_text;
                 let (name, ident) = (entry.name.clone(), entry.ident.clone());
-                let made = tokio::task::spawn_blocking(move || record.quarantined(entry, accepts_text)).await;
+                let made = task::apart(move || Ok(record.quarantined(entry, accepts_text))).await;
                 made.unwrap_or_else(|error| {
                     tracing::error!(server = name, %error, "its list could not be compared");
-                    ServerEntry::empty(&name, &ident, None, super::ServerState::Failed { reason: error.to_string() })
+                    ServerEntry::empty(&name, &ident, None, super::ServerState::Failed { reason: error.message })
                 })
             }
             Err(error) => {
@@ -160,16 +161,16 @@ impl FirstUse {
 impl Record {
     async fn of(entry: &ServerEntry) -> Result<Self> {
         let (stubs, offers) = (Arc::clone(&entry.stubs), Arc::clone(&entry.offers));
-        let made = tokio::task::spawn_blocking(move || {
+        task::apart(move || {
             let tool = |tool: &ToolStub| (Item::Tool(tool.name.clone()), Value::clone(&tool.definition.tree()));
             let all = stubs.tools.iter().map(tool).chain(reviewable(&stubs, &offers));
             let known = |(item, definition): (Item, Value)| {
                 let known = Reviewed::of(&item, &definition);
                 (item, known)
             };
-            Self(all.map(known).collect())
-        });
-        made.await.map_err(|error| Error::new(ErrorCode::Internal, &*entry.name).caused_by(error))
+            Ok(Self(all.map(known).collect()))
+        })
+        .await
     }
 
     fn parse(text: &[u8]) -> Result<Self> {

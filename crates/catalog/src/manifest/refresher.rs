@@ -15,7 +15,7 @@ use super::{Cache, FirstUse, Observed, Phase, Pin, ServerEntry, ServerState};
 use crate::findings::Later;
 use base::error::{Error, ErrorCode};
 use base::panics;
-use base::task::Task;
+use base::task::{self, Task};
 use config::Start;
 use upstream::auth::Account;
 use upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
@@ -310,19 +310,19 @@ impl Refresher {
         let state = ServerState::Ready { protocol: listing.protocol.clone() };
         let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
         // Thousands of stubs take a while: off the threads that serve requests.
-        let made = tokio::task::spawn_blocking(move || {
+        let made = task::apart(move || {
             // Changes to come are news in any case.
             let digest = digest(&listing).filter(|_| !listing.is_partial);
             if digest.is_some() && digest == known {
                 source.cache.set_listed(&source.name, &source.server, SystemTime::now());
-                return None;
+                return Ok(None);
             }
             if let Some(digest) = &digest {
                 source.cache.store(&source.name, &source.server, &listing, digest);
             }
-            Some((source.entry(listing, ready), digest))
+            Ok(Some((source.entry(listing, ready), digest)))
         });
-        let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
+        let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {}", error.message)))?;
         let news = match news {
             Some((entry, digest)) => Some((self.source.compared(entry).await, digest)),
             None => None,

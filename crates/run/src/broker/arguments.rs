@@ -151,7 +151,9 @@ pub(super) fn object(args: &str) -> Result<Map<String, Value>> {
         Ok(_) => {
             Err(Error::new(ErrorCode::InvalidArgs, "the arguments must be one object with a key for each parameter"))
         }
-        Err(error) => Err(Error::new(ErrorCode::InvalidArgs, "the arguments are not valid JSON").caused_by(error)),
+        Err(error) => Err(Error::new(ErrorCode::InvalidArgs, "the arguments are not valid JSON")
+            .caused_by(error)
+            .hint("they are one JSON object, such as {\"id\": 1}")),
     }
 }
 

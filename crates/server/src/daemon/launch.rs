@@ -86,7 +86,8 @@ async fn answers(place: &Place, mut child: Child, from: u64, deadline: Instant) 
             return Ok(Some(status));
         }
         if let Some(exit) = child.try_wait().map_err(|error| format!("the daemon cannot be waited for: {error}"))? {
-            let said = || end_of(&place.log(), from).unwrap_or_default();
+            let said = || end_of(&place.log(), from).ok().filter(|said| !said.is_empty());
+            let said = || said().unwrap_or_else(|| "nothing is in its log; is the disk full?".to_owned());
             return if exit.success() { Ok(None) } else { Err(format!("the daemon has ended ({exit}): {}", said())) };
         }
         sleep(LOOK).await;

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use super::skills;
 use base::error::{Error, ErrorCode, Result};
 use base::memory;
-use base::task::Task;
+use base::task::{self, Task};
 use catalog::manifest::{
     Cache, FirstUse, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file,
 };
@@ -384,8 +384,8 @@ impl Entries {
 async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalogs>>, phase: watch::Sender<Phase>) {
     while known.changed().await.is_ok() {
         let build = known.borrow_and_update().built_on(&catalog.load_full());
-        match tokio::task::spawn_blocking(build).await {
-            Ok(Ok(built)) => {
+        match task::apart(build).await {
+            Ok(built) => {
                 let reached = built.whole.phase();
                 catalog.store(Arc::new(built));
                 phase.send_replace(reached);
@@ -394,9 +394,6 @@ async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catal
                     tokio::task::spawn_blocking(memory::give_back);
                 }
             }
-            Ok(Err(error)) => tracing::error!(%error, "the catalog keeps its last state"),
-            // The runtime ends before the work has begun.
-            Err(ended) if ended.is_cancelled() => return,
             Err(error) => tracing::error!(%error, "the catalog keeps its last state"),
         }
     }

@@ -232,7 +232,9 @@ impl Connector {
             Some((false, told)) => told.hint,
             None => None,
         };
-        let what = format!("{} did not start: {}", self.name, of_start(&error));
+        let is_program = matches!(self.server.transport, Transport::Stdio { .. });
+        let word = if is_program { "did not start" } else { "is not connected" };
+        let what = format!("{} {word}: {}", self.name, of_start(&error));
         let mut dead = Error::new(ErrorCode::TransportDead, what);
         dead.hint = hint;
         self.with_last_words(dead).await
