@@ -12,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::{Charge, Counter, Spent, State, day_file};
 use base::error::{Error, ErrorCode, Result};
@@ -95,6 +97,50 @@ pub struct Item<'a> {
     pub free: bool,
 }
 
+/// What a call has paid. Dropped before the call goes out, it is refunded.
+#[derive(Debug)]
+pub struct Paid {
+    /// The cost; zero if no budget and no price is configured.
+    pub cost: Amount,
+    counters: Vec<Counter>,
+    state: Arc<dyn State>,
+    is_sent: bool,
+}
+
+impl Paid {
+    /// Notes that the call goes out.
+    pub fn sent(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// True if the call went out.
+    pub fn is_sent(&self) -> bool {
+        self.is_sent
+    }
+
+    /// Refunds a call that was refused after all, also where the future is dropped.
+    pub async fn refund(mut self) {
+        if let Some(refunded) = self.give_back() {
+            // A refund that fails is logged.
+            let _ = refunded.await;
+        }
+    }
+
+    fn give_back(&mut self) -> Option<JoinHandle<()>> {
+        let (cost, counters, state) = (self.cost, std::mem::take(&mut self.counters), Arc::clone(&self.state));
+        let runtime = Handle::try_current().ok().filter(|_| !counters.is_empty())?;
+        Some(runtime.spawn(async move { state.refund(cost, &counters).await }))
+    }
+}
+
+impl Drop for Paid {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.give_back();
+        }
+    }
+}
+
 impl Spending {
     /// Spending of `config`; sums and buckets in `state` stay.
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
@@ -134,15 +180,14 @@ impl Spending {
         account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
     }
 
-    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
-    /// no budget and no price is configured.
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day.
     ///
     /// # Errors
     /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
     /// spent then.
-    pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Amount> {
+    pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Paid> {
         // A server known only from a file has no entry, and cannot be called either.
-        let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
+        let Some(limits) = self.servers.get(item.server) else { return Ok(self.free()) };
         limits.admit(item, &*self.state).await?;
         for (owner, of) in self.owned(account) {
             if let Some(rate) = of.limits.rate {
@@ -152,21 +197,27 @@ impl Spending {
         }
         let cost = if item.free || !self.counts { Amount::ZERO } else { limits.cost(item.tool) };
         if cost.is_zero() {
-            return Ok(cost);
+            return Ok(self.free());
         }
         let budgets = self.charges(account);
         let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
-        let Spent::Refused { charge, spent, renews } = self.state.spend(cost, &charges).await? else { return Ok(cost) };
-        let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(cost) };
-        Err(exceeded(item, cost, *limit, spent, scope, renews))
+        let (state, counters) = (Arc::clone(&self.state), charges.iter().map(|of| of.counter.clone()).collect());
+        // On its own: of a call that is dropped meanwhile it is known what was taken, and that is refunded.
+        let spend = tokio::spawn(async move {
+            Ok::<_, Error>(match state.spend(cost, &charges).await? {
+                Spent::Done => Ok(Paid { cost, counters, state, is_sent: false }),
+                Spent::Refused { charge, spent, renews } => Err((charge, spent, renews)),
+            })
+        });
+        let spent = spend.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;
+        spent.or_else(|(charge, spent, renews)| match budgets.get(charge) {
+            Some((Charge { limit: Some(limit), .. }, scope)) => Err(exceeded(item, cost, *limit, spent, scope, renews)),
+            _ => Ok(self.free()),
+        })
     }
 
-    /// Refunds a call that was refused after all.
-    pub async fn refund(&self, cost: Amount, account: &Account) {
-        if !cost.is_zero() {
-            let counters: Vec<Counter> = self.charges(account).into_iter().map(|(charge, _)| charge.counter).collect();
-            self.state.refund(cost, &counters).await;
-        }
+    fn free(&self) -> Paid {
+        Paid { cost: Amount::ZERO, counters: Vec::new(), state: Arc::clone(&self.state), is_sent: false }
     }
 
     fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
@@ -255,4 +306,47 @@ fn exceeded(
         data["renews"] = Value::String(renews);
     }
     Error::new(ErrorCode::BudgetExceeded, message).hint(fix).data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Embedded;
+
+    #[tokio::test]
+    async fn what_a_dropped_call_has_paid_is_refunded_unless_it_went_out() {
+        let state = Arc::new(Embedded::default());
+        let text = "[servers.x]\ncommand = \"x\"\n[budgets]\nsession = 9\n";
+        let config = Config::parse(text, Path::new("/forge.toml"), &|_| None).expect("a configuration");
+        let spending = Spending::new(&config, Arc::<Embedded>::clone(&state));
+        let principal = Principal::local();
+        let (account, session) = (spending.account("r", &principal, None), Counter::Session(principal.session));
+        let item = Item { server: "x", tool: None, label: "x", free: false };
+        let mut expected = Amount::ZERO;
+        for (what, is_sent) in [("sent", true), ("paid", false), ("refunded", true), ("paying", false)] {
+            let mut charge = Box::pin(spending.charge(item, &account));
+            match what {
+                "paying" => assert!(futures::poll!(&mut charge).is_pending(), "it waits for what it takes"),
+                _ => {
+                    let mut paid = charge.as_mut().await.expect("there is enough");
+                    assert_eq!(state.known(&session), Some(expected.plus(Amount::ONE)), "{what}");
+                    if is_sent {
+                        paid.sent();
+                    }
+                    match what {
+                        "refunded" => paid.refund().await,
+                        _ => drop(paid),
+                    }
+                }
+            }
+            drop(charge);
+            if what == "sent" {
+                expected = Amount::ONE;
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(state.known(&session), Some(expected), "{what}");
+        }
+    }
 }
