@@ -58,6 +58,10 @@ impl Lines {
         Self { path, max_bytes, keep, fsync, open: Mutex::default() }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn probe(&self) -> io::Result<()> {
         self.open_file(&mut Open::default()).map(drop)
     }
