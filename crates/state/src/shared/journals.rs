@@ -24,7 +24,7 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/append.l
 static FIND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/find.lua")));
 static LIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/list.lua")));
 static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/remove.lua")));
-static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
+static CLOSE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/close.lua"));
 
 /// Keys of one journal.
 #[derive(Debug)]
