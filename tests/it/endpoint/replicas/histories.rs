@@ -326,17 +326,34 @@ async fn a_replica_that_was_silent_for_too_long_writes_nothing_more_to_a_run_tha
 async fn a_run_that_ends_while_the_store_is_away_can_be_resumed() {
     let Some(store) = Store::start() else { return };
     let replicas = replicas(&store).await;
-    let (first, next) = ("111111111111", "222222222222");
-    let before = replicas[0].state.begin_journal(journal(first.to_owned(), Vec::new())).await.expect("a journal");
-    replicas[0].wire.set(Fault::Cut);
-    before.append(b"one\n").expect_err("the store is away");
-    drop(before);
-    until("it is told", async || replicas[0].state.journal_key(Path::new("/j")).await.is_err()).await;
-    replicas[0].wire.set(Fault::None);
-    until("its end reaches the store", async || {
-        replicas[1].state.begin_journal(journal(next.to_owned(), vec![first.to_owned()])).await.is_ok()
+    let here = &replicas[0];
+    let away_and_back = async || {
+        until("it is away", async || here.state.journal_key(Path::new("/j")).await.is_err()).await;
+        here.wire.set(Fault::None);
+        until("it is back", async || here.state.journal_key(Path::new("/j")).await.is_ok()).await;
+    };
+    let begin = |id: &str| here.state.begin_journal(journal(id.to_owned(), Vec::new()));
+    let ended = begin("111111111111").await.expect("a journal");
+    here.wire.set(Fault::Cut);
+    ended.append(b"one\n").expect_err("the store is away");
+    drop(ended);
+    away_and_back().await;
+    // One that does not know that it was begun.
+    until("its begin arrives", async || {
+        here.wire.set(Fault::Deaf);
+        begin("222222222222").await.expect_err("no answer comes back");
+        away_and_back().await;
+        let found = replicas[1].state.journal(Path::new("/journals/client"), "222222222222").await;
+        found.expect("the store answers").is_some()
     })
     .await;
+    for (id, next) in [("111111111111", "333333333333"), ("222222222222", "444444444444")] {
+        until(id, async || {
+            let next = journal(next.to_owned(), vec![id.to_owned()]);
+            replicas[1].state.begin_journal(next).await.is_ok()
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
