@@ -299,7 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file: Arc<Path> = folder.path().join("day").into();
         let state = Arc::new(Embedded::default());
-        let (run, session, day) = (Counter::Run("r".into()), Counter::Session("s".into()), Counter::Day(file));
+        let (run, session, day) = (Counter::Session("r".into()), Counter::Session("s".into()), Counter::Day(file));
         let limit = |count: u64| Some(Amount::from_micros(count * ONE.micros()));
         let charges: Arc<[Charge]> = [(&run, None), (&session, limit(10)), (&day, limit(1000))]
             .map(|(counter, limit)| Charge { counter: counter.clone(), limit })

@@ -194,7 +194,7 @@ pub trait State: Collections + JournalStore {
     /// Notes that these are refused here, for those who take one back.
     fn refuses(&self, _revoked: &Revoked) {}
 
-    /// Drops the counter of a finished run or session, and the session's collections.
+    /// Drops the counter of a finished session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
 
@@ -340,8 +340,6 @@ pub struct New {
 /// A sum of costs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Counter {
-    /// Of one run.
-    Run(Arc<str>),
     /// Of one session.
     Session(Arc<str>),
     /// Of a UTC day, over all gateways that share this file.

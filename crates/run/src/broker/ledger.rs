@@ -209,7 +209,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         let mut record = self.record.lock();
         record.ms = Some(millis(self.opened));
-        if self.paid.take().is_some_and(|paid| !paid.is_sent()) {
+        if self.paid.take().is_some_and(|paid| !paid.is_sent) {
             record.cost = Amount::ZERO;
         }
     }

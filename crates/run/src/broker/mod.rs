@@ -143,7 +143,7 @@ impl Shared {
         let recorder = Recorder::new(Arc::clone(&context.records.audit), run);
         let stash = &session.stash;
         Self {
-            account: context.spending.account(&recorder.id, session.principal(), context.profile.as_deref()),
+            account: Account::new(session.principal(), context.profile.as_deref()),
             recorder,
             evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),

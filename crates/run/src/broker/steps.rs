@@ -21,7 +21,7 @@ use config::{Amount, Required};
 use redact::Surface;
 use state::audit::{CallRecord, Verdict};
 use state::journal::{RunOp, Taken};
-use state::spending::{Item, Paid};
+use state::spending::Item;
 use upstream::{Answer, Operation, Progress, Step, TraceContext};
 
 /// An admitted call.
@@ -211,7 +211,7 @@ impl Broker {
         call.paid = Some(paid);
         let answer = self.send(call, asked, admitted).await;
         let Some(paid) = call.paid.take() else { return answer };
-        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent()) {
+        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent) {
             call.note(|record| record.cost = Amount::ZERO);
             paid.refund().await;
             self.give_back(call, admitted.approval.as_deref()).await;
@@ -254,7 +254,7 @@ impl Broker {
     async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, task: Option<&str>) -> Result<Value> {
         let (id, told) = self.run.trace.call();
         call.note(|record| (record.sent, record.span) = (true, id));
-        call.paid.iter_mut().for_each(Paid::sent);
+        call.paid.iter_mut().for_each(|paid| paid.is_sent = true);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.

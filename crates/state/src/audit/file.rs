@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// An open log file.
 #[derive(Debug)]
 pub(super) struct Lines {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     max_bytes: u64,
     keep: u32,
     fsync: bool,
@@ -56,10 +56,6 @@ impl Lines {
     pub(super) fn new(path: PathBuf, audit: &config::Audit) -> Self {
         let (max_bytes, keep, fsync) = (audit.max_bytes as u64, audit.keep, audit.fsync);
         Self { path, max_bytes, keep, fsync, open: Mutex::default() }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     pub(super) fn probe(&self) -> io::Result<()> {

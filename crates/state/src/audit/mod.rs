@@ -98,7 +98,7 @@ impl Log {
             if entry.objects.is_empty()
                 && let Some(written) = lines.append_at_once(&entry.lines)
             {
-                return written.inspect_err(|error| lost(error, lines.path(), &entry));
+                return written.inspect_err(|error| lost(error, &lines.path, &entry));
             }
             let log = Arc::clone(self);
             let written = tokio::task::spawn_blocking(move || log.write_now(&entry)).await;
@@ -129,7 +129,7 @@ impl Log {
                         tracing::error!(%error, digest, "a text that was read is not kept");
                     }
                 }
-                lines.append(&entry.lines).inspect_err(|error| lost(error, lines.path(), entry))
+                lines.append(&entry.lines).inspect_err(|error| lost(error, &lines.path, entry))
             }
         }
     }

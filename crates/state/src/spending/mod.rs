@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -68,19 +69,24 @@ struct Budgets {
     day: Option<Arc<Path>>,
 }
 
-/// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
+/// Sums that the calls of one run are charged to.
 #[derive(Debug)]
 pub struct Account {
-    run: Counter,
+    /// That of the run, which stays in this process.
+    run: Arc<Mutex<Amount>>,
     session: Counter,
     /// Narrowest first.
     owners: Vec<Owner>,
-    state: Arc<dyn State>,
 }
 
-impl Drop for Account {
-    fn drop(&mut self) {
-        self.state.end(&self.run);
+impl Account {
+    /// The account of a run of `principal`, whose profile this is.
+    #[must_use]
+    pub fn new(principal: &Principal, profile: Option<&str>) -> Self {
+        let session = Counter::Session(Arc::clone(&principal.session));
+        let profile = profile.map(|name| Owner::Profile(name.into()));
+        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
+        Self { run: Arc::default(), session, owners: owners.collect() }
     }
 }
 
@@ -102,32 +108,29 @@ pub struct Item<'a> {
 pub struct Paid {
     /// The cost; zero if no budget and no price is configured.
     pub cost: Amount,
+    /// True once the call goes out.
+    pub is_sent: bool,
+    run: Arc<Mutex<Amount>>,
     counters: Vec<Counter>,
     state: Arc<dyn State>,
-    is_sent: bool,
 }
 
 impl Paid {
-    /// Notes that the call goes out.
-    pub fn sent(&mut self) {
-        self.is_sent = true;
-    }
-
-    /// True if the call went out.
-    pub fn is_sent(&self) -> bool {
-        self.is_sent
-    }
-
     /// Refunds a call that was refused after all, also where the future is dropped.
     pub async fn refund(mut self) {
+        // Its drop refunds no more.
+        self.is_sent = true;
         if let Some(refunded) = self.give_back() {
             // A refund that fails is logged.
             let _ = refunded.await;
         }
     }
 
-    fn give_back(&mut self) -> Option<JoinHandle<()>> {
-        let (cost, counters, state) = (self.cost, std::mem::take(&mut self.counters), Arc::clone(&self.state));
+    fn give_back(&self) -> Option<JoinHandle<()>> {
+        let mut run = self.run.lock();
+        *run = run.minus(self.cost);
+        drop(run);
+        let (cost, counters, state) = (self.cost, self.counters.clone(), Arc::clone(&self.state));
         let runtime = Handle::try_current().ok().filter(|_| !counters.is_empty())?;
         Some(runtime.spawn(async move { state.refund(cost, &counters).await }))
     }
@@ -166,16 +169,6 @@ impl Spending {
         })
     }
 
-    /// The account of a run of `principal`, whose profile this is.
-    #[must_use]
-    pub fn account(&self, run: &str, principal: &Principal, profile: Option<&str>) -> Account {
-        let session = Counter::Session(Arc::clone(&principal.session));
-        let profile = profile.map(|name| Owner::Profile(name.into()));
-        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
-        let state = Arc::clone(&self.state);
-        Account { run: Counter::Run(run.into()), session, owners: owners.collect(), state }
-    }
-
     fn owned<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a Owner, &'a Budgets)> {
         account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
     }
@@ -199,39 +192,53 @@ impl Spending {
         if cost.is_zero() {
             return Ok(self.free());
         }
+        // The run's sum first: it is given back where another refuses.
+        let (limit, scope) = self.least(Kind::Run, account);
+        {
+            let mut run = account.run.lock();
+            let sum = run.plus(cost);
+            if let Some(limit) = limit.filter(|limit| sum > *limit) {
+                return Err(exceeded(item, cost, limit, *run, &scope, None));
+            }
+            *run = sum;
+        }
         let budgets = self.charges(account);
         let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
-        let (state, counters) = (Arc::clone(&self.state), charges.iter().map(|of| of.counter.clone()).collect());
+        let counters = charges.iter().map(|charge| charge.counter.clone()).collect();
+        let (run, state) = (Arc::clone(&account.run), Arc::clone(&self.state));
+        let mut paid = Paid { cost, is_sent: false, run, counters, state };
         // On its own: of a call that is dropped meanwhile it is known what was taken, and that is refunded.
         let spend = tokio::spawn(async move {
-            Ok::<_, Error>(match state.spend(cost, &charges).await? {
-                Spent::Done => Ok(Paid { cost, counters, state, is_sent: false }),
-                Spent::Refused { charge, spent, renews } => Err((charge, spent, renews)),
-            })
+            let spent = paid.state.spend(cost, &charges).await;
+            if !matches!(spent, Ok(Spent::Done)) {
+                paid.counters.clear();
+            }
+            spent.map(|spent| (paid, spent))
         });
-        let spent = spend.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;
-        spent.or_else(|(charge, spent, renews)| match budgets.get(charge) {
-            Some((Charge { limit: Some(limit), .. }, scope)) => Err(exceeded(item, cost, *limit, spent, scope, renews)),
-            _ => Ok(self.free()),
-        })
+        let (paid, spent) = spend.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;
+        let Spent::Refused { charge, spent, renews } = spent else { return Ok(paid) };
+        let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(self.free()) };
+        Err(exceeded(item, cost, *limit, spent, scope, renews))
     }
 
     fn free(&self) -> Paid {
-        Paid { cost: Amount::ZERO, counters: Vec::new(), state: Arc::clone(&self.state), is_sent: false }
+        let (run, counters, state) = (Arc::default(), Vec::new(), Arc::clone(&self.state));
+        Paid { cost: Amount::ZERO, is_sent: false, run, counters, state }
+    }
+
+    /// The lowest limit of a kind, of all owners.
+    fn least<'a>(&'a self, kind: Kind, account: &'a Account) -> (Option<Amount>, Scope<'a>) {
+        let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
+        let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
+        (limit, Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
     }
 
     fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
-        let charge = |counter: &Counter, limit| Charge { counter: counter.clone(), limit };
-        // One sum each, under the lowest limit of all owners.
-        let least = |kind: Kind, counter: &Counter| {
-            let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
-            let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
-            (charge(counter, limit), Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
-        };
-        let mut charges = vec![least(Kind::Run, &account.run), least(Kind::Session, &account.session)];
+        let (limit, scope) = self.least(Kind::Session, account);
+        let mut charges = vec![(Charge { counter: account.session.clone(), limit }, scope)];
         for (owner, of) in self.owned(account) {
             if let (Some(file), Some(limit)) = (&of.day, of.limits.day) {
-                let day = charge(&Counter::Day(Arc::clone(file)), Some(limit));
+                let day = Charge { counter: Counter::Day(Arc::clone(file)), limit: Some(limit) };
                 charges.push((day, Scope { kind: Kind::Day, owner }));
             }
         }
@@ -320,7 +327,7 @@ mod tests {
         let config = Config::parse(text, Path::new("/forge.toml"), &|_| None).expect("a configuration");
         let spending = Spending::new(&config, Arc::<Embedded>::clone(&state));
         let principal = Principal::local();
-        let (account, session) = (spending.account("r", &principal, None), Counter::Session(principal.session));
+        let (account, session) = (Account::new(&principal, None), Counter::Session(principal.session));
         let item = Item { server: "x", tool: None, label: "x", free: false };
         let mut expected = Amount::ZERO;
         for (what, is_sent) in [("sent", true), ("paid", false), ("refunded", true), ("paying", false)] {
@@ -330,9 +337,7 @@ mod tests {
                 _ => {
                     let mut paid = charge.as_mut().await.expect("there is enough");
                     assert_eq!(state.known(&session), Some(expected.plus(Amount::ONE)), "{what}");
-                    if is_sent {
-                        paid.sent();
-                    }
+                    paid.is_sent = is_sent;
                     match what {
                         "refunded" => paid.refund().await,
                         _ => drop(paid),
@@ -346,7 +351,7 @@ mod tests {
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(state.known(&session), Some(expected), "{what}");
+            assert_eq!((state.known(&session), *account.run.lock()), (Some(expected), expected), "{what}");
         }
     }
 }
