@@ -140,14 +140,6 @@ impl Approvals {
         }
     }
 
-    /// Tells people of an approval that a killed gateway has left untold.
-    pub async fn tell_again(&self, approval: Approval) -> Approval {
-        match approval.told {
-            None => self.tell(approval).await,
-            Some(_) => approval,
-        }
-    }
-
     /// Decides. Another decision about the same approval replaces it until its call is made. A denial also takes back what
     /// was allowed beside that call, whose approval may be used up.
     ///
@@ -315,7 +307,7 @@ impl Approvals {
     }
 
     /// Tells people, and keeps the result. A failure is logged: the approval waits all the same.
-    async fn tell(&self, approval: Approval) -> Approval {
+    pub async fn tell(&self, approval: Approval) -> Approval {
         if self.notify.is_empty() {
             return approval;
         }

@@ -193,7 +193,7 @@ impl Spending {
             return Ok(self.free());
         }
         // The run's sum first: it is given back where another refuses.
-        let (limit, scope) = self.least(Kind::Run, account);
+        let (limit, scope) = self.least(Kind::Run, account, |limits| limits.run);
         {
             let mut run = account.run.lock();
             let sum = run.plus(cost);
@@ -227,14 +227,19 @@ impl Spending {
     }
 
     /// The lowest limit of a kind, of all owners.
-    fn least<'a>(&'a self, kind: Kind, account: &'a Account) -> (Option<Amount>, Scope<'a>) {
-        let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
+    fn least<'a>(
+        &'a self,
+        kind: Kind,
+        account: &'a Account,
+        limit: fn(&config::Budgets) -> Option<Amount>,
+    ) -> (Option<Amount>, Scope<'a>) {
+        let limits = self.owned(account).filter_map(|(owner, of)| Some((limit(&of.limits)?, owner)));
         let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
         (limit, Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
     }
 
     fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
-        let (limit, scope) = self.least(Kind::Session, account);
+        let (limit, scope) = self.least(Kind::Session, account, |limits| limits.session);
         let mut charges = vec![(Charge { counter: account.session.clone(), limit }, scope)];
         for (owner, of) in self.owned(account) {
             if let (Some(file), Some(limit)) = (&of.day, of.limits.day) {
@@ -268,14 +273,6 @@ enum Kind {
 }
 
 impl Kind {
-    fn limit(self, budgets: &config::Budgets) -> Option<Amount> {
-        match self {
-            Self::Run => budgets.run,
-            Self::Session => budgets.session,
-            Self::Day => budgets.day,
-        }
-    }
-
     /// Its name, and what to do when it is spent.
     fn words(self) -> (&'static str, &'static str) {
         match self {
