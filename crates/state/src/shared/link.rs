@@ -135,17 +135,14 @@ impl Link {
     pub(super) fn run_later(self: &Arc<Self>, script: Call) {
         let (link, mut running) = (Arc::downgrade(self), self.running::<redis::Value>(script.clone()));
         self.handle.spawn(async move {
-            for attempt in 1..=LATER {
-                match running.await {
-                    Ok(_) => return,
-                    Err(error) if attempt == 1 => tracing::warn!(%error, "a change has not reached the store yet"),
-                    Err(error) if attempt == LATER => tracing::error!(%error, "a change did not reach the store"),
-                    Err(_) => {}
-                }
+            for _ in 0..LATER {
+                let Err(error) = running.await else { return };
+                tracing::debug!(%error, "a change has not reached the store yet");
                 tokio::time::sleep(AGAIN).await;
                 let Some(link) = link.upgrade() else { return };
                 running = link.running(script.clone());
             }
+            tracing::warn!("a change did not reach the store");
         });
     }
 
