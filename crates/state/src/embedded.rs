@@ -163,12 +163,12 @@ impl State for Embedded {
         Ok(Spent::Done)
     }
 
-    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+    async fn refund(&self, cost: Amount, charges: &[Charge]) {
         let _alone = self.spending.lock().await;
-        for counter in counters {
+        for Charge { counter, .. } in charges {
             match counter {
                 Counter::Day(file) => day::give_back(file, cost, SystemTime::now()).await,
-                _ => self.change(counter, |sum| sum.minus(cost)),
+                Counter::Session(_) => self.change(counter, |sum| sum.minus(cost)),
             }
         }
     }
@@ -319,7 +319,7 @@ mod tests {
         for counter in [&run, &session, &day] {
             assert_eq!(state.known(counter), limit(10), "{counter:?}");
         }
-        state.refund(ONE, &[run.clone(), session.clone(), day.clone()]).await;
+        state.refund(ONE, &charges).await;
         for counter in [&run, &session, &day] {
             assert_eq!(state.known(counter), limit(9), "{counter:?}");
         }

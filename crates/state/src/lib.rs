@@ -97,8 +97,8 @@ pub trait State: Collections + JournalStore {
     /// `INTERNAL` when a sum is unknown: an unknown rest is not spent.
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent>;
 
-    /// Refunds a cost. Atomic for each counter.
-    async fn refund(&self, cost: Amount, counters: &[Counter]);
+    /// Refunds what was charged. Atomic for each counter.
+    async fn refund(&self, cost: Amount, charges: &[Charge]);
 
     /// Sum of a counter, if known without waiting.
     fn known(&self, counter: &Counter) -> Option<Amount>;

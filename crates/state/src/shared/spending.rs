@@ -61,33 +61,21 @@ impl Spending {
 
     /// See [`crate::State::spend`].
     pub(super) async fn spend(&self, link: &Link, cost: Amount, charges: &[Charge]) -> Result<Spent> {
-        let counters: Vec<_> = charges.iter().map(|charge| (&charge.counter, charge.limit)).collect();
-        let refused = self.change(link, &cost.micros().to_string(), &counters).await?;
+        let refused = self.change(link, &cost.micros().to_string(), charges).await?;
         let Some((charge, spent, day)) = refused else { return Ok(Spent::Done) };
         Ok(Spent::Refused { charge, spent, renews: (day > 0).then(|| midnight_after(day)) })
     }
 
     /// See [`crate::State::refund`].
-    pub(super) async fn refund(&self, link: &Link, cost: Amount, counters: &[Counter]) {
-        let counters: Vec<_> = counters.iter().map(|counter| (counter, None)).collect();
+    pub(super) async fn refund(&self, link: &Link, cost: Amount, charges: &[Charge]) {
         // A refund that fails is logged, and stays spent.
-        let _ = self.change(link, &format!("-{}", cost.micros()), &counters).await;
+        let _ = self.change(link, &format!("-{}", cost.micros()), charges).await;
     }
 
     /// Changes counters in the store; returns the position, sum and day of one that refuses.
-    async fn change(
-        &self,
-        link: &Link,
-        cost: &str,
-        counters: &[(&Counter, Option<Amount>)],
-    ) -> Result<Option<(usize, Amount, u64)>> {
-        if counters.is_empty() {
-            return Ok(None);
-        }
-        let sums: Vec<_> = counters
-            .iter()
-            .map(|(counter, limit)| (self.key(counter), matches!(counter, Counter::Day(_)), *limit))
-            .collect();
+    async fn change(&self, link: &Link, cost: &str, charges: &[Charge]) -> Result<Option<(usize, Amount, u64)>> {
+        let sum = |Charge { counter, limit }: &Charge| (self.key(counter), matches!(counter, Counter::Day(_)), *limit);
+        let sums: Vec<_> = charges.iter().map(sum).collect();
         let unsettled = Unsettled::new();
         loop {
             match self.change_once(link, cost, &sums).await? {

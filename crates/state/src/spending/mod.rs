@@ -111,7 +111,7 @@ pub struct Paid {
     /// True once the call goes out.
     pub is_sent: bool,
     run: Arc<Mutex<Amount>>,
-    counters: Vec<Counter>,
+    charges: Vec<Charge>,
     state: Arc<dyn State>,
 }
 
@@ -130,9 +130,9 @@ impl Paid {
         let mut run = self.run.lock();
         *run = run.minus(self.cost);
         drop(run);
-        let (cost, counters, state) = (self.cost, self.counters.clone(), Arc::clone(&self.state));
-        let runtime = Handle::try_current().ok().filter(|_| !counters.is_empty())?;
-        Some(runtime.spawn(async move { state.refund(cost, &counters).await }))
+        let (cost, charges, state) = (self.cost, self.charges.clone(), Arc::clone(&self.state));
+        let runtime = Handle::try_current().ok().filter(|_| !charges.is_empty())?;
+        Some(runtime.spawn(async move { state.refund(cost, &charges).await }))
     }
 }
 
@@ -203,15 +203,14 @@ impl Spending {
             *run = sum;
         }
         let budgets = self.charges(account);
-        let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
-        let counters = charges.iter().map(|charge| charge.counter.clone()).collect();
+        let charges = budgets.iter().map(|(charge, _)| charge.clone()).collect();
         let (run, state) = (Arc::clone(&account.run), Arc::clone(&self.state));
-        let mut paid = Paid { cost, is_sent: false, run, counters, state };
+        let mut paid = Paid { cost, is_sent: false, run, charges, state };
         // On its own: of a call that is dropped meanwhile it is known what was taken, and that is refunded.
         let spend = tokio::spawn(async move {
-            let spent = paid.state.spend(cost, &charges).await;
+            let spent = paid.state.spend(cost, &paid.charges).await;
             if !matches!(spent, Ok(Spent::Done)) {
-                paid.counters.clear();
+                paid.charges.clear();
             }
             spent.map(|spent| (paid, spent))
         });
@@ -222,8 +221,8 @@ impl Spending {
     }
 
     fn free(&self) -> Paid {
-        let (run, counters, state) = (Arc::default(), Vec::new(), Arc::clone(&self.state));
-        Paid { cost: Amount::ZERO, is_sent: false, run, counters, state }
+        let (run, charges, state) = (Arc::default(), Vec::new(), Arc::clone(&self.state));
+        Paid { cost: Amount::ZERO, is_sent: false, run, charges, state }
     }
 
     /// The lowest limit of a kind, of all owners.
