@@ -523,7 +523,9 @@ mod faults {
                 match goes_on {
                     true => assert!(of(&file).iter().any(|line| line["event"] == "sent"), "{what}: nothing on record"),
                     false => {
-                        assert!(session.stderr().contains("an audit record was not written to the file"), "{what}")
+                        let said = session.stderr();
+                        let names = said.contains(&format!("path={}", file.display()));
+                        assert!(said.contains("an audit record was not written to the file") && names, "{what}: {said}")
                     }
                 }
                 // Once the file exists again, everything works as before.

@@ -2,8 +2,13 @@
 
 mod attacks;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
 use serde_json::{Value, json};
 
+use super::client::finish;
 use super::journal::Bank;
 
 /// A bank with a folder of scripts.
@@ -221,6 +226,43 @@ fn an_approval_that_a_script_waited_for_covers_one_call_of_each_run() {
     }
     assert_eq!((&answer["value"], shelf.bank.paid()), (&json!({"paid": 1}), vec![1, 1]), "{answer}");
     assert_ne!(approvals[0], approvals[1]);
+}
+
+#[test]
+fn an_approval_of_a_script_that_cannot_start_is_given_back() {
+    let asks = "[servers.bank.tools.pay]\napproval = \"always\"\n[approvals]\nwait = \"1h\"\n";
+    let rights = format!("[scripts.tools.pay_all]\napproval = \"once\"\n{asks}");
+    let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], &rights) else { return };
+    let fence = &shelf.bank.fence;
+    let (gone, copy) = (fence.work().join("gone"), fence.work().join("copy"));
+    fs::copy(env!("CARGO_BIN_EXE_forgefs"), &copy).expect("a copy");
+    // While the outer script runs, a hook takes the right to start a further worker.
+    let hook = format!(
+        "import json, os, sys\nfor line in sys.stdin:\n    os.path.exists({gone:?}) and os.chmod({copy:?}, 0)\n    \
+         print(json.dumps({{'id': json.loads(line)['id'], 'decision': 'allow'}}), flush=True)"
+    );
+    let hook = format!("on = [\"call\"]\nservers = [\"bank\"]\ncommand = [\"python3\", \"-c\", {hook:?}]\n");
+    let scripts = format!("[scripts]\npath = \"scripts\"\n{rights}");
+    shelf.bank.configure(&format!("{scripts}[hooks.stops]\ntimeout = \"60s\"\n{hook}"));
+    let run = |args: &[&str]| {
+        let code = "await bank.list();\nreturn await scripts.pay_all({ numbers: [1] })";
+        let command = fence.script(&[&["--json"], args].concat(), "javascript", code);
+        let mut copied = Command::new(&copy);
+        fence.enclose(&mut copied);
+        finish(copied.args(command.get_args()).current_dir(fence.work()), "").object()
+    };
+    let parked = run(&[]);
+    let text = |pointer: &str| parked.pointer(pointer).and_then(Value::as_str).expect("a text");
+    let (id, approval) = (text("/resume"), text("/waits/0/approval"));
+    fence.run(["approvals", "allow", approval]).success();
+    fs::write(&gone, "").expect("written");
+    let (code, message) = error_of(&run(&["--resume", id, "--fresh", "bank.list"]));
+    assert!(code == "INTERNAL" && message.contains("does not start"), "{code}: {message}");
+    let shown = fence.run(["approvals", "show", approval, "--json"]).object();
+    assert_eq!(shown["approval"]["state"], json!("allowed"), "{shown}");
+    fs::remove_file(&gone).and_then(|()| fs::set_permissions(&copy, fs::Permissions::from_mode(0o700))).expect("again");
+    let answer = run(&["--resume", "last"]);
+    assert_eq!((&answer["value"], shelf.bank.paid()), (&json!({"paid": 1}), vec![1]), "{answer}");
 }
 
 #[test]

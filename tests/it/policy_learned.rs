@@ -280,6 +280,12 @@ async fn a_script_takes_along_what_it_may_call() {
     assert_eq!(lists[1], "  \"web.look\", # a script that is called may call it");
     assert!(lists[2].starts_with("  \"peek\", # 1 call"), "{suggestion}");
     assert_eq!(changes(&tried(&fence, &format!("{config}{suggestion}"))), [""; 0]);
+    for (text, want) in [(code.replace("vault.look", "web.look").as_str(), "allowed>refused"), (code, "")] {
+        fence.write("scripts/peek.ts", text);
+        fence.run(["scripts", "lock"]).success();
+        let changes = changes(&tried(&fence, &config));
+        assert_eq!(changes.concat().contains("vault.look allowed>refused 1"), !want.is_empty(), "{text}: {changes:?}");
+    }
     // The policy would let each call pass, but the script is not shown.
     let narrower = suggestion.replace(lists[1], "");
     let hidden = tried(&fence, &format!("{config}{narrower}"));

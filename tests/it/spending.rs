@@ -181,3 +181,19 @@ async fn free_tools_and_calls_that_are_refused_cost_nothing() {
         .await;
     assert!(error.contains("people.get_user costs 4; only 1 of the run budget of 5 is left"), "{error}");
 }
+
+#[tokio::test]
+async fn calls_that_wait_for_a_slot_when_their_script_ends_have_paid_nothing() {
+    let fence = Fence::new();
+    let Some(faulty) = faulty(&[]) else { return };
+    let rest = format!("{faulty}[budgets]\nsession = 3\n[sandbox.limits]\nconcurrency = 1\n");
+    let session = serve(&fence, &people("", &rest)).await;
+    session.ready(&["people", "faulty"]).await;
+    let code = "await Promise.all([1, 2, 3].map(() => faulty.hang()))";
+    let run = json!({"language": "javascript", "code": code, "timeout_secs": 2});
+    let ended = session.call("execute", run).await;
+    assert!(ended.is_error && ended.text.contains("TIMEOUT"), "{}", ended.text);
+    // At most one call went out.
+    let codes = session.execute("javascript", &at_once("javascript", 2)).await;
+    assert_eq!(count(&codes, "ok"), 2, "{codes}");
+}

@@ -163,12 +163,12 @@ impl State for Embedded {
         Ok(Spent::Done)
     }
 
-    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+    async fn refund(&self, cost: Amount, charges: &[Charge]) {
         let _alone = self.spending.lock().await;
-        for counter in counters {
+        for Charge { counter, .. } in charges {
             match counter {
                 Counter::Day(file) => day::give_back(file, cost, SystemTime::now()).await,
-                _ => self.change(counter, |sum| sum.minus(cost)),
+                Counter::Session(_) => self.change(counter, |sum| sum.minus(cost)),
             }
         }
     }
@@ -299,7 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file: Arc<Path> = folder.path().join("day").into();
         let state = Arc::new(Embedded::default());
-        let (run, session, day) = (Counter::Run("r".into()), Counter::Session("s".into()), Counter::Day(file));
+        let (run, session, day) = (Counter::Session("r".into()), Counter::Session("s".into()), Counter::Day(file));
         let limit = |count: u64| Some(Amount::from_micros(count * ONE.micros()));
         let charges: Arc<[Charge]> = [(&run, None), (&session, limit(10)), (&day, limit(1000))]
             .map(|(counter, limit)| Charge { counter: counter.clone(), limit })
@@ -319,7 +319,7 @@ mod tests {
         for counter in [&run, &session, &day] {
             assert_eq!(state.known(counter), limit(10), "{counter:?}");
         }
-        state.refund(ONE, &[run.clone(), session.clone(), day.clone()]).await;
+        state.refund(ONE, &charges).await;
         for counter in [&run, &session, &day] {
             assert_eq!(state.known(counter), limit(9), "{counter:?}");
         }

@@ -97,8 +97,8 @@ pub trait State: Collections + JournalStore {
     /// `INTERNAL` when a sum is unknown: an unknown rest is not spent.
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent>;
 
-    /// Refunds a cost. Atomic for each counter.
-    async fn refund(&self, cost: Amount, counters: &[Counter]);
+    /// Refunds what was charged. Atomic for each counter.
+    async fn refund(&self, cost: Amount, charges: &[Charge]);
 
     /// Sum of a counter, if known without waiting.
     fn known(&self, counter: &Counter) -> Option<Amount>;
@@ -194,7 +194,7 @@ pub trait State: Collections + JournalStore {
     /// Notes that these are refused here, for those who take one back.
     fn refuses(&self, _revoked: &Revoked) {}
 
-    /// Drops the counter of a finished run or session, and the session's collections.
+    /// Drops the counter of a finished session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
 
@@ -340,8 +340,6 @@ pub struct New {
 /// A sum of costs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Counter {
-    /// Of one run.
-    Run(Arc<str>),
     /// Of one session.
     Session(Arc<str>),
     /// Of a UTC day, over all gateways that share this file.

@@ -6,7 +6,17 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Bank, failure};
-use crate::client::finish;
+use crate::client::{Output, finish};
+
+/// Runs a script with files of at most so many blocks of 512 bytes.
+fn limited(bank: &Bank, blocks: usize, args: &[&str], code: &str) -> Output {
+    let command = bank.fence.script(args, "javascript", code);
+    let mut limited = std::process::Command::new("sh");
+    bank.fence.enclose(&mut limited);
+    let script = format!("ulimit -f {blocks}; exec \"$@\"");
+    limited.arg("-c").arg(script).arg("sh").arg(command.get_program()).args(command.get_args());
+    finish(limited.current_dir(bank.fence.work()), "")
+}
 
 const CODE: &str = "for (const n of [1, 2, 3, 4, 5, 6, 7, 8]) await bank.pay({n}); return 'ok'";
 
@@ -17,19 +27,14 @@ fn a_full_disk_stops_the_next_call_and_loses_none() {
     let is_stopped = |padding: usize| {
         let Some(bank) = Bank::new("[audit]\nto = \"off\"\n") else { return true };
         let code = format!("{CODE} // {}", "x".repeat(padding));
-        // Blocks of 512 bytes that a file may have: less than the journal needs, each time a little more of it.
+        // Less than the journal needs, each time a little more of it.
         let mut refused = 0;
         for blocks in 2..=16 {
             if refused == 2 {
                 break;
             }
             let args = if refused == 0 { vec![] } else { vec!["--resume", "last"] };
-            let command = bank.fence.script(&args, "javascript", &code);
-            let mut limited = std::process::Command::new("sh");
-            bank.fence.enclose(&mut limited);
-            let script = format!("ulimit -f {blocks}; exec \"$@\"");
-            limited.arg("-c").arg(script).arg("sh").arg(command.get_program()).args(command.get_args());
-            let output = finish(limited.current_dir(bank.fence.work()), "");
+            let output = limited(&bank, blocks, &args, &code);
             if output.stderr.contains("an answer is missing") {
                 return false;
             }
@@ -44,6 +49,31 @@ fn a_full_disk_stops_the_next_call_and_loses_none() {
         true
     };
     assert!((0..8).any(|step| is_stopped(step * 64)), "each time an answer was lost");
+}
+
+#[test]
+fn a_read_that_goes_out_without_its_line_keeps_its_request() {
+    let mut kept = 0;
+    // Of these lengths some leave room for an answer where there is none for a call.
+    for step in 0..8 {
+        let Some(bank) = Bank::new("[audit]\nto = \"off\"\n") else { return };
+        let code = "for (let n = 0; n < 20; n++) await bank.list(); throw new Error('end')";
+        let output = limited(&bank, 8, &["--json"], &format!("{code} // {}", "x".repeat(step * 64)));
+        let (run, code, _) = failure(&output.object());
+        assert_eq!(code, "SCRIPT_ERROR");
+        let mut sent = Vec::new();
+        for line in fs::read_to_string(bank.fence.journal(&run)).expect("a journal").lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let answered = &line["answered"];
+            if line["sent"]["ask"].is_object() {
+                sent.push(line["sent"]["op"].clone());
+            } else if answered.is_object() && !sent.contains(&answered["op"]) {
+                assert_eq!(answered["ask"]["Tool"]["tool"], json!("list"), "{line}");
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 0, "no length left such room");
 }
 
 #[test]

@@ -72,7 +72,11 @@ impl Item {
     /// The same with its name as findings have it: made visible, and cut.
     #[must_use]
     pub fn shown(self) -> Self {
-        let shown = |name: String| people::line(head(&name, MAX_NAME)).into_owned();
+        // Names that begin alike differ when they are cut, too.
+        let shown = |name: String| match name.len() > MAX_NAME {
+            true => format!("{}…{}", people::line(head(&name, MAX_NAME - 11)), stubgen::short_digest(&name)),
+            false => people::line(&name).into_owned(),
+        };
         match self {
             Self::Tool(name) => Self::Tool(shown(name)),
             Self::Prompt(name) => Self::Prompt(shown(name)),

@@ -20,9 +20,19 @@ pub struct Further {
 }
 
 impl Approval {
+    /// Calls that its decision covers.
+    pub(super) fn scope(&self) -> Scope {
+        self.decision.as_ref().map_or(Scope::Once, |decision| decision.scope)
+    }
+
     /// True for one that covers every call of its tool in the run.
     pub(super) fn is_for_all(&self) -> bool {
-        self.call.args_hash.is_empty() && self.decision.as_ref().is_some_and(|decision| decision.scope == Scope::Run)
+        self.call.args_hash.is_empty() && self.scope() == Scope::Run
+    }
+
+    /// True if its decision was for more than its own call.
+    pub(super) fn has_further(&self) -> bool {
+        self.parent.is_none() && self.scope() != Scope::Once
     }
 
     /// True if it is about the same tool in the same run.
@@ -108,34 +118,48 @@ impl Approvals {
         .await
     }
 
-    /// The approval of a decision for more, if all of that was `added`; else the decision is taken back, as none at all.
+    /// The approval of a decision for more, if all of that was `added` and no one has denied the call meanwhile; else the
+    /// decision is taken back, as none at all.
     async fn whole(&self, first: Approval, by: &str, added: Result<()>) -> Result<Approval> {
-        let Err(error) = added else { return Ok(first) };
-        self.revoke_further(&first.id, by).await?;
+        let stands = async {
+            added?;
+            match self.get(&first.id).await?.decision == first.decision {
+                true => Ok(()),
+                // A denial takes back what it finds: there may be more now.
+                false => Err(Error::new(ErrorCode::InvalidArgs, format!("approval {} was denied meanwhile", first.id))),
+            }
+        };
+        let Err(error) = stands.await else { return Ok(first) };
+        let revoked = self.revoke_further(&first.id, by).await;
+        let is_revoked = revoked.is_ok();
         let undecided = self.change(&first.id, |approval| {
             if approval.used.is_none() && approval.decision == first.decision {
-                approval.decision = None;
+                // Denied where more stays allowed: a further denial takes that back.
+                let denied = || first.decision.clone().map(|decision| Decision { is_allowed: false, ..decision });
+                approval.decision = if is_revoked { None } else { denied() };
             }
             Ok(())
         });
-        undecided.await.and(Err(error))
+        revoked.and(undecided.await).and(Err(error))
     }
 
-    /// Takes back what a decision allowed beside its own call.
+    /// Takes back what a decision allowed beside its own call: all that can be, whatever fails.
     pub(super) async fn revoke_further(&self, parent: &str, by: &str) -> Result<()> {
         let now = now_ms();
-        let is_further = |other: &Approval| other.parent.as_deref() == Some(parent);
         // To any run: a script's call may be used up by one, and allowed to the next.
-        for other in self.list().await?.iter().filter(|other| is_further(other) && other.allows("", now)) {
-            self.change(&other.id, |approval| {
+        let is_further = |other: &Approval| other.parent.as_deref() == Some(parent) && other.allows("", now);
+        let further = self.each(|other| is_further(&other).then_some(other.id)).await?;
+        let mut done = Ok(());
+        for id in further.into_iter().flatten() {
+            let revoked = self.change(&id, |approval| {
                 if approval.allows("", now_ms()) {
-                    approval.decision = Some(Decision::now(false, Scope::Once, by));
+                    approval.decision = Some(Decision::now(false, approval.scope(), by));
                 }
                 Ok(())
-            })
-            .await?;
+            });
+            done = revoked.await.map(drop).and(done);
         }
-        Ok(())
+        done
     }
 
     async fn add(&self, first: &Approval, by: &str, further: Further, script: Option<&str>) -> Result<()> {

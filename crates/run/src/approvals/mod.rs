@@ -140,14 +140,6 @@ impl Approvals {
         }
     }
 
-    /// Tells people of an approval that a killed gateway has left untold.
-    pub async fn tell_again(&self, approval: Approval) -> Approval {
-        match approval.told {
-            None => self.tell(approval).await,
-            Some(_) => approval,
-        }
-    }
-
     /// Decides. Another decision about the same approval replaces it until its call is made. A denial also takes back what
     /// was allowed beside that call, whose approval may be used up.
     ///
@@ -159,10 +151,9 @@ impl Approvals {
         let decided = self.change(id, |approval| {
             let now = now_ms();
             let is_late = now > approval.until_ms;
-            let has_further = approval.decision.as_ref().is_some_and(|decision| decision.scope != Scope::Once);
             let over = match approval.standing(now) {
                 Standing::Used if approval.is_for_more(now) => None,
-                Standing::Used if !is_allowed && has_further => {
+                Standing::Used if !is_allowed && approval.has_further() => {
                     Some("is used up: its call was made; what was allowed beside it is taken back")
                 }
                 Standing::Used => Some("is used up: its call was made"),
@@ -177,14 +168,19 @@ impl Approvals {
             let is_same = approval.decision.as_ref().is_some_and(|known| known.is_allowed == is_allowed);
             if !is_same {
                 let reason = reason.map(str::to_owned);
-                approval.decision = Some(Decision { reason, ..Decision::now(is_allowed, Scope::Once, by) });
+                // A call that is allowed again is allowed alone: what was allowed beside it was taken back.
+                let scope = if is_allowed && approval.parent.is_none() { Scope::Once } else { approval.scope() };
+                approval.decision = Some(Decision { reason, ..Decision::now(is_allowed, scope, by) });
             }
             Ok(())
         });
         let decided = decided.await;
         // Behind it: a denial that fails otherwise takes nothing back.
-        if !is_allowed && (decided.is_ok() || self.get(id).await?.standing(now_ms()) == Standing::Used) {
-            self.revoke_further(id, by).await?;
+        if !is_allowed {
+            let now = self.get(id).await?;
+            if now.has_further() && matches!(now.standing(now_ms()), Standing::Denied | Standing::Used) {
+                self.revoke_further(id, by).await?;
+            }
         }
         decided
     }
@@ -311,7 +307,7 @@ impl Approvals {
     }
 
     /// Tells people, and keeps the result. A failure is logged: the approval waits all the same.
-    async fn tell(&self, approval: Approval) -> Approval {
+    pub async fn tell(&self, approval: Approval) -> Approval {
         if self.notify.is_empty() {
             return approval;
         }

@@ -202,8 +202,15 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
         used.message.contains("taken back") && !is_allowed(&here, "d").await,
         "a denial takes back the rest: {used}"
     );
+    // What was taken back can be allowed again, for what its question says.
+    let further = id(&call(""), 0);
+    here.decide(&further, choice(true)).await.expect("it is denied");
+    for op in [5, 6] {
+        here.use_up(&further, RUN, op).await.expect("any number of times");
+    }
     here.give_back(&first.id, RUN, 4).await;
     here.decide(&first.id, choice(false)).await.expect("it was not used");
+    assert!(!is_allowed(&here, "d").await, "it takes back the rest once more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,4 +232,13 @@ async fn a_decision_for_more_that_fails_leaves_the_call_waiting() {
     std::fs::remove_dir(&broken).expect("removed");
     here.allow_plan(&first.id, "a person", places(&["pay", "list"]), SCRIPT).await.expect("it waits");
     assert!(is_allowed(&here, "c").await);
+    // A place whose file has no room for one byte more cannot be taken back: then the call is denied.
+    let second = asked(&here, call("b")).await;
+    let denied = here.folder.join(id(&places(&["pay"])[0].call, 0)).with_extension("json");
+    let denied = usize::try_from(std::fs::metadata(denied).expect("a file").len()).expect("a size");
+    let mut full = places(&["pay", "move"]);
+    full[0].label.push_str(&"x".repeat(limits::APPROVAL_FILE.max + (16 << 10) + 1 - denied));
+    std::fs::create_dir(here.folder.join(id(&full[1].call, 0)).with_extension("json")).expect("a folder");
+    here.allow_plan(&second.id, "a person", full, SCRIPT).await.expect_err("it is not kept");
+    assert_eq!(here.get(&second.id).await.expect("kept").standing(now_ms()), Standing::Denied);
 }

@@ -247,14 +247,19 @@ impl Broker {
             args_hash,
             reads: asked.is_read(),
             again,
-            ask: evidence.open.lock().get_mut(&op).and_then(|request| request.ask.take()),
+            ask: evidence.open.lock().get(&op).and_then(|request| request.ask.clone()),
         };
         match writer.sent(sent) {
+            Ok(()) => {
+                // The line of its answer needs it no more.
+                evidence.open.lock().entry(op).or_default().ask = None;
+                Ok(Some(true))
+            }
             Err(error) if asked.is_read() => {
                 tracing::warn!(%error, "a call that reads is made all the same");
                 Ok(Some(false))
             }
-            written => written.map(|()| Some(true)),
+            Err(error) => Err(error),
         }
     }
 

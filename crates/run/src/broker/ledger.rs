@@ -12,7 +12,9 @@ use crate::calls::preview;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
 use base::outcome::Outcome;
+use config::Amount;
 use state::audit::{CallRecord, HookRecord, StashUse, Verdict};
+use state::spending::Paid;
 
 /// Most requests of one run other than calls; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
@@ -113,7 +115,8 @@ impl Ledger {
         if calls.len() < limit {
             let record = Arc::new(Mutex::new(record));
             calls.push(Arc::clone(&record));
-            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false, is_planned: false });
+            let opened = Instant::now();
+            return Ok(Call { ledger: self, record, opened, is_charged: false, is_planned: false, paid: None });
         }
         let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
         if calls.len() == limit {
@@ -126,13 +129,15 @@ impl Ledger {
 }
 
 /// One call on record. Dropping it closes the record; a call that was not [closed](Call::close) stays `running`, since
-/// its script ended first.
+/// its script ended first. What it has paid is refunded then, unless it went out.
 pub(super) struct Call<'l> {
     ledger: &'l Ledger,
     record: Arc<Mutex<CallRecord>>,
     opened: Instant,
     is_charged: bool,
     is_planned: bool,
+    /// What it has paid, until its outcome is known.
+    pub(super) paid: Option<Paid>,
 }
 
 impl Call<'_> {
@@ -202,7 +207,11 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.record.lock().ms = Some(millis(self.opened));
+        let mut record = self.record.lock();
+        record.ms = Some(millis(self.opened));
+        if self.paid.take().is_some_and(|paid| !paid.is_sent) {
+            record.cost = Amount::ZERO;
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2. map and validate the arguments against the tool's schema;
 //! 3. open the record, so that refused calls are on it too;
 //! 4. ask the `policy`, then the hooks, and the user if a rule or a hook says so, before anything is counted or sent;
-//! 5. charge the budgets, within the rate limits, and wait for a free slot;
+//! 5. wait for a free slot, and charge the budgets, within the rate limits;
 //! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
 //! 7. add the server to the taint, normalise the answer, ask the hooks about it, learn its shape, redact errors, close the
 //!    record.
@@ -143,7 +143,7 @@ impl Shared {
         let recorder = Recorder::new(Arc::clone(&context.records.audit), run);
         let stash = &session.stash;
         Self {
-            account: context.spending.account(&recorder.id, session.principal(), context.profile.as_deref()),
+            account: Account::new(session.principal(), context.profile.as_deref()),
             recorder,
             evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),

@@ -43,21 +43,28 @@ impl Broker {
         asked: &PendingCall<'_>,
         admitted: &Admitted,
     ) -> Result<Value> {
-        let script = self.script_to_run(asked).and_then(|script| {
-            self.still_admitted(asked, admitted)?;
-            Scope::within(self.scope.clone(), script)
-        });
+        let script = self.script_to_run(asked).and_then(|script| Scope::within(self.scope.clone(), script));
         let scope = Arc::new(script.map_err(|error| call.refused(error))?);
         let script = Arc::clone(&scope.script);
         let (_, args_hash) = call.key();
         let frame = self.frame_of(&script, asked, &args_hash)?;
-        self.use_up(call, admitted.approval.as_deref()).await.map_err(|error| call.refused(error))?;
         let is_clean = script.returns == Returns::Clean && script.locked.is_some();
         let nested = self.nested(Arc::clone(&scope), is_clean);
         let turn = self.scope.as_ref().map_or(&self.run.nesting.turn, |outer| &outer.turn).acquire().await;
+        let approval = admitted.approval.as_deref();
+        let ready = async {
+            self.still_admitted(asked, admitted)?;
+            self.use_up(call, approval).await
+        };
+        if let Err(error) = ready.await {
+            return Err(call.refused(error));
+        }
         let wall = self.context.limits.wall;
         let report = self.context.workers.pool.run_nested(&frame, &nested, wall).await;
         drop(turn);
+        if report.result.is_err() && !report.begun {
+            self.give_back(call, approval).await;
+        }
         let taken = scope.take_back();
         match &report.result {
             // A failed script has not returned what was reviewed, and may be called again: its past is not used up.

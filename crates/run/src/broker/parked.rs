@@ -68,9 +68,11 @@ impl Broker {
         error: Error,
     ) -> Error {
         let Parked { approvals, evidence, call, reasons, op, known } = parked;
-        // Telling people counts as the script's time: a script must not stretch it call by call.
+        // A killed gateway may have left people untold. Telling them counts as the script's time: it must not stretch that
+        // call by call.
+        let is_untold = |approval: &approvals::Approval| approval.asker.run != self.id() && approval.told.is_none();
         let kept = match known {
-            Known::Kept(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
+            Known::Kept(approval) if is_untold(&approval) => Ok(approvals.tell(*approval).await),
             Known::Kept(approval) => Ok(*approval),
             Known::Nothing(id) => approvals.ask(self.approval(id, call, reasons, asked, fields)).await,
         };

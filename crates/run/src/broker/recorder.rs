@@ -76,17 +76,15 @@ impl Recorder {
         let begun = is_first.then(|| {
             let (reads, texts) = new_reads(session);
             objects = texts;
+            // Before it is written: the record of the run has them also when the call is given up meanwhile.
+            self.read.lock().clone_from(&reads.read);
             Begun { run: self.run.clone(), reads }
         });
         let lines = audit::sent(&self.id, call, begun.as_ref());
         let is_written = self.log.write(Entry { lines, objects }).await.is_ok();
-        match begun {
-            Some(begun) if is_written => *self.read.lock() = begun.reads.read,
-            Some(begun) => {
-                self.has_begun.store(false, Ordering::Relaxed);
-                session.give_back_reads(begun.reads.read);
-            }
-            None => {}
+        if is_first && !is_written {
+            session.give_back_reads(std::mem::take(&mut *self.read.lock()));
+            self.has_begun.store(false, Ordering::Relaxed);
         }
         if is_written {
             return Ok((!self.log.is_off()).then_some(true));

@@ -116,6 +116,7 @@ impl Broker {
         let (rules, again, id) = (self.context.rules_now(), Some(task.call.origin.clone()), task.call.task.clone());
         let (taint, reasons) = (taint.clone(), Vec::new());
         let admitted = Admitted { is_vouched: false, rules, taint, reasons, again, approval: None, task: id };
+        let _slot = self.run.slots.acquire().await;
         match self.send(call, asked, &admitted).await {
             Err(error) if error.code == ErrorCode::MaybeDone => self.asked_in_vain(call, asked, &task).map(Err),
             // Not the task's own answer: the next call like it asks the task again.
@@ -171,7 +172,7 @@ impl Broker {
         Ok(reasons)
     }
 
-    /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
+    /// Decides again just before the call is sent: approval, waiting for a slot and payment take time.
     pub(super) fn still_admitted(&self, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<()> {
         let rules = self.context.rules_now();
         if Arc::ptr_eq(&rules, &admitted.rules) {
@@ -191,7 +192,7 @@ impl Broker {
         }
     }
 
-    /// Pays for a call and makes it. A refused call costs nothing.
+    /// Waits for a slot, pays for a call and makes it. A refused call costs nothing.
     async fn pay_and_send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
         let label = asked.label();
         let item = Item {
@@ -200,23 +201,26 @@ impl Broker {
             label: &label,
             free: matches!(asked.operation, Operation::Complete { .. }),
         };
-        let cost = match self.context.spending.charge(item, &self.run.account).await {
-            Ok(cost) => cost,
+        // First: a call that still waits when its script ends has paid nothing.
+        let _slot = self.run.slots.acquire().await;
+        let paid = match self.context.spending.charge(item, &self.run.account).await {
+            Ok(paid) => paid,
             Err(error) => return Err(call.refused(error)),
         };
-        call.note(|record| record.cost = cost);
+        call.note(|record| record.cost = paid.cost);
+        call.paid = Some(paid);
         let answer = self.send(call, asked, admitted).await;
-        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !call.is_sent()) {
-            self.context.spending.refund(cost, &self.run.account).await;
+        let Some(paid) = call.paid.take() else { return answer };
+        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent) {
             call.note(|record| record.cost = Amount::ZERO);
+            paid.refund().await;
             self.give_back(call, admitted.approval.as_deref()).await;
         }
         answer
     }
 
-    /// Waits for a slot, puts the call on record, and sends it if it is still admitted.
+    /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, admitted: &Admitted) -> Result<Value> {
-        let _slot = self.run.slots.acquire().await;
         let ready = async {
             let logged = self.run.recorder.sent(&call.record(), &self.context.session).await?;
             self.still_admitted(asked, admitted)?;
@@ -250,6 +254,7 @@ impl Broker {
     async fn perform(&self, call: &mut Call<'_>, asked: &PendingCall<'_>, task: Option<&str>) -> Result<Value> {
         let (id, told) = self.run.trace.call();
         call.note(|record| (record.sent, record.span) = (true, id));
+        call.paid.iter_mut().for_each(|paid| paid.is_sent = true);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.

@@ -68,6 +68,8 @@ struct Suspended<T> {
     running: Running<T>,
     asked: BTreeMap<String, Asked>,
     since: Instant,
+    /// True while an answer is being written to the journal: a second one does not count.
+    is_answered: bool,
     /// Abandons it after a timeout.
     _patience: Task,
 }
@@ -224,7 +226,7 @@ impl<T: Send + 'static> InputRounds<T> {
             let _ = tokio::time::timeout(PATIENCE, elsewhere).await;
             all.lock().suspended.remove(&own);
         });
-        let suspended = Suspended { running, asked, since: Instant::now(), _patience: patience };
+        let suspended = Suspended { running, asked, since: Instant::now(), is_answered: false, _patience: patience };
         table.suspended.insert(state.clone(), suspended);
         table.make_room();
         drop(table);
@@ -241,18 +243,26 @@ impl<T: Send + 'static> InputRounds<T> {
             )
         };
         let caller = {
-            let all = self.0.lock();
-            let own = all.suspended.get(state);
-            if own.is_some_and(|own| own.running.subject != subject) {
-                return Err(wrong("it was given with the answer to another request"));
-            }
+            let mut all = self.0.lock();
             if all.given_up.iter().any(|given_up| given_up == state) {
                 let why = format!("the request was given up, since {MAX_SUSPENDED} later ones stand still too");
                 return Err(wrong(&why));
             }
-            Arc::clone(&own.ok_or_else(unknown)?.running.caller)
+            let own = all.suspended.get_mut(state).ok_or_else(unknown)?;
+            if own.running.subject != subject {
+                return Err(wrong("it was given with the answer to another request"));
+            }
+            if std::mem::replace(&mut own.is_answered, true) {
+                return Err(unknown());
+            }
+            Arc::clone(&own.running.caller)
         };
-        caller.heard(state).map_err(|error| rpc_error(&error))?;
+        if let Err(error) = caller.heard(state) {
+            if let Some(own) = self.0.lock().suspended.get_mut(state) {
+                own.is_answered = false;
+            }
+            return Err(rpc_error(&error));
+        }
         self.0.lock().suspended.remove(state).ok_or_else(unknown)
     }
 }

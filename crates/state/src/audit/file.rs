@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// An open log file.
 #[derive(Debug)]
 pub(super) struct Lines {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     max_bytes: u64,
     keep: u32,
     fsync: bool,

@@ -98,7 +98,7 @@ impl Log {
             if entry.objects.is_empty()
                 && let Some(written) = lines.append_at_once(&entry.lines)
             {
-                return written.inspect_err(|error| lost(error, &entry));
+                return written.inspect_err(|error| lost(error, &lines.path, &entry));
             }
             let log = Arc::clone(self);
             let written = tokio::task::spawn_blocking(move || log.write_now(&entry)).await;
@@ -116,7 +116,7 @@ impl Log {
             Sink::Off => Ok(()),
             Sink::Missing(why) => {
                 let error = io::Error::other(*why);
-                lost(&error, entry);
+                lost(&error, Path::new(""), entry);
                 Err(error)
             }
             Sink::Stderr => {
@@ -129,14 +129,15 @@ impl Log {
                         tracing::error!(%error, digest, "a text that was read is not kept");
                     }
                 }
-                lines.append(&entry.lines).inspect_err(|error| lost(error, entry))
+                lines.append(&entry.lines).inspect_err(|error| lost(error, &lines.path, entry))
             }
         }
     }
 }
 
-fn lost(error: &io::Error, entry: &Entry) {
-    tracing::error!(%error, "an audit record was not written to the file: {}", entry.lines.trim_end());
+fn lost(error: &io::Error, path: &Path, entry: &Entry) {
+    let path = path.display();
+    tracing::error!(%error, %path, "an audit record was not written to the file: {}", entry.lines.trim_end());
 }
 
 /// The text stored under `digest`.

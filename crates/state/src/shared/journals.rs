@@ -24,7 +24,7 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/append.l
 static FIND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/find.lua")));
 static LIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/list.lua")));
 static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/remove.lua")));
-static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
+static CLOSE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/close.lua"));
 
 /// Keys of one journal.
 #[derive(Debug)]
@@ -121,13 +121,15 @@ impl Drop for Writer {
 impl JournalStore for Shared {
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
         let BeginJournal { folder, id, first, after, .. } = begin;
-        let (keys, place) = (&self.keys, Place::of(&self.keys, &folder, &id));
+        let (link, keys, claims) = (Arc::clone(&self.link), self.keys.clone(), Arc::clone(&self.claims));
+        let place = Place::of(&keys, &folder, &id);
+        // First: a journal whose begin is given up, or has lost its answer, is closed as any other.
+        let writer = Writer { link, keys, place, id: id.clone(), count: Mutex::new(None), claims };
+        let (keys, Place { journal, lines, ids }) = (&self.keys, &writer.place);
         // A user of the store may be confined to keys with the prefix: no key is empty.
-        let parent =
-            after.last().map_or_else(|| place.journal.clone(), |after| Place::of(keys, &folder, after).journal);
+        let parent = after.last().map_or_else(|| journal.clone(), |after| Place::of(keys, &folder, after).journal);
         let unsettled = Unsettled::new();
         let answer = loop {
-            let Place { journal, lines, ids } = &place;
             let all = vec![journal.clone(), lines.clone(), ids.clone(), keys.of("journals", ""), keys.lease()];
             let all = all.into_iter().chain([parent.clone(), keys.epoch()]).collect();
             let call = Call::of(&BEGIN, all).arg(format!("{first}\n")).arg(id.as_str()).arg(file_name(&folder));
@@ -144,8 +146,8 @@ impl JournalStore for Shared {
                 if !after.is_empty() {
                     self.claims.add(id.clone(), parent);
                 }
-                let (link, keys, claims) = (Arc::clone(&self.link), keys.clone(), Arc::clone(&self.claims));
-                Ok(Arc::new(Writer { link, keys, place, id, count: Mutex::new(Some(1)), claims }))
+                *writer.count.lock() = Some(1);
+                Ok(Arc::new(writer))
             }
             "running" => Err(running(before)),
             "taken" => Err(taken(before)),

@@ -2,7 +2,7 @@
 //! waits for a thread of the gateway that waits for this answer.
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -18,6 +18,9 @@ use config::Store;
 const CERTIFICATES: u64 = 1 << 20;
 /// Requests to the store at once; more wait.
 const AT_ONCE: usize = 1 << 12;
+/// Most attempts of what is run in the background, and the pause between two.
+const LATER: usize = 3600;
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A connection to the store.
 #[derive(Debug)]
@@ -128,13 +131,18 @@ impl Link {
         done.map_err(|error| away(&error))
     }
 
-    /// Runs a script in the background; a failure is logged.
-    pub(super) fn run_later(&self, script: Call) {
-        let running = self.running::<redis::Value>(script);
+    /// Runs a script in the background, again while the store is away.
+    pub(super) fn run_later(self: &Arc<Self>, script: Call) {
+        let (link, mut running) = (Arc::downgrade(self), self.running::<redis::Value>(script.clone()));
         self.handle.spawn(async move {
-            if let Err(error) = running.await {
-                tracing::warn!(%error, "a change did not reach the store");
+            for _ in 0..LATER {
+                let Err(error) = running.await else { return };
+                tracing::debug!(%error, "a change has not reached the store yet");
+                tokio::time::sleep(AGAIN).await;
+                let Some(link) = link.upgrade() else { return };
+                running = link.running(script.clone());
             }
+            tracing::warn!("a change did not reach the store");
         });
     }
 
@@ -192,6 +200,7 @@ fn flat<T>(done: Result<Result<T, RedisError>, tokio::task::JoinError>) -> Resul
 }
 
 /// A script with what it gets.
+#[derive(Clone)]
 pub(super) struct Call {
     script: &'static Script,
     keys: Vec<String>,

@@ -323,8 +323,8 @@ impl State for Shared {
         self.spending.spend(&self.link, cost, charges).await
     }
 
-    async fn refund(&self, cost: Amount, counters: &[Counter]) {
-        self.spending.refund(&self.link, cost, counters).await;
+    async fn refund(&self, cost: Amount, charges: &[Charge]) {
+        self.spending.refund(&self.link, cost, charges).await;
     }
 
     fn known(&self, counter: &Counter) -> Option<Amount> {

@@ -2,7 +2,6 @@
 //! store loses of it, the replica puts back with its next call.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -46,18 +45,15 @@ pub(super) struct Spending {
     parts: Mutex<HashMap<String, Part>>,
     /// Time of the store at which each is full again, and microseconds a token.
     buckets: Mutex<HashMap<String, (u64, u64)>>,
-    /// Sums of runs, which stay on one replica.
-    runs: Mutex<HashMap<Arc<str>, Amount>>,
 }
 
 impl Spending {
     pub(super) fn new(keys: Keys) -> Self {
-        Self { keys, parts: Mutex::default(), buckets: Mutex::default(), runs: Mutex::default() }
+        Self { keys, parts: Mutex::default(), buckets: Mutex::default() }
     }
 
     fn key(&self, counter: &Counter) -> String {
         match counter {
-            Counter::Run(run) => self.keys.of("run", run),
             Counter::Session(session) => self.keys.of("spent-session", session),
             Counter::Day(file) => self.keys.of("spent-day", &file_name(file)),
         }
@@ -65,67 +61,21 @@ impl Spending {
 
     /// See [`crate::State::spend`].
     pub(super) async fn spend(&self, link: &Link, cost: Amount, charges: &[Charge]) -> Result<Spent> {
-        // A run's spending is taken first, and given back when another counter refuses.
-        let mut taken = Vec::new();
-        for (position, charge) in charges.iter().enumerate() {
-            let Counter::Run(run) = &charge.counter else { continue };
-            let mut runs = self.runs.lock();
-            let spent = runs.get(run).copied().unwrap_or(Amount::ZERO);
-            if charge.limit.is_some_and(|limit| spent.plus(cost) > limit) {
-                drop(runs);
-                self.give_back(&taken, cost);
-                return Ok(Spent::Refused { charge: position, spent, renews: None });
-            }
-            runs.insert(Arc::clone(run), spent.plus(cost));
-            taken.push(Arc::clone(run));
-        }
-        let shared: Vec<(usize, &Charge)> =
-            charges.iter().enumerate().filter(|(_, charge)| !matches!(charge.counter, Counter::Run(_))).collect();
-        let counters = shared.iter().map(|(_, charge)| (&charge.counter, charge.limit)).collect::<Vec<_>>();
-        let done = self.change(link, &cost.micros().to_string(), &counters).await;
-        let refused = match done {
-            Ok(refused) => refused,
-            Err(error) => {
-                self.give_back(&taken, cost);
-                return Err(error);
-            }
-        };
-        let Some((at, spent, day)) = refused else { return Ok(Spent::Done) };
-        self.give_back(&taken, cost);
-        let position = shared.get(at).map_or(0, |(position, _)| *position);
-        Ok(Spent::Refused { charge: position, spent, renews: (day > 0).then(|| midnight_after(day)) })
+        let refused = self.change(link, &cost.micros().to_string(), charges).await?;
+        let Some((charge, spent, day)) = refused else { return Ok(Spent::Done) };
+        Ok(Spent::Refused { charge, spent, renews: (day > 0).then(|| midnight_after(day)) })
     }
 
     /// See [`crate::State::refund`].
-    pub(super) async fn refund(&self, link: &Link, cost: Amount, counters: &[Counter]) {
-        let runs: Vec<Arc<str>> = counters
-            .iter()
-            .filter_map(|counter| match counter {
-                Counter::Run(run) => Some(Arc::clone(run)),
-                _ => None,
-            })
-            .collect();
-        self.give_back(&runs, cost);
-        let shared: Vec<_> =
-            counters.iter().filter(|counter| !matches!(counter, Counter::Run(_))).map(|of| (of, None)).collect();
+    pub(super) async fn refund(&self, link: &Link, cost: Amount, charges: &[Charge]) {
         // A refund that fails is logged, and stays spent.
-        let _ = self.change(link, &format!("-{}", cost.micros()), &shared).await;
+        let _ = self.change(link, &format!("-{}", cost.micros()), charges).await;
     }
 
     /// Changes counters in the store; returns the position, sum and day of one that refuses.
-    async fn change(
-        &self,
-        link: &Link,
-        cost: &str,
-        counters: &[(&Counter, Option<Amount>)],
-    ) -> Result<Option<(usize, Amount, u64)>> {
-        if counters.is_empty() {
-            return Ok(None);
-        }
-        let sums: Vec<_> = counters
-            .iter()
-            .map(|(counter, limit)| (self.key(counter), matches!(counter, Counter::Day(_)), *limit))
-            .collect();
+    async fn change(&self, link: &Link, cost: &str, charges: &[Charge]) -> Result<Option<(usize, Amount, u64)>> {
+        let sum = |Charge { counter, limit }: &Charge| (self.key(counter), matches!(counter, Counter::Day(_)), *limit);
+        let sums: Vec<_> = charges.iter().map(sum).collect();
         let unsettled = Unsettled::new();
         loop {
             match self.change_once(link, cost, &sums).await? {
@@ -206,29 +156,14 @@ impl Spending {
         Ok(())
     }
 
-    fn give_back(&self, runs: &[Arc<str>], cost: Amount) {
-        let mut sums = self.runs.lock();
-        for run in runs {
-            if let Some(sum) = sums.get_mut(run) {
-                *sum = sum.minus(cost);
-            }
-        }
-    }
-
     /// Sum of a counter as it was last.
     pub(super) fn known(&self, counter: &Counter) -> Option<Amount> {
-        match counter {
-            Counter::Run(run) => Some(self.runs.lock().get(run).copied().unwrap_or(Amount::ZERO)),
-            _ => self.parts.lock().get(&self.key(counter)).map(|part| Amount::from_micros(part.sum)),
-        }
+        self.parts.lock().get(&self.key(counter)).map(|part| Amount::from_micros(part.sum))
     }
 
     /// Forgets a counter.
     pub(super) fn end(&self, counter: &Counter) {
-        match counter {
-            Counter::Run(run) => drop(self.runs.lock().remove(run)),
-            _ => drop(self.parts.lock().remove(&self.key(counter))),
-        }
+        self.parts.lock().remove(&self.key(counter));
     }
 
     /// See [`crate::State::admit`].

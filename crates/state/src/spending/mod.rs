@@ -11,7 +11,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::{Charge, Counter, Spent, State, day_file};
 use base::error::{Error, ErrorCode, Result};
@@ -66,19 +69,24 @@ struct Budgets {
     day: Option<Arc<Path>>,
 }
 
-/// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
+/// Sums that the calls of one run are charged to.
 #[derive(Debug)]
 pub struct Account {
-    run: Counter,
+    /// That of the run, which stays in this process.
+    run: Arc<Mutex<Amount>>,
     session: Counter,
     /// Narrowest first.
     owners: Vec<Owner>,
-    state: Arc<dyn State>,
 }
 
-impl Drop for Account {
-    fn drop(&mut self) {
-        self.state.end(&self.run);
+impl Account {
+    /// The account of a run of `principal`, whose profile this is.
+    #[must_use]
+    pub fn new(principal: &Principal, profile: Option<&str>) -> Self {
+        let session = Counter::Session(Arc::clone(&principal.session));
+        let profile = profile.map(|name| Owner::Profile(name.into()));
+        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
+        Self { run: Arc::default(), session, owners: owners.collect() }
     }
 }
 
@@ -93,6 +101,47 @@ pub struct Item<'a> {
     pub label: &'a str,
     /// True if it costs nothing.
     pub free: bool,
+}
+
+/// What a call has paid. Dropped before the call goes out, it is refunded.
+#[derive(Debug)]
+pub struct Paid {
+    /// The cost; zero if no budget and no price is configured.
+    pub cost: Amount,
+    /// True once the call goes out.
+    pub is_sent: bool,
+    run: Arc<Mutex<Amount>>,
+    charges: Vec<Charge>,
+    state: Arc<dyn State>,
+}
+
+impl Paid {
+    /// Refunds a call that was refused after all, also where the future is dropped.
+    pub async fn refund(mut self) {
+        // Its drop refunds no more.
+        self.is_sent = true;
+        if let Some(refunded) = self.give_back() {
+            // A refund that fails is logged.
+            let _ = refunded.await;
+        }
+    }
+
+    fn give_back(&self) -> Option<JoinHandle<()>> {
+        let mut run = self.run.lock();
+        *run = run.minus(self.cost);
+        drop(run);
+        let (cost, charges, state) = (self.cost, self.charges.clone(), Arc::clone(&self.state));
+        let runtime = Handle::try_current().ok().filter(|_| !charges.is_empty())?;
+        Some(runtime.spawn(async move { state.refund(cost, &charges).await }))
+    }
+}
+
+impl Drop for Paid {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.give_back();
+        }
+    }
 }
 
 impl Spending {
@@ -120,29 +169,18 @@ impl Spending {
         })
     }
 
-    /// The account of a run of `principal`, whose profile this is.
-    #[must_use]
-    pub fn account(&self, run: &str, principal: &Principal, profile: Option<&str>) -> Account {
-        let session = Counter::Session(Arc::clone(&principal.session));
-        let profile = profile.map(|name| Owner::Profile(name.into()));
-        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
-        let state = Arc::clone(&self.state);
-        Account { run: Counter::Run(run.into()), session, owners: owners.collect(), state }
-    }
-
     fn owned<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a Owner, &'a Budgets)> {
         account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
     }
 
-    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
-    /// no budget and no price is configured.
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day.
     ///
     /// # Errors
     /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
     /// spent then.
-    pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Amount> {
+    pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Paid> {
         // A server known only from a file has no entry, and cannot be called either.
-        let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
+        let Some(limits) = self.servers.get(item.server) else { return Ok(self.free()) };
         limits.admit(item, &*self.state).await?;
         for (owner, of) in self.owned(account) {
             if let Some(rate) = of.limits.rate {
@@ -152,35 +190,59 @@ impl Spending {
         }
         let cost = if item.free || !self.counts { Amount::ZERO } else { limits.cost(item.tool) };
         if cost.is_zero() {
-            return Ok(cost);
+            return Ok(self.free());
+        }
+        // The run's sum first: it is given back where another refuses.
+        let (limit, scope) = self.least(Kind::Run, account, |limits| limits.run);
+        {
+            let mut run = account.run.lock();
+            let sum = run.plus(cost);
+            if let Some(limit) = limit.filter(|limit| sum > *limit) {
+                return Err(exceeded(item, cost, limit, *run, &scope, None));
+            }
+            *run = sum;
         }
         let budgets = self.charges(account);
-        let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
-        let Spent::Refused { charge, spent, renews } = self.state.spend(cost, &charges).await? else { return Ok(cost) };
-        let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(cost) };
+        let charges = budgets.iter().map(|(charge, _)| charge.clone()).collect();
+        let (run, state) = (Arc::clone(&account.run), Arc::clone(&self.state));
+        let mut paid = Paid { cost, is_sent: false, run, charges, state };
+        // On its own: of a call that is dropped meanwhile it is known what was taken, and that is refunded.
+        let spend = tokio::spawn(async move {
+            let spent = paid.state.spend(cost, &paid.charges).await;
+            if !matches!(spent, Ok(Spent::Done)) {
+                paid.charges.clear();
+            }
+            spent.map(|spent| (paid, spent))
+        });
+        let (paid, spent) = spend.await.map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))??;
+        let Spent::Refused { charge, spent, renews } = spent else { return Ok(paid) };
+        let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(self.free()) };
         Err(exceeded(item, cost, *limit, spent, scope, renews))
     }
 
-    /// Refunds a call that was refused after all.
-    pub async fn refund(&self, cost: Amount, account: &Account) {
-        if !cost.is_zero() {
-            let counters: Vec<Counter> = self.charges(account).into_iter().map(|(charge, _)| charge.counter).collect();
-            self.state.refund(cost, &counters).await;
-        }
+    fn free(&self) -> Paid {
+        let (run, charges, state) = (Arc::default(), Vec::new(), Arc::clone(&self.state));
+        Paid { cost: Amount::ZERO, is_sent: false, run, charges, state }
+    }
+
+    /// The lowest limit of a kind, of all owners.
+    fn least<'a>(
+        &'a self,
+        kind: Kind,
+        account: &'a Account,
+        limit: fn(&config::Budgets) -> Option<Amount>,
+    ) -> (Option<Amount>, Scope<'a>) {
+        let limits = self.owned(account).filter_map(|(owner, of)| Some((limit(&of.limits)?, owner)));
+        let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
+        (limit, Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
     }
 
     fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
-        let charge = |counter: &Counter, limit| Charge { counter: counter.clone(), limit };
-        // One sum each, under the lowest limit of all owners.
-        let least = |kind: Kind, counter: &Counter| {
-            let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
-            let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
-            (charge(counter, limit), Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
-        };
-        let mut charges = vec![least(Kind::Run, &account.run), least(Kind::Session, &account.session)];
+        let (limit, scope) = self.least(Kind::Session, account, |limits| limits.session);
+        let mut charges = vec![(Charge { counter: account.session.clone(), limit }, scope)];
         for (owner, of) in self.owned(account) {
             if let (Some(file), Some(limit)) = (&of.day, of.limits.day) {
-                let day = charge(&Counter::Day(Arc::clone(file)), Some(limit));
+                let day = Charge { counter: Counter::Day(Arc::clone(file)), limit: Some(limit) };
                 charges.push((day, Scope { kind: Kind::Day, owner }));
             }
         }
@@ -210,14 +272,6 @@ enum Kind {
 }
 
 impl Kind {
-    fn limit(self, budgets: &config::Budgets) -> Option<Amount> {
-        match self {
-            Self::Run => budgets.run,
-            Self::Session => budgets.session,
-            Self::Day => budgets.day,
-        }
-    }
-
     /// Its name, and what to do when it is spent.
     fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -255,4 +309,45 @@ fn exceeded(
         data["renews"] = Value::String(renews);
     }
     Error::new(ErrorCode::BudgetExceeded, message).hint(fix).data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Embedded;
+
+    #[tokio::test]
+    async fn what_a_dropped_call_has_paid_is_refunded_unless_it_went_out() {
+        let state = Arc::new(Embedded::default());
+        let text = "[servers.x]\ncommand = \"x\"\n[budgets]\nsession = 9\n";
+        let config = Config::parse(text, Path::new("/forge.toml"), &|_| None).expect("a configuration");
+        let spending = Spending::new(&config, Arc::<Embedded>::clone(&state));
+        let principal = Principal::local();
+        let (account, session) = (Account::new(&principal, None), Counter::Session(principal.session));
+        let item = Item { server: "x", tool: None, label: "x", free: false };
+        let mut expected = Amount::ZERO;
+        for (what, is_sent) in [("sent", true), ("paid", false), ("refunded", true), ("paying", false)] {
+            let mut charge = Box::pin(spending.charge(item, &account));
+            match what {
+                "paying" => assert!(futures::poll!(&mut charge).is_pending(), "it waits for what it takes"),
+                _ => {
+                    let mut paid = charge.as_mut().await.expect("there is enough");
+                    assert_eq!(state.known(&session), Some(expected.plus(Amount::ONE)), "{what}");
+                    paid.is_sent = is_sent;
+                    match what {
+                        "refunded" => paid.refund().await,
+                        _ => drop(paid),
+                    }
+                }
+            }
+            drop(charge);
+            if what == "sent" {
+                expected = Amount::ONE;
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!((state.known(&session), *account.run.lock()), (Some(expected), expected), "{what}");
+        }
+    }
 }

@@ -321,3 +321,66 @@ async fn a_replica_that_was_silent_for_too_long_writes_nothing_more_to_a_run_tha
     let lines = async |id: &str| replicas[2].state.journal_lines(folder, id, 1000).await.expect("lines");
     assert_eq!((lines(first).await.as_slice(), lines(next).await.as_slice()), (&b"{}\none\n"[..], &b"{}\nthree\n"[..]));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_ends_while_the_store_is_away_can_be_resumed() {
+    let Some(store) = Store::start() else { return };
+    let replicas = replicas(&store).await;
+    let here = &replicas[0];
+    let away_and_back = async || {
+        until("it is away", async || here.state.journal_key(Path::new("/j")).await.is_err()).await;
+        here.wire.set(Fault::None);
+        until("it is back", async || here.state.journal_key(Path::new("/j")).await.is_ok()).await;
+    };
+    let begin = |id: &str| here.state.begin_journal(journal(id.to_owned(), Vec::new()));
+    let ended = begin("111111111111").await.expect("a journal");
+    here.wire.set(Fault::Cut);
+    ended.append(b"one\n").expect_err("the store is away");
+    drop(ended);
+    away_and_back().await;
+    // One that does not know that it was begun.
+    until("its begin arrives", async || {
+        here.wire.set(Fault::Deaf);
+        begin("222222222222").await.expect_err("no answer comes back");
+        away_and_back().await;
+        let found = replicas[1].state.journal(Path::new("/journals/client"), "222222222222").await;
+        found.expect("the store answers").is_some()
+    })
+    .await;
+    for (id, next) in [("111111111111", "333333333333"), ("222222222222", "444444444444")] {
+        until(id, async || {
+            let next = journal(next.to_owned(), vec![id.to_owned()]);
+            replicas[1].state.begin_journal(next).await.is_ok()
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_of_which_another_server_may_have_lost_lines_is_not_resumed_also_when_it_ends() {
+    let Some(mut store) = Store::start() else { return };
+    let replicas = replicas(&store).await;
+    let ids = ["111111111111", "222222222222"];
+    let mut runs = Vec::new();
+    for id in ids {
+        let run = replicas[0].state.begin_journal(journal(id.to_owned(), Vec::new())).await.expect("a journal");
+        run.append(b"one\n").expect("it is written");
+        runs.push(run);
+    }
+    store.kill();
+    store.restart(false);
+    until("the store is back", async || replicas[0].state.journal_key(Path::new("/j")).await.is_ok()).await;
+    // What this server has of the second one is whole: it takes a further line.
+    runs[1].append(b"two\n").expect("it is written");
+    drop(runs);
+    for (id, next, is_whole) in [(ids[0], "333333333333", false), (ids[1], "444444444444", true)] {
+        let mut said = String::new();
+        until("it is not running", async || {
+            let begun = replicas[1].state.begin_journal(journal(next.to_owned(), vec![id.to_owned()])).await;
+            said = begun.map_or_else(|error| error.message, |_| "begun".to_owned());
+            !said.contains("is still running") && !said.contains("the store that replicas share")
+        })
+        .await;
+        assert_eq!((said == "begun", said.contains("its last calls may be missing")), (is_whole, !is_whole), "{said}");
+    }
+}

@@ -2,9 +2,9 @@
 
 use reqwest::StatusCode;
 
-use super::super::{CI, LAPTOP, Served, initialize};
+use super::super::{CI, LAPTOP, Served, initialize, told};
 use super::{Store, until};
-use crate::client::Fence;
+use crate::client::{Era, Fence};
 use crate::faulty::samples;
 
 async fn status(served: &Served, token: Option<&str>) -> StatusCode {
@@ -51,4 +51,16 @@ async fn a_token_ends_at_all_replicas_for_good() {
     command(&replicas[0], &["reload"]).success();
     until("the new one is let in", async || status(&replicas[0], Some(rotated.stdout.trim())).await == StatusCode::OK)
         .await;
+}
+
+#[tokio::test]
+async fn a_replica_that_writes_journals_is_waited_for_too() {
+    let Some(store) = Store::start() else { return };
+    let replicas = store.replicas(2, &samples()).await;
+    let code = "for (let n = 0; n < 900; n++) await people.list_teams()";
+    let run = serde_json::json!({"language": "javascript", "code": code, "background": true});
+    told(&replicas[1].client(Era::Modern, CI).await, run).await;
+    let file = replicas[0].fence.work().join("forge.toml").to_str().expect("a path").to_owned();
+    replicas[0].fence.run(["--config", &file, "clients", "revoke", "laptop"]).success();
+    assert_eq!(status(&replicas[1], LAPTOP).await, StatusCode::UNAUTHORIZED, "in the moment the command returns");
 }

@@ -148,14 +148,19 @@ impl Hindsight {
             // The rule that hides it refuses it too, but for a script that calls what is hidden.
             Some((stub, Err(hidden))) => decide(entry, Some(stub)).and(Err(hidden))?,
         };
+        let is_script = |name: &str| script.is_some_and(|script| name.replace('/', "_") == script);
+        let locked = self.calls.iter().find(|(name, _)| is_script(name)).and_then(|(_, calls)| calls.as_ref());
+        if let Some((calls, stub)) = locked.zip(stub)
+            && !calls.contains(&(entry.name.clone(), stub.name.clone()))
+        {
+            let what =
+                format!("{} may not call {}.{}", call.from.as_deref().unwrap_or_default(), entry.ident, stub.ident);
+            return Err(Error::new(ErrorCode::ToolDenied, format!("{what}: it is not in its lock")));
+        }
         // A locked script asks for its calls, or need not.
-        let is_covered = |(name, rule): (&String, &ScriptRule)| {
-            let is_locked = self.calls.get(name).is_some_and(Option::is_some);
-            script.is_some_and(|script| name.replace('/', "_") == script)
-                && is_locked
-                && rule.approval != ScriptApproval::Each
-        };
-        if self.config.scripts.tools.iter().any(is_covered) {
+        let is_covered =
+            |(name, rule): (&String, &ScriptRule)| is_script(name) && rule.approval != ScriptApproval::Each;
+        if locked.is_some() && self.config.scripts.tools.iter().any(is_covered) {
             reasons.retain(|reason| !matches!(reason, Reason::Approval { .. }));
         }
         let hook = self.config.hooks.iter().find(|(_, hook)| {

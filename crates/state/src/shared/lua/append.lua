@@ -10,5 +10,5 @@ redis.call('HSET', KEYS[1], 'store', store)
 redis.call('HINCRBY', KEYS[1], 'count', 1)
 redis.call('HINCRBY', KEYS[1], 'bytes', #ARGV[1])
 redis.call('ZADD', KEYS[3], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[2])
-redis.call('SET', KEYS[4], '1', 'PX', ARGV[4])
+keep(KEYS[4], ARGV[4])
 return 'done'

@@ -23,5 +23,5 @@ redis.call('HSET', KEYS[1], 'writer', me, 'store', store, 'count', 1, 'bytes', #
 redis.call('RPUSH', KEYS[2], ARGV[1])
 redis.call('ZADD', KEYS[3], now, id)
 redis.call('SADD', KEYS[4], client)
-redis.call('SET', KEYS[5], '1', 'PX', ARGV[5])
+keep(KEYS[5], ARGV[5])
 return 'done'
