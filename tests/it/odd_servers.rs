@@ -118,6 +118,8 @@ const PASSED_OVER: &[&str] = &[
     "priming",
     "comments",
     "another notification",
+    "unknown fields",
+    "malformed fields",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +157,7 @@ async fn events_and_bodies_are_read_in_every_form() {
     let Some(fence) = has_python("tests/servers/odd.py") else { return };
     let web = Web::start(&fence);
     let mut all = across(&[STREAMABLE, &[OLD_SSE]].concat(), &["CRLF", "CR", "several lines", "no space"]);
-    all.extend(across(STREAMABLE, &["mark of byte order"]));
+    all.extend(across(STREAMABLE, &["mark of byte order", "another encoding"]));
     all.extend(across(&[("http", "2025-03-26"), OLD_SSE], &["batch"]));
     let bodies = [
         "json batch",
@@ -307,6 +309,7 @@ async fn handshakes_go_on_with_what_is_there() {
     let mut all = across(&[("stdio", "2025-06-18"), ("http", "2025-06-18+session"), OLD_SSE], HANDSHAKES);
     let headers = ["header 2025-06-18", "header 2025-03-26", "header 2024-11-05"];
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
+    all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [
         "no capabilities",
         "capabilities are null",

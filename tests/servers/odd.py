@@ -81,6 +81,8 @@ BEFORE = {
     "priming": "id: 1\nretry: 3000\ndata:\n\n",
     "comments": ": ping\n\n:\n\n",
     "another notification": 'data: {"jsonrpc":"2.0","method":"notifications/whatever"}\n\n',
+    "unknown fields": "x-trace: 1\nheartbeat\n data: x\nDATA: x\n\n",
+    "malformed fields": "retry: soon\nid: 1\nid: 2\nevent: a\nevent: message\ndata\n\n",
     "many": "event: ping\ndata: {}\n\ndata: heartbeat\n\n" * 300,
 }
 # Other forms of an event.
@@ -90,6 +92,7 @@ FORMS = {
     "mark of byte order": lambda text: b"\xef\xbb\xbf" + ("data: %s\n\n" % text).encode(),
     "several lines": lambda text: ("data: " + json.dumps(json.loads(text), indent=1).replace("\n", "\ndata: ") + "\n\n").encode(),
     "no space": lambda text: ("data:%s\n\n" % text).encode(),
+    "another encoding": lambda text: b"data: caf\xe9\n\n" + ("data: %s\n\n" % text).encode(),
     "batch": lambda text: ('data: [{"jsonrpc":"2.0","method":"notifications/whatever"},%s]\n\n' % text).encode(),
 }
 KINDS = {
@@ -168,7 +171,8 @@ def answer(message, era, kind):
         usual = {**extra, "supportedVersions": [NEWEST], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
         made = {"result": DISCOVERIES.get(kind, lambda r: r)(usual)}
     elif method == "tools/list":
-        lists = {"no tools": [], "tools refused": None}
+        cut = {**TOOL, "description": "cut within a character: \ud83d"}
+        lists = {"no tools": [], "tools refused": None, "half a character": [cut]}
         tools = lists.get(kind, [TOOL, READ_ONLY])
         made = fault(-32601, "Method not found") if tools is None else {"result": {**extra, "tools": tools, "ttlMs": 600000, "cacheScope": "private"}}
     elif method == "tools/call":

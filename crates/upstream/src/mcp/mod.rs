@@ -3,6 +3,7 @@
 pub(super) mod authorized;
 mod client;
 mod connection;
+mod event_stream;
 pub(super) mod failure;
 mod handler;
 mod handshake;
