@@ -11,6 +11,7 @@ import json
 import queue
 import sys
 import threading
+import time
 
 TOOL = {"name": "hello", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
 READ_ONLY = {**TOOL, "name": "peek", "annotations": {"readOnlyHint": True}}
@@ -130,6 +131,13 @@ NOTICES = {
     "204": (204, "", None),
     "202 text": (202, "Accepted", "text/plain"),
 }
+# Refusals of a notification.
+NO_NOTICES = {
+    "no notices, 400": (400, "Bad Request", "text/plain"),
+    "no notices, 404": (404, "Not Found", "text/plain"),
+    "no notices, 405": (405, "", None),
+    "no notices, 500": (500, "no handler", "text/plain"),
+}
 # Refusals of a call: status, body, further headers.
 REFUSED = {
     "401": (401, "the key is out of date", {}),
@@ -245,12 +253,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         is_old, era, kind = self.parts()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if is_old and "=" not in self.path:
+            return self.reply(int(kind.split()[1]), "no", "text/plain")
         message = json.loads(body)
         method, number = message.get("method"), message.get("id")
         made = answer(message, era, kind)
         if made is None:
-            notices = NOTICES.get(kind, (202, "", None))
+            notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
+        if method == "server/discover" and kind in ("silent discovery", "endless discovery"):
+            if kind == "endless discovery":
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+            return time.sleep(60)
         session = self.headers.get("Mcp-Session-Id")
         headers = {}
         if kind.startswith("header ") and method != "initialize":

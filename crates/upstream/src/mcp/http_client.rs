@@ -14,17 +14,20 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio::time::timeout;
 
 use super::authorized::Authorization;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
 use super::inbox::{PassedOver, first_answer, is_answer};
-use super::refusal::refusal;
+use super::refusal::{is_needless, refusal};
 use super::sent_headers::Values;
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the answer to `server/discover`: some servers keep silent about what they do not know.
+const PROBE: Duration = Duration::from_secs(10);
 /// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
 
@@ -60,12 +63,18 @@ impl HttpClient {
             return self.once(&to, &message).await;
         };
         loop {
-            let read = match self.once(&to, &handshake.offer()).await {
-                Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
-                    Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-                    None => Err(StreamableHttpError::UnexpectedEndOfStream),
-                },
-                answer => answer,
+            let answer = async {
+                match self.once(&to, &handshake.offer()).await {
+                    Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
+                        Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                        None => Err(StreamableHttpError::UnexpectedEndOfStream),
+                    },
+                    answer => answer,
+                }
+            };
+            let read = match handshake.is_initialize() {
+                true => answer.await,
+                false => timeout(PROBE, answer).await.unwrap_or(Err(StreamableHttpError::UnexpectedEndOfStream)),
             };
             match read {
                 Ok(StreamableHttpPostResponse::Json(answer, session)) => {
@@ -84,6 +93,7 @@ impl HttpClient {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
                 belonging(answer, &request.id, to.session.is_some())
             }
+            (_, Err(error)) if is_needless(message, &error) => Ok(StreamableHttpPostResponse::Accepted),
             (_, answer) => answer,
         }
     }

@@ -18,7 +18,7 @@ use super::handshake::Revision;
 use super::http_post::EVENTS;
 use super::inbox::{Inbox, PassedOver};
 use super::pending::Pending;
-use super::refusal::{Refusal, challenge, header};
+use super::refusal::{Refusal, challenge, header, is_needless};
 use super::sent_headers::Values;
 use crate::openapi::spec::essence;
 use base::limits;
@@ -74,7 +74,10 @@ impl Outgoing for Posts {
             let post = |token, own: &Values| {
                 sent(client.post(endpoint.clone()).headers(own.headers.clone()).json(&message), token, true)
             };
-            authorization.send(post).await.map(drop)
+            match authorization.send(post).await {
+                Err(error) if !is_needless(&message, &error) => Err(error),
+                _ => Ok(()),
+            }
         }
     }
 }
