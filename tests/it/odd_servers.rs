@@ -176,7 +176,7 @@ async fn events_and_bodies_are_read_in_every_form() {
         ["200 text", "200 page", "200 empty", "200 object", "200 null", "200 broken", "200 event", "204", "202 text"];
     let refused = ["no notices, 400", "no notices, 404", "no notices, 405", "no notices, 500"];
     let old = [("http", "2025-03-26"), ("http", "2025-11-25+session"), OLD_SSE];
-    all.extend(across(&old, &[&notices[..], &refused].concat()));
+    all.extend(across(&old, &[&notices[..], &refused[..]].concat()));
     let session = fence.serve(&config(&all, &web)).await;
     all_answer(&session, &all).await;
     session.close().await;
