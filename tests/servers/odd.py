@@ -119,6 +119,11 @@ LOST = {
     "200 answer": (200, fault(-32001, "Session not found"), "application/json"),
     "200 event": (200, fault(-32001, "Session expired"), "text/event-stream"),
 }
+# Parameters of questions that a server asks before it answers a handshake.
+QUESTIONS = {
+    "sampling/createMessage": {"messages": [], "maxTokens": 1},
+    "elicitation/create": {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}},
+}
 # What means nothing in the answer to a notification.
 NOTICES = {
     "200 text": (200, "OK", "text/plain"),
@@ -194,7 +199,13 @@ def answer(message, era, kind):
 
 def stdio(era, kind):
     for line in sys.stdin:
-        made = answer(json.loads(line), era, kind)
+        message = json.loads(line)
+        if kind == "questions first" and message.get("method") == "initialize":
+            for method in ("ping", "roots/list", "sampling/createMessage", "elicitation/create"):
+                print(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": QUESTIONS.get(method, {})}), flush=True)
+                while json.loads(sys.stdin.readline()).get("id") != method:
+                    pass
+        made = answer(message, era, kind)
         if made is not None:
             print(json.dumps(made), flush=True)
 
