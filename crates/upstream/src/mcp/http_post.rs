@@ -40,7 +40,7 @@ pub(super) async fn post(
     over: &PassedOver,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
     // In the order of other clients: some servers compare the text.
-    let request = headed(client.post(&*target.uri), target)?.header(ACCEPT, "application/json, text/event-stream");
+    let request = headed(client.post(&*target.uri), target).header(ACCEPT, "application/json, text/event-stream");
     let mut response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;
     let status = response.status();
     if !status.is_success() {
@@ -80,10 +80,8 @@ pub(super) async fn listen(
     last: Option<String>,
     over: &PassedOver,
 ) -> Result<Events, HttpError> {
-    let mut request = headed(client.get(&*target.uri), target)?;
-    if let Some(last) = last {
-        request = request.header(LAST_EVENT, last);
-    }
+    let request = headed(client.get(&*target.uri), target);
+    let request = last.iter().fold(request, |request, last| request.header(LAST_EVENT, last));
     match stream(request, None).await {
         Ok(response) => Ok(readable(events(response), None, over.clone())),
         // A server that has forgotten a stream will not remember it later.
@@ -94,24 +92,11 @@ pub(super) async fn listen(
     }
 }
 
-/// A request with the headers, the token and the session of `target`.
-fn headed(
-    mut request: RequestBuilder,
-    Target { session, token, headers, .. }: &Target,
-) -> Result<RequestBuilder, HttpError> {
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    for (name, value) in headers {
-        if [ACCEPT, SESSION, LAST_EVENT].contains(name) {
-            return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
-        }
-        request = request.header(name, value);
-    }
-    if let Some(session) = session {
-        request = request.header(SESSION, &**session);
-    }
-    Ok(request)
+/// A request with the headers, the token and the session of a target. The configuration names no header that is ours.
+fn headed(request: RequestBuilder, Target { session, token, headers, .. }: &Target) -> RequestBuilder {
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+    let request = token.iter().fold(request, |request, token| request.bearer_auth(token));
+    session.iter().fold(request, |request, session| request.header(SESSION, &**session))
 }
 
 /// The body as the answer to the request `id`.
