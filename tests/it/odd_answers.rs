@@ -83,6 +83,10 @@ fn readable() -> Vec<(String, Value)> {
         around(r#"{"jsonrpc":"2.0","id":null,"result":$FINE}"#),
         around(r#"{"jsonrpc":"2.0","result":$FINE}"#),
         around("$FINE"),
+        (
+            r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}"#.to_owned(),
+            json!("cut \u{fffd}"),
+        ),
         around(r#"{"id":$ID,"content":"fine"}"#),
         around(
             r#"[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}},{"jsonrpc":"2.0","id":$ID,"result":$FINE}]"#,

@@ -40,7 +40,8 @@ impl Drop for Web {
     }
 }
 
-/// A server: transport (`stdio`, `http`, `sse`), revision, and what is odd.
+/// A server: transport (`stdio`, `http`, `sse`, or `found` for one of HTTP+SSE that is not configured as such), revision, and
+/// what is odd.
 #[derive(Clone, Copy)]
 struct Odd(&'static str, &'static str, &'static str);
 
@@ -54,6 +55,7 @@ impl Odd {
         let path = kind.replace(' ', "_");
         let how = match transport {
             "stdio" => format!("command = \"python3\"\nargs = [{SCRIPT:?}, \"stdio\", {era:?}, {kind:?}]"),
+            "found" => format!("url = \"http://127.0.0.1:{}/sse/{era}/{path}\"", web.1),
             "sse" => format!("transport = \"sse\"\nurl = \"http://127.0.0.1:{}/sse/{era}/{path}\"", web.1),
             _ => format!("url = \"http://127.0.0.1:{}/{era}/{path}\"", web.1),
         };
@@ -118,6 +120,8 @@ const PASSED_OVER: &[&str] = &[
     "priming",
     "comments",
     "another notification",
+    "unknown fields",
+    "malformed fields",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +159,7 @@ async fn events_and_bodies_are_read_in_every_form() {
     let Some(fence) = has_python("tests/servers/odd.py") else { return };
     let web = Web::start(&fence);
     let mut all = across(&[STREAMABLE, &[OLD_SSE]].concat(), &["CRLF", "CR", "several lines", "no space"]);
-    all.extend(across(STREAMABLE, &["mark of byte order"]));
+    all.extend(across(STREAMABLE, &["mark of byte order", "another encoding"]));
     all.extend(across(&[("http", "2025-03-26"), OLD_SSE], &["batch"]));
     let bodies = [
         "json batch",
@@ -170,7 +174,9 @@ async fn events_and_bodies_are_read_in_every_form() {
     all.extend(across(STREAMABLE, &bodies));
     let notices =
         ["200 text", "200 page", "200 empty", "200 object", "200 null", "200 broken", "200 event", "204", "202 text"];
-    all.extend(across(&[("http", "2025-03-26"), ("http", "2025-11-25+session"), OLD_SSE], &notices));
+    let refused = ["no notices, 400", "no notices, 404", "no notices, 405", "no notices, 500"];
+    let old = [("http", "2025-03-26"), ("http", "2025-11-25+session"), OLD_SSE];
+    all.extend(across(&old, &[&notices[..], &refused[..]].concat()));
     let session = fence.serve(&config(&all, &web)).await;
     all_answer(&session, &all).await;
     session.close().await;
@@ -307,6 +313,10 @@ async fn handshakes_go_on_with_what_is_there() {
     let mut all = across(&[("stdio", "2025-06-18"), ("http", "2025-06-18+session"), OLD_SSE], HANDSHAKES);
     let headers = ["header 2025-06-18", "header 2025-03-26", "header 2024-11-05"];
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
+    all.extend(across(&[("stdio", "2025-06-18")], &["questions first"]));
+    all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422"]));
+    all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
+    all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [
         "no capabilities",
         "capabilities are null",

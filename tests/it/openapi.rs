@@ -340,6 +340,8 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
     schemas.insert("S200".to_owned(), json!({"type": "string"}));
     let wide = small("/a", &with(&json!({"$ref": "#/components/schemas/S0"})), &json!({ "schemas": schemas }));
     let deep = (0..27).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [{"properties": {"a": inner}}]}));
+    // What may be null becomes one of two alternatives, which is deeper than the document.
+    let deep_or_null = (0..25).fold(json!({"type": "string"}), |inner, _| json!({"nullable": true, "allOf": [inner]}));
     let circle =
         json!({"parameters": {"A": {"$ref": "#/components/parameters/B"}, "B": {"$ref": "#/components/parameters/A"}}});
     let in_circle =
@@ -374,6 +376,7 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
         ),
         ("deep_json", "[".repeat(200_000).replacen('[', "{\"a\":[", 1), "is no JSON"),
         ("deep_schema", small("/a", &with(&deep), &none), "a schema has more than 100 levels"),
+        ("deep_or_null", small("/a", &with(&deep_or_null), &none), "a schema has more than 100 levels"),
         ("wide_schema", wide, "the schema of its arguments has more than 1048576 bytes"),
         ("dots", small("/../admin", &fine, &none), "its path leads elsewhere"),
         ("encoded_dots", small("/a/%2E%2e/admin", &fine, &none), "its path leads elsewhere"),

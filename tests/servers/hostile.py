@@ -81,6 +81,7 @@ RESULTS = {
     "no result": lambda: zeros(4 * MIB),
     "a text as result": lambda: json.dumps(zeros(4 * MIB)),
     "17 MiB": lambda: texts("x" * (17 * MIB)),
+    "beside 17 MiB": lambda: texts("fine"),
 }
 
 # Extra lines before a plain answer, with their number.
@@ -366,6 +367,13 @@ def stdio(mode):
             answer(identifier, found)
 
 
+def beside(size):
+    """An event with a notification, and one with a request."""
+    asked = '{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"a":"%s"}}' % ("x" * size)
+    told = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}' % ("x" * size)
+    return "data: %s\n\ndata: %s\n\n" % (asked, told)
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -391,7 +399,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             text = '{"jsonrpc":"2.0","id":%s,"result":%s}' % (json.dumps(identifier), found)
         if over == "event":
-            return self.reply(200, "text/event-stream", b"event: message\ndata: " + text.encode() + b"\n\n")
+            before = beside(17 * MIB) if method == "tools/call" and arguments["kind"] == "beside 17 MiB" else ""
+            body = "%sevent: message\ndata: %s\n\n" % (before, text)
+            return self.reply(200, "text/event-stream", body.encode())
         self.reply(200, "application/json", text.encode())
 
     def reply(self, status, kind, body):

@@ -11,6 +11,7 @@ import json
 import queue
 import sys
 import threading
+import time
 
 TOOL = {"name": "hello", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
 READ_ONLY = {**TOOL, "name": "peek", "annotations": {"readOnlyHint": True}}
@@ -81,6 +82,8 @@ BEFORE = {
     "priming": "id: 1\nretry: 3000\ndata:\n\n",
     "comments": ": ping\n\n:\n\n",
     "another notification": 'data: {"jsonrpc":"2.0","method":"notifications/whatever"}\n\n',
+    "unknown fields": "x-trace: 1\nheartbeat\n data: x\nDATA: x\n\n",
+    "malformed fields": "retry: soon\nid: 1\nid: 2\nevent: a\nevent: message\ndata\n\n",
     "many": "event: ping\ndata: {}\n\ndata: heartbeat\n\n" * 300,
 }
 # Other forms of an event.
@@ -90,6 +93,7 @@ FORMS = {
     "mark of byte order": lambda text: b"\xef\xbb\xbf" + ("data: %s\n\n" % text).encode(),
     "several lines": lambda text: ("data: " + json.dumps(json.loads(text), indent=1).replace("\n", "\ndata: ") + "\n\n").encode(),
     "no space": lambda text: ("data:%s\n\n" % text).encode(),
+    "another encoding": lambda text: b"data: caf\xe9\n\n" + ("data: %s\n\n" % text).encode(),
     "batch": lambda text: ('data: [{"jsonrpc":"2.0","method":"notifications/whatever"},%s]\n\n' % text).encode(),
 }
 KINDS = {
@@ -115,6 +119,11 @@ LOST = {
     "200 answer": (200, fault(-32001, "Session not found"), "application/json"),
     "200 event": (200, fault(-32001, "Session expired"), "text/event-stream"),
 }
+# Parameters of questions that a server asks before it answers a handshake.
+QUESTIONS = {
+    "sampling/createMessage": {"messages": [], "maxTokens": 1},
+    "elicitation/create": {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}},
+}
 # What means nothing in the answer to a notification.
 NOTICES = {
     "200 text": (200, "OK", "text/plain"),
@@ -126,6 +135,13 @@ NOTICES = {
     "200 event": (200, "data: ok\n\n", "text/event-stream"),
     "204": (204, "", None),
     "202 text": (202, "Accepted", "text/plain"),
+}
+# Refusals of a notification.
+NO_NOTICES = {
+    "no notices, 400": (400, "Bad Request", "text/plain"),
+    "no notices, 404": (404, "Not Found", "text/plain"),
+    "no notices, 405": (405, "", None),
+    "no notices, 500": (500, "no handler", "text/plain"),
 }
 # Refusals of a call: status, body, further headers.
 REFUSED = {
@@ -168,7 +184,8 @@ def answer(message, era, kind):
         usual = {**extra, "supportedVersions": [NEWEST], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
         made = {"result": DISCOVERIES.get(kind, lambda r: r)(usual)}
     elif method == "tools/list":
-        lists = {"no tools": [], "tools refused": None}
+        cut = {**TOOL, "description": "cut within a character: \ud83d"}
+        lists = {"no tools": [], "tools refused": None, "half a character": [cut]}
         tools = lists.get(kind, [TOOL, READ_ONLY])
         made = fault(-32601, "Method not found") if tools is None else {"result": {**extra, "tools": tools, "ttlMs": 600000, "cacheScope": "private"}}
     elif method == "tools/call":
@@ -182,7 +199,13 @@ def answer(message, era, kind):
 
 def stdio(era, kind):
     for line in sys.stdin:
-        made = answer(json.loads(line), era, kind)
+        message = json.loads(line)
+        if kind == "questions first" and message.get("method") == "initialize":
+            for method in ("ping", "roots/list", "sampling/createMessage", "elicitation/create"):
+                print(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": QUESTIONS.get(method, {})}), flush=True)
+                while json.loads(sys.stdin.readline()).get("id") != method:
+                    pass
+        made = answer(message, era, kind)
         if made is not None:
             print(json.dumps(made), flush=True)
 
@@ -241,12 +264,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         is_old, era, kind = self.parts()
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if is_old and "=" not in self.path:
+            return self.reply(int(kind.split()[1]), "no", "text/plain")
         message = json.loads(body)
         method, number = message.get("method"), message.get("id")
         made = answer(message, era, kind)
         if made is None:
-            notices = NOTICES.get(kind, (202, "", None))
+            notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
+        if method == "server/discover" and kind in ("silent discovery", "endless discovery"):
+            if kind == "endless discovery":
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+            return time.sleep(60)
         session = self.headers.get("Mcp-Session-Id")
         headers = {}
         if kind.startswith("header ") and method != "initialize":

@@ -3,6 +3,8 @@
 //! `serde_json` marks its own numbers and raw values by a first key that begins with `PRIVATE`. It would take an
 //! outside object with such a key for one of them, so text with such a key, however escaped, is refused.
 
+use std::borrow::Cow;
+
 /// Prefix of `serde_json`'s private keys.
 const PRIVATE: &str = "$serde_json::private::";
 /// Longest form of such a key that has to be unescaped: six bytes per character, and some characters more.
@@ -152,6 +154,37 @@ fn is_private(raw: &[u8]) -> bool {
     let may_be = raw.len() <= LONGEST && raw.contains(&b'\\') && (raw.starts_with(b"$") || raw.starts_with(b"\\u0024"));
     let quoted = || [b"\"", raw, b"\""].concat();
     may_be && serde_json::from_slice::<String>(&quoted()).is_ok_and(|key| key.starts_with(PRIVATE))
+}
+
+/// Replaces escapes of lone surrogates, which have no UTF-8 form: `serde_json` refuses them. JavaScript writes them for a text
+/// that is cut within a character.
+pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+    let (mut clean, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(next) = json[at..].find('\\') {
+        at += next;
+        let escape = &json[at..];
+        match surrogate(escape) {
+            None => at += 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
+            Some(first) if first < 0xdc00 && surrogate(&escape[6..]).is_some_and(|second| second >= 0xdc00) => at += 12,
+            Some(_) => {
+                clean.push_str(&json[copied..at]);
+                clean.push_str("\\ufffd");
+                at += 6;
+                copied = at;
+            }
+        }
+    }
+    if copied == 0 {
+        return json.into();
+    }
+    clean.push_str(&json[copied..]);
+    clean.into()
+}
+
+/// The escaped surrogate at the start of a text.
+fn surrogate(text: &str) -> Option<u16> {
+    let unit = u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
+    (0xd800..=0xdfff).contains(&unit).then_some(unit)
 }
 
 #[cfg(test)]
@@ -306,6 +339,19 @@ mod tests {
             let value: Value = serde_json::from_str(&text).expect("it is JSON");
             let (measured, real) = (measure(text.as_bytes()).expect("it is plain").tree_bytes, tree(&value));
             assert!(measured >= real && measured < 3 * real + 1000, "{part}: measured {measured}, real {real}");
+        }
+    }
+
+    #[test]
+    fn a_lone_surrogate_becomes_the_replacement_character() {
+        for (text, clean) in [
+            (r#"["\ud800","a\\ud800"]"#, r#"["\ufffd","a\\ud800"]"#),
+            (r#"["é\u0007\ud8"]"#, r#"["é\u0007\ud8"]"#),
+            (r#""\uD83D\uDE00\uDE00\uD83D\u0041""#, r#""\uD83D\uDE00\ufffd\ufffd\u0041""#),
+            (r#""\uD83D"#, r#""\ufffd"#),
+            (r#""\"#, r#""\"#),
+        ] {
+            assert_eq!(without_lone_surrogates(text), clean);
         }
     }
 }

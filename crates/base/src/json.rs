@@ -1,11 +1,13 @@
 //! Parses JSON from outside: measured first, within a memory limit, and never interpreted where `serde_json` reserves
 //! private keys.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 
 use crate::limits;
-use wire::json::string;
 pub use wire::json::{Measure, PrivateKey, measure};
+use wire::json::{string, without_lone_surrogates};
 
 /// Deepest nesting that is parsed: that of `serde_json`.
 pub const MAX_DEPTH: usize = limits::JSON_LEVELS.max;
@@ -39,6 +41,14 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit>
         return Err(Unfit::TooMuch { measure, limit });
     }
     serde_json::from_slice(text).map_err(Unfit::Malformed)
+}
+
+/// The text of a server without escapes that `serde_json` refuses and other parsers take.
+pub fn readable(text: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(text).map(without_lone_surrogates) {
+        Ok(Cow::Owned(clean)) => clean.into_bytes().into(),
+        _ => text.into(),
+    }
 }
 
 /// True if a text looks like an object or an array.

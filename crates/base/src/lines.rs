@@ -72,6 +72,11 @@ impl Lines {
         Self { limit, line: Vec::new(), bytes: 0, skipping: None }
     }
 
+    /// Bytes of the line so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes the bytes of a chunk that belong to this line: their number, and the line if it ends there. An unfinished
     /// line at the end of the input is dropped: a message ends with its line.
     pub fn take(&mut self, read: &[u8]) -> (usize, Option<Line>) {

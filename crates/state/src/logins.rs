@@ -47,10 +47,12 @@ pub(super) fn keep(file: &Path, login: Option<&[u8]>) -> Result<()> {
     match login {
         Some(login) => {
             // The file goes on to say which version it is, to gateways that follow it.
-            let kept = keyring::keep_login(&name(file), login);
             let marker = [IN_KEYRING, random::id().as_bytes()].concat();
-            let login = if kept { &marker } else { login };
-            files::replace(file, login, Keep::Synced).map_err(|error| failed(file, "cannot be written", error))
+            let (text, what) = match keyring::keep_login(&name(file), login) {
+                true => (&*marker, "(its login is in the keyring) cannot be written"),
+                false => (login, "cannot be written"),
+            };
+            files::replace(file, text, Keep::Synced).map_err(|error| failed(file, what, error))
         }
         None => {
             let is_marker = |text: Vec<u8>| text.starts_with(IN_KEYRING);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
+use wire::json::without_lone_surrogates;
 use wire::{CallError, Op, Reply, Run, Stream};
 
 use super::clock::Clock;
@@ -46,6 +47,7 @@ impl Port {
 
     /// `host.send(op)`: the call's number, or the [`CallError`] as JSON.
     pub(super) fn send(&self, op: &str) -> Result<u64, String> {
+        // `JSON.rawJSON` passes on any text of a script.
         let parsed = serde_json::from_str::<Op>(&without_lone_surrogates(op))
             .map_err(|error| invalid_call_error(format!("the request cannot be sent: {error}")));
         parsed.and_then(|op| self.request(op)).map_err(|error| error_json(&error))
@@ -139,51 +141,4 @@ impl Port {
 
 fn error_json(error: &CallError) -> String {
     serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned())
-}
-
-/// Replaces escapes of lone surrogates: they have no UTF-8 form, and the gateway's parser refuses them.
-/// `JSON.stringify` writes them for unpaired halves, and `JSON.rawJSON` passes on any text of a script.
-fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
-    if !json.contains("\\ud") && !json.contains("\\uD") {
-        return json.into();
-    }
-    let mut clean = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = rest.find('\\') {
-        let escape = &rest[at..];
-        let len = escape.chars().nth(1).map_or(1, |next| 1 + next.len_utf8());
-        clean.push_str(&rest[..at]);
-        if let Some(first) = surrogate(escape) {
-            let paired = first < 0xdc00 && surrogate(&escape[6..]).is_some_and(|second| second >= 0xdc00);
-            clean.push_str(if paired { &escape[..12] } else { "\\ufffd" });
-            rest = &escape[if paired { 12 } else { 6 }..];
-        } else {
-            clean.push_str(&escape[..len]);
-            rest = &escape[len..];
-        }
-    }
-    clean.push_str(rest);
-    clean.into()
-}
-
-/// The escaped surrogate at the start of a text.
-fn surrogate(text: &str) -> Option<u16> {
-    let unit = u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
-    (0xd800..=0xdfff).contains(&unit).then_some(unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_lone_surrogates;
-
-    #[test]
-    fn a_lone_surrogate_becomes_the_replacement_character() {
-        assert_eq!(without_lone_surrogates(r#"["\ud800","a\\ud800"]"#), r#"["\ufffd","a\\ud800"]"#);
-        assert_eq!(without_lone_surrogates(r#"["é\u0007\ud8"]"#), r#"["é\u0007\ud8"]"#);
-        assert_eq!(
-            without_lone_surrogates(r#""\uD83D\uDE00\uDE00\uD83D\u0041""#),
-            r#""\uD83D\uDE00\ufffd\ufffd\u0041""#
-        );
-        assert_eq!(without_lone_surrogates(r#""\uD83D"#), r#""\ufffd"#);
-    }
 }

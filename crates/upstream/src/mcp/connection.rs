@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{Stream, StreamExt as _};
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage, ServerRequest};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -101,6 +101,12 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
                 }
                 let offer = handshake.offer();
                 self.forward(offer).await.ok()?;
+            } else if let ServerJsonRpcMessage::Request(asked) = &message
+                && !matches!(asked.request, ServerRequest::PingRequest(_))
+            {
+                // Until the handshake is over rmcp answers nothing but a ping, and the server may wait.
+                let refusal = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the handshake is not over", None);
+                self.forward(ClientJsonRpcMessage::error(refusal, Some(asked.id.clone()))).await.ok()?;
             } else if answered(&message).is_none() {
                 return Some(message);
             }

@@ -78,7 +78,8 @@ impl Handshake {
         ClientJsonRpcMessage::Request(self.offer.clone())
     }
 
-    fn is_initialize(&self) -> bool {
+    /// True for `initialize`.
+    pub(super) fn is_initialize(&self) -> bool {
         matches!(self.offer.request, ClientRequest::InitializeRequest(_))
     }
 

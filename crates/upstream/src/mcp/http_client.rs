@@ -14,17 +14,20 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio::time::timeout;
 
 use super::authorized::Authorization;
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::inbox::{PassedOver, first_answer, is_answer, readable};
-use super::refusal::refusal;
+use super::inbox::{PassedOver, first_answer, is_answer};
+use super::refusal::{is_needless, refusal};
 use super::sent_headers::Values;
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the answer to `server/discover`: some servers keep silent about what they do not know.
+const PROBE: Duration = Duration::from_secs(10);
 /// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
 
@@ -60,12 +63,18 @@ impl HttpClient {
             return self.once(&to, &message).await;
         };
         loop {
-            let read = match self.once(&to, &handshake.offer()).await {
-                Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
-                    Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-                    None => Err(StreamableHttpError::UnexpectedEndOfStream),
-                },
-                answer => answer,
+            let answer = async {
+                match self.once(&to, &handshake.offer()).await {
+                    Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
+                        Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                        None => Err(StreamableHttpError::UnexpectedEndOfStream),
+                    },
+                    answer => answer,
+                }
+            };
+            let read = match handshake.is_initialize() {
+                true => answer.await,
+                false => timeout(PROBE, answer).await.unwrap_or(Err(StreamableHttpError::UnexpectedEndOfStream)),
             };
             match read {
                 Ok(StreamableHttpPostResponse::Json(answer, session)) => {
@@ -80,74 +89,47 @@ impl HttpClient {
     }
 
     async fn once(&self, to: &Target, message: &ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
-        match (message, patiently(|| http_post::post(&self.client, to, message)).await) {
+        match (message, patiently(|| http_post::post(&self.client, to, message, &self.passed_over)).await) {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                self.belonging(answer, &request.id, to.session.is_some())
+                belonging(answer, &request.id, to.session.is_some())
             }
+            (_, Err(error)) if is_needless(message, &error) => Ok(StreamableHttpPostResponse::Accepted),
             (_, answer) => answer,
         }
     }
+}
 
-    async fn events(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<Events, HttpError> {
-        let resumes = last_event.is_some();
-        match self.client.get_stream(uri, session, last_event, token, headers).await {
-            // A server that has forgotten the stream will not remember it later.
-            Err(StreamableHttpError::Client(error))
-                if resumes && error.status().is_some_and(|status| status.is_client_error()) =>
-            {
-                Err(StreamableHttpError::ServerDoesNotSupportSse)
+/// Turns a response into the answer to the request `id`.
+fn belonging(
+    answer: StreamableHttpPostResponse,
+    id: &RequestId,
+    in_session: bool,
+) -> Result<StreamableHttpPostResponse, HttpError> {
+    let StreamableHttpPostResponse::Json(message, session) = answer else { return Ok(answer) };
+    let message = match message {
+        ServerJsonRpcMessage::Error(JsonRpcError { error, id: of, .. })
+            if !of.as_ref().is_some_and(|of| is_same(of, id)) =>
+        {
+            // It may be about our session, which is no proof: the status would be 400 then, or the code says so.
+            if in_session && error.message.to_ascii_lowercase().contains("session") && !is_about_session(&error) {
+                return Err(StreamableHttpError::UnexpectedServerResponse(error.message));
             }
-            stream => stream.map(|events| readable(events, None, self.passed_over.clone())),
+            ServerJsonRpcMessage::error(error, Some(id.clone()))
         }
-    }
-
-    /// Turns a response into the answer to the request `id`.
-    fn belonging(
-        &self,
-        answer: StreamableHttpPostResponse,
-        id: &RequestId,
-        in_session: bool,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let (message, session) = match answer {
-            StreamableHttpPostResponse::Json(message, session) => (message, session),
-            StreamableHttpPostResponse::Sse(events, session) => {
-                let events = readable(events, Some(id.clone()), self.passed_over.clone());
-                return Ok(StreamableHttpPostResponse::Sse(events, session));
-            }
-            answer => return Ok(answer),
-        };
-        let message = match message {
-            ServerJsonRpcMessage::Error(JsonRpcError { error, id: of, .. })
-                if !of.as_ref().is_some_and(|of| is_same(of, id)) =>
-            {
-                // It may be about our session, which is no proof: the status would be 400 then, or the code says so.
-                if in_session && error.message.to_ascii_lowercase().contains("session") && !is_about_session(&error) {
-                    return Err(StreamableHttpError::UnexpectedServerResponse(error.message));
-                }
-                ServerJsonRpcMessage::error(error, Some(id.clone()))
-            }
-            ServerJsonRpcMessage::Response(response) if is_same(&response.id, id) => {
-                ServerJsonRpcMessage::Response(response)
-            }
-            ServerJsonRpcMessage::Error(error) => ServerJsonRpcMessage::Error(error),
-            // The body has ended, and without a session no other answer comes.
-            other if !in_session || is_answer(&other) => {
-                let why = if is_answer(&other) { "it has the number of another request" } else { "no answer" };
-                let came = serde_json::to_vec(&other).unwrap_or_default();
-                ServerJsonRpcMessage::error(unreadable(why, &came), Some(id.clone()))
-            }
-            // The answer may come on the session's own stream.
-            other => other,
-        };
-        Ok(StreamableHttpPostResponse::Json(message, session))
-    }
+        ServerJsonRpcMessage::Response(response) if is_same(&response.id, id) => {
+            ServerJsonRpcMessage::Response(response)
+        }
+        ServerJsonRpcMessage::Error(error) => ServerJsonRpcMessage::Error(error),
+        // The body has ended, and without a session no other answer comes.
+        other if !in_session || is_answer(&other) => {
+            let why = if is_answer(&other) { "it has the number of another request" } else { "no answer" };
+            let came = serde_json::to_vec(&other).unwrap_or_default();
+            ServerJsonRpcMessage::error(unreadable(why, &came), Some(id.clone()))
+        }
+        // The answer may come on the session's own stream.
+        other => other,
+    };
+    Ok(StreamableHttpPostResponse::Json(message, session))
 }
 
 /// Sends the configured headers and the token of the login with every request. The trait's other methods, with rmcp's limits for
@@ -192,7 +174,9 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<Events, HttpError> {
         let request = |token, own: &Values| {
-            self.events(uri.clone(), session.clone(), last_event.clone(), token, both(&headers, &own.headers))
+            let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
+            let (target, last) = (Target { uri, session, token, headers }, last_event.clone());
+            async move { http_post::listen(&self.client, &target, last, &self.passed_over).await }
         };
         self.authorization.send(request).await
     }

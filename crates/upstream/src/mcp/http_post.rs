@@ -2,17 +2,19 @@
 //! (rmcp makes values of up to 16 MiB of JSON, several times) and that odd responses are read where their meaning is plain.
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
 
+use super::event_stream::events;
 use super::failure::{HttpError, is_about_session, too_much, unreadable};
-use super::http_client::{Target, is_same};
+use super::http_client::{Events, Target, is_same};
+use super::inbox::{PassedOver, readable};
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::pending::Pending;
-use super::refusal::{Refusal, challenge, header};
-use super::sse;
+use super::refusal::{Refusal, challenge, header, status};
+use super::sse::stream;
 use crate::openapi::spec::{essence, is_json};
 use base::error::Effect;
 use base::http;
@@ -26,32 +28,23 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Media type of event streams.
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// Posts a message. The response is one answer or an event stream; that to anything but a request means nothing.
+/// Posts a message. The response is one answer or an event stream; that to anything but a request means nothing. `over`
+/// takes what is no message of a stream.
 ///
 /// # Errors
 /// The server's refusal, or the failure of the connection.
 pub(super) async fn post(
     client: &Client,
-    Target { uri, session, token, headers }: &Target,
+    target: &Target,
     message: &ClientJsonRpcMessage,
+    over: &PassedOver,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
-    let mut request = client.post(&**uri).header(ACCEPT, "text/event-stream, application/json");
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    for (name, value) in headers {
-        if [ACCEPT, SESSION, LAST_EVENT].contains(name) {
-            return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
-        }
-        request = request.header(name, value);
-    }
-    if let Some(session) = session {
-        request = request.header(SESSION, &**session);
-    }
+    // In the order of other clients: some servers compare the text.
+    let request = headed(client.post(&*target.uri), target).header(ACCEPT, "application/json, text/event-stream");
     let mut response = request.json(message).send().await.map_err(StreamableHttpError::Client)?;
     let status = response.status();
     if !status.is_success() {
-        return refused(response, message, session.is_some()).await;
+        return refused(response, message, target.session.is_some()).await;
     }
     let kind = header(&response, CONTENT_TYPE);
     let form = essence(kind.as_deref().unwrap_or_default());
@@ -63,7 +56,8 @@ pub(super) async fn post(
     }
     let now = header(&response, SESSION);
     if form == EVENTS {
-        return Ok(StreamableHttpPostResponse::Sse(sse::events(response), now));
+        let events = readable(events(response), Some(request.id.clone()), over.clone());
+        return Ok(StreamableHttpPostResponse::Sse(events, now));
     }
     // Another type may be a wrong one: what looks like JSON can be nothing else.
     let begun = response.chunk().await.map_err(StreamableHttpError::Client)?.unwrap_or_default();
@@ -74,6 +68,35 @@ pub(super) async fn post(
     let pending = Pending::of(&request.id);
     let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
     Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
+}
+
+/// Opens the stream that a server sends on of its own accord, or goes on with one after the event `last`.
+///
+/// # Errors
+/// As of [`stream`]; `ServerDoesNotSupportSse` if there is none, now or ever.
+pub(super) async fn listen(
+    client: &Client,
+    target: &Target,
+    last: Option<String>,
+    over: &PassedOver,
+) -> Result<Events, HttpError> {
+    let request = headed(client.get(&*target.uri), target);
+    let request = last.iter().fold(request, |request, last| request.header(LAST_EVENT, last));
+    match stream(request, None).await {
+        Ok(response) => Ok(readable(events(response), None, over.clone())),
+        // A server that has forgotten a stream will not remember it later.
+        Err(error) if status(&error).is_some_and(|status| (400..500).contains(&status) && status != 429) => {
+            Err(StreamableHttpError::ServerDoesNotSupportSse)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A request with the headers, the token and the session of a target. The configuration names no header that is ours.
+fn headed(request: RequestBuilder, Target { session, token, headers, .. }: &Target) -> RequestBuilder {
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+    let request = token.iter().fold(request, |request, token| request.bearer_auth(token));
+    session.iter().fold(request, |request, session| request.header(SESSION, &**session))
 }
 
 /// The body as the answer to the request `id`.

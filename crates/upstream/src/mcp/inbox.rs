@@ -1,19 +1,21 @@
 //! Messages in what a server sends on a connection: lines of a process, or events of a stream. Anything else is passed
 //! over, and kept in the server's stderr.
 
+use std::io;
+
 use futures::{StreamExt as _, stream};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
+use super::event_stream::{Event, Received};
 use super::failure::{ended, oversized};
 use super::http_client::Events;
-use super::lines::MAX_MESSAGE;
+use super::lines::{MAX_MESSAGE, id};
 use super::message::{self, Parsed};
 use super::pending::Pending;
-use super::sse::{Event, TOO_LARGE};
 use crate::stderr::Stderr;
-use base::lines::trim;
+use base::lines::{Kind, Line, kind_of, number_at_end, number_at_head, trim};
 use base::task;
 use base::text::head;
 
@@ -26,7 +28,7 @@ pub(super) struct PassedOver {
     name: String,
     /// Source in one word: `stdout` or `stream`.
     source: &'static str,
-    pub(super) stderr: Stderr,
+    stderr: Stderr,
     /// The last thing, which is kept once although it may come every few seconds.
     last: Option<String>,
 }
@@ -50,8 +52,8 @@ impl PassedOver {
 /// Reads the texts of one connection or stream.
 pub(super) struct Inbox {
     /// Requests that are answered in it.
-    pub(super) pending: Pending,
-    pub(super) over: PassedOver,
+    pending: Pending,
+    over: PassedOver,
     /// Answers to requests of other streams may come too.
     is_shared: bool,
     /// The error of the last text that is no JSON: it may have been the answer.
@@ -64,28 +66,44 @@ impl Inbox {
         Self { pending, over, is_shared: false, broken: None }
     }
 
-    /// Messages of an event. Events of other kinds have none.
-    pub(super) fn event(&mut self, event: &Sse) -> Vec<ServerJsonRpcMessage> {
-        let data = event.data.as_deref().unwrap_or_default();
-        match event.event.as_deref() {
-            None | Some("" | "message") => return self.messages(data.as_bytes()),
-            Some(_) if data.trim().is_empty() => {}
-            Some(kind) => {
-                self.over.keep("not MCP", format!("event {}: {}", head(kind, KEPT), head(data, KEPT)).as_bytes())
+    /// Messages of an event of this kind. Events of other kinds have none.
+    pub(super) fn event(&mut self, kind: Option<&str>, data: Line) -> Vec<ServerJsonRpcMessage> {
+        match (kind, data) {
+            (None | Some("" | "message"), data) => return self.line(data),
+            (Some(kind), Line::Whole(data)) if !trim(&data).is_empty() => {
+                let data = String::from_utf8_lossy(trim(&data[..data.len().min(KEPT)]));
+                self.over.keep("not MCP", format!("event {}: {data}", head(kind, KEPT)).as_bytes());
             }
+            _ => {}
         }
         Vec::new()
     }
 
-    /// The error of the only request, which the event that ended the stream may answer, if that was over the limit.
-    pub(super) fn failed(self, error: &SseError) -> Vec<ServerJsonRpcMessage> {
-        tracing::debug!(%error, "the stream failed");
-        let of = self.pending.only().filter(|_| is_too_large(error));
-        of.map(|of| ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of))).into_iter().collect()
+    /// Messages of a line, or of the data of an event.
+    pub(super) fn line(&mut self, line: Line) -> Vec<ServerJsonRpcMessage> {
+        match line {
+            Line::Whole(text) => self.messages(&text),
+            Line::Skipped { head, tail, bytes } => self.skipped(&head, &tail, bytes).into_iter().collect(),
+        }
+    }
+
+    /// The error of the request that a line over the limit answers: without a readable number, the only request.
+    fn skipped(&mut self, head: &[u8], tail: &[u8], bytes: usize) -> Option<ServerJsonRpcMessage> {
+        let source = self.over.source;
+        let note = format!("a message of {bytes} bytes on {source} was skipped, over the limit of {MAX_MESSAGE}");
+        self.over.stderr.note(note);
+        let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
+        let of = match (kind_of(head, tail)?, found) {
+            (Kind::Question, _) => None,
+            (Kind::Answer, Some(id)) => Some(id).filter(|id| self.is_shared || self.pending.has(id)),
+            (Kind::Answer, None) => self.pending.only(),
+        }?;
+        let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
+        self.message(Parsed::Message(Box::new(error)), head)
     }
 
     /// Messages of a text, several of a batch.
-    pub(super) fn messages(&mut self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
+    fn messages(&mut self, text: &[u8]) -> Vec<ServerJsonRpcMessage> {
         let text = trim(text);
         if text.is_empty() {
             return Vec::new();
@@ -96,7 +114,7 @@ impl Inbox {
     }
 
     /// The message that was parsed, unless it is passed over.
-    pub(super) fn message(&mut self, parsed: Parsed, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    fn message(&mut self, parsed: Parsed, text: &[u8]) -> Option<ServerJsonRpcMessage> {
         match parsed {
             Parsed::Message(message) if self.is_awaited(&message) => return Some(*message),
             Parsed::Message(_) => self.over.keep("an answer to no request", text),
@@ -124,7 +142,7 @@ pub(super) fn is_answer(message: &ServerJsonRpcMessage) -> bool {
 
 /// The events with a message each, as rmcp reads them. Events of a post owe the answer to its request: one that cannot be
 /// used, or none at all, is replaced by an error.
-pub(super) fn readable(events: Events, owed: Option<RequestId>, over: PassedOver) -> Events {
+pub(super) fn readable(events: Received, owed: Option<RequestId>, over: PassedOver) -> Events {
     let pending = owed.as_ref().map(Pending::of).unwrap_or_default();
     let inbox = Inbox { is_shared: true, ..Inbox::of_connection(pending, over) };
     let mut reading = Reading { inbox, owed, can_resume: false };
@@ -153,13 +171,13 @@ struct Reading {
 
 impl Reading {
     /// Reads an event, or the end.
-    fn next(&mut self, event: Option<Event>) -> Vec<Event> {
+    fn next(&mut self, event: Option<io::Result<Event>>) -> Vec<Result<Sse, SseError>> {
         match event {
             Some(Ok(event)) => self.messages(event),
-            Some(Err(error)) => match self.owed.take().filter(|_| is_too_large(&error)) {
-                Some(owed) => vec![in_place(oversized(MAX_MESSAGE), owed)],
-                None => vec![Err(error)],
-            },
+            Some(Err(error)) => {
+                self.owed = None;
+                vec![Err(SseError::Body(error.into()))]
+            }
             None => {
                 let owed = self.owed.take().filter(|_| !self.can_resume);
                 let error = self.inbox.broken.take().unwrap_or_else(|| ended(self.inbox.over.last.as_deref()));
@@ -168,14 +186,14 @@ impl Reading {
         }
     }
 
-    fn messages(&mut self, event: Sse) -> Vec<Event> {
-        self.can_resume |= event.id.as_ref().is_some_and(|id| !id.is_empty());
-        let mut messages = self.inbox.event(&event);
+    fn messages(&mut self, Event { fields, data }: Event) -> Vec<Result<Sse, SseError>> {
+        self.can_resume |= fields.id.as_ref().is_some_and(|id| !id.is_empty());
+        let mut messages = self.inbox.event(fields.event.as_deref(), data);
         if messages.iter().any(is_answer) {
             self.owed = None;
         }
         // The last one has the id: what follows it is not lost.
-        let last = Sse { data: messages.pop().as_ref().and_then(written), event: None, ..event };
+        let last = Sse { data: messages.pop().as_ref().and_then(written), event: None, ..fields };
         let earlier = messages.iter().map(|message| Sse { data: written(message), ..Sse::default() });
         earlier.chain([last]).map(Ok).collect()
     }
@@ -186,10 +204,6 @@ fn written(message: &ServerJsonRpcMessage) -> Option<String> {
 }
 
 /// An error as the answer to a request.
-fn in_place(error: ErrorData, owed: RequestId) -> Event {
+fn in_place(error: ErrorData, owed: RequestId) -> Result<Sse, SseError> {
     Ok(Sse { data: written(&ServerJsonRpcMessage::error(error, Some(owed))), ..Sse::default() })
-}
-
-fn is_too_large(error: &SseError) -> bool {
-    [TOO_LARGE, "exceeded the maximum size"].iter().any(|words| error.to_string().contains(words))
 }

@@ -4,11 +4,10 @@ use futures::{Stream, stream};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use tokio::io::AsyncBufRead;
 
-use super::failure::oversized;
 use super::inbox::Inbox;
-use super::message::{self, Parsed};
+use super::message;
 use base::limits;
-use base::lines::{self, Kind, Line, kind_of, number_at_end, number_at_head};
+use base::lines::{self, Kind, kind_of, number_at_head};
 
 /// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
@@ -16,25 +15,9 @@ pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
 /// Messages of each line, several for a batch.
 pub(super) fn messages(read: impl AsyncBufRead + Unpin, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
     stream::unfold((read, inbox), |(mut read, mut inbox)| async {
-        let messages = match lines::next(&mut read, MAX_MESSAGE).await? {
-            Line::Whole(line) => inbox.messages(&line),
-            Line::Skipped { head, tail, bytes } => skipped(&head, &tail, bytes, &mut inbox).into_iter().collect(),
-        };
-        Some((messages, (read, inbox)))
+        let line = lines::next(&mut read, MAX_MESSAGE).await?;
+        Some((inbox.line(line), (read, inbox)))
     })
-}
-
-/// The error of the request that a line over the limit answers: without a readable number, the only request.
-fn skipped(head: &[u8], tail: &[u8], bytes: usize, inbox: &mut Inbox) -> Option<ServerJsonRpcMessage> {
-    inbox.over.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
-    let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
-    let of = match (kind_of(head, tail)?, found) {
-        (Kind::Question, _) => None,
-        (Kind::Answer, Some(id)) => Some(id).filter(|id| inbox.pending.has(id)),
-        (Kind::Answer, None) => inbox.pending.only(),
-    }?;
-    let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
-    inbox.message(Parsed::Message(Box::new(error)), head)
 }
 
 /// Id of the request that the beginning of an answer belongs to. A request of the server has a number of the server's own.
@@ -42,7 +25,8 @@ pub(super) fn id_at_head(text: &[u8]) -> Option<RequestId> {
     id(number_at_head(text).filter(|_| kind_of(text, text) != Some(Kind::Question)))
 }
 
-fn id(found: Option<&[u8]>) -> Option<RequestId> {
+/// The id that a number stands for.
+pub(super) fn id(found: Option<&[u8]>) -> Option<RequestId> {
     message::id(&serde_json::from_slice(found?).ok()?)
 }
 

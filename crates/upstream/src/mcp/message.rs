@@ -44,7 +44,7 @@ pub fn count_messages(text: &[u8]) -> usize {
 
 /// Parses the messages of a text: one, or a batch. `pending` are the requests that it may answer.
 pub(super) fn parse(text: &[u8], pending: &Pending) -> Vec<Parsed> {
-    let text = trim(text);
+    let text = &*json::readable(trim(text));
     if text.first() != Some(&b'[') {
         return vec![one(text, pending)];
     }

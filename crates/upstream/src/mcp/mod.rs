@@ -3,6 +3,7 @@
 pub(super) mod authorized;
 mod client;
 mod connection;
+mod event_stream;
 pub(super) mod failure;
 mod handler;
 mod handshake;
@@ -241,9 +242,11 @@ impl Connector {
     }
 }
 
-/// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does.
+/// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does: by any status of the
+/// request, unless it is about credentials or the moment.
 fn takes_no_messages(error: &ClientInitializeError) -> bool {
-    matches!(failure::http_of_start(error).and_then(refusal::status), Some(400 | 404 | 405))
+    let status = failure::http_of_start(error).and_then(refusal::status).unwrap_or_default();
+    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 408 | 429)
 }
 
 /// True if only a login helps: another handshake would get the same error, or one that hides it.

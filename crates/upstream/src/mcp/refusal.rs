@@ -6,6 +6,7 @@ use std::io;
 use futures::StreamExt as _;
 use reqwest::header::{HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
 use super::failure::{HttpError, in_one_line};
@@ -102,6 +103,13 @@ pub(crate) fn refusal(error: &HttpError) -> Option<&Refusal> {
 /// The status of the refusal behind an error.
 pub(super) fn status(error: &HttpError) -> Option<u16> {
     refusal(error).map(|refusal| refusal.status.as_u16())
+}
+
+/// True for a refused notification, unless the server wants a login. Other clients go on: what it does not take it does not
+/// need.
+pub(super) fn is_needless(message: &ClientJsonRpcMessage, error: &HttpError) -> bool {
+    let is_refused = refusal(error).is_some_and(|refusal| !refusal.wants_credentials());
+    is_refused && matches!(message, ClientJsonRpcMessage::Notification(_))
 }
 
 /// The demand of a login or of more scopes, where a response has one.

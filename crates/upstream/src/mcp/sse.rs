@@ -1,30 +1,28 @@
 //! MCP servers over HTTP+SSE, the transport of 2024-11-05: a long-lived event stream whose first event names the
 //! address for posts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future;
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::{Stream, StreamExt as _};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use sse_stream::{Sse, SseStream};
 use url::Url;
 
 use super::authorized::Authorization;
 use super::connection::{Connection, Outgoing};
+use super::event_stream::{Event, Received, events};
 use super::failure::HttpError;
 use super::handshake::Revision;
-use super::http_client::Events;
 use super::http_post::EVENTS;
 use super::inbox::{Inbox, PassedOver};
-use super::lines::MAX_MESSAGE;
 use super::pending::Pending;
-use super::refusal::{Refusal, challenge, header};
+use super::refusal::{Refusal, challenge, header, is_needless};
 use super::sent_headers::Values;
 use crate::openapi::spec::essence;
 use base::limits;
+use base::lines::{Line, trim};
 
 /// Most other events before the one that names the address.
 const MAX_PRELUDE: usize = limits::PRELUDE.max;
@@ -41,15 +39,8 @@ pub(super) async fn connect(
     mut over: PassedOver,
     revision: &Revision,
 ) -> Result<Connection<Posts>, HttpError> {
-    let get = |token, own: &Values| {
-        let request = client.get(url).headers(own.headers.clone()).header(ACCEPT, "text/event-stream");
-        sent(request, token, false)
-    };
+    let get = |token, own: &Values| stream(client.get(url).headers(own.headers.clone()), token);
     let response = authorization.send(get).await?;
-    let kind = header(&response, CONTENT_TYPE);
-    if kind.as_deref().is_none_or(|kind| essence(kind) != EVENTS) {
-        return Err(StreamableHttpError::UnexpectedContentType(kind));
-    }
     let base = response.url().clone();
     let mut events = events(response);
     let endpoint = endpoint(&mut events, &base, &mut over).await?;
@@ -58,14 +49,11 @@ pub(super) async fn connect(
     Ok(Connection::new(Posts { client, authorization, endpoint }, pending, messages, revision))
 }
 
-/// Messages of each event, until the stream ends or fails. One that fails is closed: what the server says on it is lost.
-fn messages(events: Events, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
-    stream::unfold(Some((events, inbox)), |open| async {
-        let (mut events, mut inbox) = open?;
-        Some(match events.next().await? {
-            Ok(event) => (inbox.event(&event), Some((events, inbox))),
-            Err(error) => (inbox.failed(&error), None),
-        })
+/// Messages of each event, until the stream ends or fails.
+fn messages(events: Received, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    events.scan(inbox, |inbox, event| {
+        let event = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")).ok();
+        future::ready(event.map(|Event { fields, data }| inbox.event(fields.event.as_deref(), data)))
     })
 }
 
@@ -86,49 +74,53 @@ impl Outgoing for Posts {
             let post = |token, own: &Values| {
                 sent(client.post(endpoint.clone()).headers(own.headers.clone()).json(&message), token, true)
             };
-            authorization.send(post).await.map(drop)
+            match authorization.send(post).await {
+                Err(error) if !is_needless(&message, &error) => Err(error),
+                _ => Ok(()),
+            }
         }
     }
 }
 
-/// Error that ends the stream of an event over the limit.
-pub(super) const TOO_LARGE: &str = "an event is too large";
-
-pub(super) type Event = Result<Sse, sse_stream::Error>;
-
-/// Events of a response, each within the size limit of a message.
-pub(super) fn events(response: Response) -> Events {
-    let size = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&size);
-    let bounded = response.bytes_stream().map(move |bytes| {
-        let bytes = bytes.map_err(std::io::Error::other)?;
-        let size = counted.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        if size > MAX_MESSAGE { Err(std::io::Error::other(TOO_LARGE)) } else { Ok(bytes) }
-    });
-    SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed)).boxed()
-}
-
 /// Reads the address for posts. It must have the same origin, since our headers go there.
-async fn endpoint(events: &mut Events, base: &Url, over: &mut PassedOver) -> Result<Url, HttpError> {
+async fn endpoint(events: &mut Received, base: &Url, over: &mut PassedOver) -> Result<Url, HttpError> {
     let wrong = |what: String| StreamableHttpError::UnexpectedServerResponse(what.into());
     for _ in 0..MAX_PRELUDE {
-        let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)??;
-        let Some(address) = event.data else { continue };
-        if event.event.as_deref() != Some("endpoint") {
-            over.keep("not MCP", address.as_bytes());
+        let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)?;
+        let Event { fields, data } = event.map_err(StreamableHttpError::Io)?;
+        let (bytes, address) = match &data {
+            Line::Whole(data) => (trim(data).len(), trim(data)),
+            Line::Skipped { head, bytes, .. } => (*bytes, &**head),
+        };
+        if fields.event.as_deref() != Some("endpoint") {
+            over.keep("not MCP", address);
             continue;
         }
-        if address.len() > limits::ENDPOINT.max {
-            let (bytes, most) = (address.len(), limits::ENDPOINT.max);
+        if bytes > limits::ENDPOINT.max {
+            let most = limits::ENDPOINT.max;
             return Err(wrong(format!("an address of {bytes} bytes, over the limit of {most}")));
         }
-        let endpoint = base.join(address.trim()).map_err(|error| wrong(format!("the address `{address}`: {error}")))?;
+        let address = String::from_utf8_lossy(address);
+        let endpoint = base.join(&address).map_err(|error| wrong(format!("the address `{address}`: {error}")))?;
         if endpoint.origin() != base.origin() {
             return Err(wrong(format!("an address on another origin, {}", endpoint.origin().ascii_serialization())));
         }
         return Ok(endpoint);
     }
     Err(wrong("events, but no address to post to".to_owned()))
+}
+
+/// Asks for a stream with this token.
+///
+/// # Errors
+/// The server's refusal, or an answer of another type.
+pub(super) async fn stream(request: RequestBuilder, token: Option<String>) -> Result<Response, HttpError> {
+    let response = sent(request.header(ACCEPT, EVENTS), token, false).await?;
+    let kind = header(&response, CONTENT_TYPE);
+    match kind.as_deref().is_some_and(|kind| essence(kind) == EVENTS) {
+        true => Ok(response),
+        false => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    }
 }
 
 /// Sends a request with this token; a refusal is an error.
@@ -148,9 +140,11 @@ async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) 
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
     use rmcp::model::{ClientRequest, PingRequest, RequestId};
 
     use super::*;
+    use crate::mcp::lines::MAX_MESSAGE;
     use crate::stderr::Stderr;
 
     /// Ids and error codes of the messages in a stream of events, while these requests are pending.
@@ -160,10 +154,9 @@ mod tests {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
         }
-        // One event after the other; the server goes on listening.
+        // One event after the other.
         let parts: Vec<_> = text.split_inclusive("\n\n").map(|part| Ok::<_, std::io::Error>(part.to_owned())).collect();
-        let body = stream::iter(parts).chain(stream::pending());
-        let events = events(http::Response::new(reqwest::Body::wrap_stream(body)).into());
+        let events = events(http::Response::new(reqwest::Body::wrap_stream(stream::iter(parts))).into());
         let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
         let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
         found
@@ -172,14 +165,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_that_is_too_large_ends_the_stream_and_fails_the_only_request() {
-        let answer =
-            |id: i64, text: &str| format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"{text}\"}}\n\n");
-        // A line without a colon ends the stream too.
-        let both = answer(1, "") + &answer(2, "") + "keepalive\n\n" + &answer(3, "");
-        assert_eq!(read(&[1, 2, 3], both).await, [(1, 0), (2, 0)]);
-        let long = answer(1, &"x".repeat(MAX_MESSAGE));
-        assert_eq!(read(&[1], long.clone()).await, [(1, -32049)]);
-        assert_eq!(read(&[1, 2], long).await, [], "it may be the answer of either");
+    async fn an_event_that_is_too_large_fails_the_request_that_it_answers_and_the_stream_goes_on() {
+        let long = "x".repeat(MAX_MESSAGE);
+        for (waiting, begins, ends, fails) in [
+            (vec![1, 2], "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"", "\"}", Some(1)),
+            (vec![1, 2], "{\"result\":\"", "\",\"jsonrpc\":\"2.0\",\"id\":2}", Some(2)),
+            (vec![1, 2], "{\"result\":\"", "\",\"jsonrpc\":\"2.0\"}", None),
+            (vec![1], "{\"result\":\"", "\",\"jsonrpc\":\"2.0\"}", Some(1)),
+            (vec![1], "[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"", "\"}]", Some(1)),
+            (
+                vec![1],
+                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":\"",
+                "\"}}",
+                None,
+            ),
+            (vec![1], "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\",\"params\":{\"x\":\"", "\"}}", None),
+        ] {
+            let after = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}";
+            let found = read(&waiting, format!("data: {begins}{long}{ends}\n\ndata: {after}\n\n")).await;
+            let failed = fails.map(|id| (id, -32049));
+            assert_eq!(found, failed.into_iter().chain([(9, 0)]).collect::<Vec<_>>(), "{begins} {waiting:?}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::mcp::request::parsed;
 use crate::openapi::spec::{essence, is_json, is_text};
 use crate::{Block, Progress, ToolAnswer};
 use base::error::{Effect, Error, ErrorCode, Result};
+use base::json;
 use base::task;
 
 /// The answer of the operation `tool`. JSON is structured, text is text, everything else is binary content. The status of a
@@ -24,7 +25,7 @@ pub(super) async fn of(server: &str, tool: &str, answered: Answered, progress: &
         return Ok(ToolAnswer::default());
     }
     if is_json(&kind) {
-        let structured = parsed(&body, progress).await.map_err(|why| {
+        let structured = parsed(&json::readable(&body), progress).await.map_err(|why| {
             Error::new(ErrorCode::BudgetExceeded, format!("{server}: its answer is too large: {why}"))
                 .hint("ask for less: a filter, a page size or fewer fields")
                 .with_effect(Effect::Done)

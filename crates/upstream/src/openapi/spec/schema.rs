@@ -94,6 +94,9 @@ impl<'r> Schemas<'r> {
     }
 
     fn at(&mut self, file: usize, schema: &Value, level: usize) -> Result<Value, Problem> {
+        // `of_3_0` makes it one of two alternatives.
+        let is_lower = |fields: &Map<_, _>| self.version == Version::V3_0 && is_nullable(fields) && is_composed(fields);
+        let level = if schema.as_object().is_some_and(is_lower) { level + 2 } else { level };
         if level > MAX_LEVELS {
             return Err(Problem::Here(format!("a schema has more than {MAX_LEVELS} levels")));
         }
@@ -231,25 +234,29 @@ fn of_3_0(fields: &Map<String, Value>, mut made: Map<String, Value>) -> Map<Stri
             _ => {}
         }
     }
-    if fields.get("nullable") != Some(&Value::Bool(true)) {
+    if !is_nullable(fields) {
         return made;
     }
-    let is_composed = ["allOf", "anyOf", "oneOf", "not"].iter().any(|key| made.contains_key(*key));
-    match made.get("type") {
-        Some(Value::String(of_type)) if !is_composed => {
-            let both = json!([of_type, "null"]);
-            made.insert("type".to_owned(), both);
-            if let Some(Value::Array(values)) = made.get_mut("enum")
-                && !values.contains(&Value::Null)
-            {
-                values.push(Value::Null);
-            }
-            made
-        }
-        _ if is_composed => match json!({ "anyOf": [made, { "type": "null" }] }) {
-            Value::Object(either) => either,
-            _ => Map::new(),
-        },
-        _ => made,
+    if is_composed(&made) {
+        let either = vec![Value::Object(made), json!({ "type": "null" })];
+        return Map::from_iter([("anyOf".to_owned(), either.into())]);
     }
+    if let Some(Value::String(of_type)) = made.get("type") {
+        let both = json!([of_type, "null"]);
+        made.insert("type".to_owned(), both);
+        if let Some(Value::Array(values)) = made.get_mut("enum")
+            && !values.contains(&Value::Null)
+        {
+            values.push(Value::Null);
+        }
+    }
+    made
+}
+
+fn is_nullable(fields: &Map<String, Value>) -> bool {
+    fields.get("nullable") == Some(&Value::Bool(true))
+}
+
+fn is_composed(fields: &Map<String, Value>) -> bool {
+    ["allOf", "anyOf", "oneOf", "not"].iter().any(|key| fields.contains_key(*key))
 }
