@@ -87,8 +87,9 @@ fn text(file: &Path, checked: &Checked, ui: Ui) {
         ui.parts(&[(Role::Plain, &place), (role, level.as_str()), (Role::Plain, &what)]);
         ui.parts(&[(Role::Good, "  fix:"), (Role::Plain, &format!(" {suggested_fix}"))]);
     }
-    // Nothing is known of a text that does not parse.
-    if checked.mistakes.iter().any(|mistake| mistake.code == ErrorCode::SyntaxError) {
+    // Nothing is known of a text that does not parse, and a tool that is not there is in no plan.
+    let is_unparsed = checked.mistakes.iter().any(|mistake| mistake.code == ErrorCode::SyntaxError);
+    if is_unparsed || (!checked.mistakes.is_empty() && checked.plan.steps.is_empty()) {
         return;
     }
     ui.out(&format!("{file}:"));

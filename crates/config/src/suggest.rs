@@ -34,6 +34,7 @@ pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
     let list = valid.iter().map(|valid| format!("\"{valid}\"")).collect::<Vec<_>>().join(", ");
     match nearest(word, valid) {
         Some(meant) => format!("did you mean \"{meant}\"? Valid here: {list}"),
+        None if valid.is_empty() => "there are none here".to_owned(),
         None => format!("valid here: {list}"),
     }
 }

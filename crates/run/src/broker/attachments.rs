@@ -272,7 +272,8 @@ fn unload(content: &mut Map<String, Value>) {
 
 /// Decoded size of a base64 text in bytes.
 pub(super) fn bytes_of(base64: &str) -> usize {
-    base64.trim_end_matches('=').len() * 3 / 4
+    // Some servers break it into lines.
+    base64.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count() * 3 / 4
 }
 
 /// Short form of a handle in a value beside the block, so that nothing is sent twice.

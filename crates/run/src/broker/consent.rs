@@ -318,7 +318,7 @@ impl Broker {
         let because = policy::all_of(reasons);
         let needs = format!("{name} needs approval ({because})");
         let Some(caller) = &self.context.caller else {
-            let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
+            let hint = "a client that offers `elicitation` can be asked; `--yes` of `forgefs run` and `call` approves beforehand";
             return Settled::Unable(denied(format!("{needs}, and no client can be asked")).hint(hint));
         };
         let about = self.about(asked, wanted, hashes)();

@@ -249,7 +249,8 @@ impl Failed {
         for frame in &self.trace {
             let _ = write!(text, "\n    in {frame}");
         }
-        if let Some(call) = &self.call {
+        // A connection has no arguments, and is no call of the script.
+        if let Some(call) = self.call.as_ref().filter(|call| call.args != "null") {
             let _ = write!(text, "\ncall: {}.{}({})", call.server, call.tool, call.args);
         }
         if let Some(data) = self.data.as_ref().filter(|_| !self.is_unrun) {
