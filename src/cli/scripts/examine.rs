@@ -150,10 +150,9 @@ fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog
 const HEAD: &str = "name each tool in the first lines: `// calls: shop.refund_order, crm.find`, in Starlark with `#`";
 
 fn wrong(mistake: &Mistake) -> Refusal {
-    let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
-    let rule = code_name(*code);
-    let message = format!("{rule}: {message}");
-    Refusal { rule, ..Refusal::new(Some((*line, *column)), message, suggested_fix.clone()) }
+    let rule = code_name(mistake.code);
+    let message = format!("{rule}: {}", mistake.message);
+    Refusal { rule, ..Refusal::new(mistake.place(), message, mistake.suggested_fix.clone()) }
 }
 
 /// The refusal of a script that has no signature.
