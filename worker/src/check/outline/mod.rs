@@ -169,15 +169,15 @@ impl Draft {
     }
 
     /// Notes an undeclared name, at the first place that certainly runs.
-    fn name(&mut self, name: &str, at: Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
+    fn name(&mut self, name: &str, at: impl FnOnce() -> Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
         if let Some(known) = self.outline.names.iter_mut().find(|known| known.name == name) {
             if is_certain && !known.is_certain {
-                (known.at, known.is_certain) = (at, true);
+                (known.at, known.is_certain) = (at(), true);
             }
         } else if self.outline.names.len() < wire::MAX_READS {
             let fix = fix();
             if self.has_room(name.len() + fix.as_ref().map_or(0, String::len)) {
-                self.outline.names.push(Name { name: name.to_owned(), at, is_certain, fix });
+                self.outline.names.push(Name { name: name.to_owned(), at: at(), is_certain, fix });
             }
         }
     }
@@ -227,35 +227,6 @@ impl Flow {
 
     fn repeated(self) -> Self {
         Self { is_certain: false, repeats: true }
-    }
-}
-
-/// Places of byte offsets.
-struct Lines<'c> {
-    code: &'c str,
-    starts: Vec<usize>,
-}
-
-impl<'c> Lines<'c> {
-    fn new(code: &'c str) -> Self {
-        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { code, starts }
-    }
-
-    /// The line of a byte offset.
-    fn line(&self, offset: u32) -> &'c str {
-        let before = self.starts.partition_point(|start| *start <= offset as usize).saturating_sub(1);
-        let start = self.starts.get(before).copied().unwrap_or(0);
-        self.code.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default()
-    }
-
-    /// Columns count UTF-16 units.
-    fn place(&self, offset: u32) -> Place {
-        let offset = self.code.floor_char_boundary(offset as usize);
-        let line = self.starts.partition_point(|start| *start <= offset);
-        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let column = self.code[start..offset].encode_utf16().count() + 1;
-        (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
     }
 }
 

@@ -23,9 +23,9 @@ impl<'a> Reader<'a, '_> {
         if self.draft.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
-        let (at, is_certain) = (self.lines.place(it.span.start), self.draft.is_certain());
-        let line = self.lines.line(it.span.start);
-        self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
+        let (at, lines, is_certain) = (it.span.start, &self.lines, self.draft.is_certain());
+        let fix = || of_name(Language::Javascript, &it.name, lines.line(at));
+        self.draft.name(&it.name, || lines.place(at), is_certain, fix);
     }
 
     /// Follows an expression to what it stands for.

@@ -22,7 +22,8 @@ use wire::{JAVASCRIPT_GLOBALS, Outline};
 
 use self::api::hides;
 use super::super::function::FunctionOf;
-use super::{Draft, FORGE, Flow, ITEM, Lines, MAX_LEVELS, Origin};
+use super::{Draft, FORGE, Flow, ITEM, MAX_LEVELS, Origin};
+use crate::lines::Lines;
 
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
@@ -31,7 +32,7 @@ const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMa
 pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semantic<'a>, code: &str) -> Outline {
     let mut reader = Reader {
         semantic,
-        lines: Lines::new(code),
+        lines: Lines::new(code, char::len_utf16),
         draft: Draft::new(code),
         origins: HashMap::new(),
         waited: HashSet::new(),
@@ -51,7 +52,7 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
 
 struct Reader<'a, 's> {
     semantic: &'s Semantic<'a>,
-    lines: Lines<'s>,
+    lines: Lines,
     draft: Draft,
     origins: HashMap<SymbolId, Origin>,
     /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.

@@ -79,7 +79,7 @@ impl<'c> Reader<'c> {
             _ => (Target::Path(names), 0),
         };
         let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
-        let at = self.place(expression);
+        let at = self.places.place(expression.span);
         if let Some(number) = self.draft.add(at, target, args, !is_later)
             && !is_later
         {

@@ -9,7 +9,7 @@ use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause,
     Parameter, Stmt,
 };
-use wire::{How, Language, Outline, Place, Used};
+use wire::{How, Language, Outline, Used};
 
 use super::{Draft, FORGE, Flow, Origin};
 
@@ -77,10 +77,6 @@ impl<'c> Reader<'c> {
         let outer = std::mem::replace(&mut self.draft.flow, flow);
         read(self);
         self.draft.flow = outer;
-    }
-
-    fn place(&self, expression: &AstExpr) -> Place {
-        self.places.place(expression.span)
     }
 
     fn statement(&mut self, statement: &'c AstStmt) {
@@ -250,7 +246,7 @@ impl<'c> Reader<'c> {
                 }
                 if self.scope(name).is_none() && !is_global(name) {
                     // Names are resolved before anything runs.
-                    let at = self.place(expression);
+                    let at = || self.places.place(expression.span);
                     self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
                 }
             }
