@@ -16,6 +16,9 @@ const FORGE: &str = "forge";
 /// Deepest chain of names that is followed.
 const MAX_LEVELS: usize = 16;
 
+/// Most answers of one `Promise.all`, with those of another one in it by its name.
+const MAX_ALL: usize = 100;
+
 /// Where a value comes from.
 #[derive(Debug, Clone)]
 enum Origin {
@@ -58,6 +61,12 @@ impl Origin {
             [root, ..] => *is_server || !is_global(root),
             [] => false,
         }
+    }
+
+    /// Calls and names that it is made of.
+    fn size(&self) -> usize {
+        let Self::All(items, _) = self else { return 1 };
+        1 + items.iter().map(|item| item.as_ref().map_or(1, Self::size)).sum::<usize>()
     }
 
     fn awaited(self) -> Self {
@@ -287,6 +296,17 @@ mod tests {
         "forge.ls(\"/\")\n",
         "x = [forge, prompt(\"s\", \"p\")]\n",
     ];
+
+    #[test]
+    fn answers_that_are_named_over_and_over_stay_few() {
+        let lines = (1..60).map(|n| format!("const a{n} = await Promise.all([a{0}, a{0}, ...a{0}]);\n", n - 1));
+        let code = format!("const a0 = await Promise.all([s.t(), s.t()]);\n{}return a59;", lines.collect::<String>());
+        let language = Language::Javascript;
+        let check =
+            Check { check: 0, language, code, max_bytes: 1 << 20, max_levels: 400, signature: false, parts: false };
+        let facts = crate::check::check(&check).expect("a script");
+        assert_eq!(facts.outline.calls.iter().map(|site| site.answered).collect::<Vec<_>>(), [Some(2), Some(2)]);
+    }
 
     proptest! {
         #[test]

@@ -7,7 +7,7 @@ use oxc_semantic::{IsGlobalReference as _, SymbolId};
 use oxc_span::{GetSpan as _, Span};
 use wire::How;
 
-use super::super::{MAX_LEVELS, Origin};
+use super::super::{MAX_ALL, MAX_LEVELS, Origin};
 use super::Reader;
 
 impl<'a> Reader<'a, '_> {
@@ -52,8 +52,14 @@ impl<'a> Reader<'a, '_> {
         match (root, method, first.get_inner_expression()) {
             ("forge", "server", _) => Some(Origin::Names(vec![self.text(first)?], true)),
             ("Promise", "all", Expression::ArrayExpression(array)) => {
-                let item = |item: &ArrayExpressionElement<'a>| self.origin_within(item.as_expression()?, levels);
-                Some(Origin::All(array.elements.iter().take(100).map(item).collect(), true))
+                let mut room = MAX_ALL;
+                let item = |item: &ArrayExpressionElement<'a>| {
+                    let origin = self.origin_within(item.as_expression().filter(|_| room > 0)?, levels)?;
+                    let left = room.checked_sub(origin.size());
+                    room = left.unwrap_or(0);
+                    left.map(|_| origin)
+                };
+                Some(Origin::All(array.elements.iter().take(MAX_ALL).map(item).collect(), true))
             }
             _ => None,
         }
