@@ -58,10 +58,13 @@ impl Plan {
         let (server, tool) = (&entry.ident, stub.map(|stub| &stub.ident));
         let writes = stub.is_some_and(|stub| !is_read_only(stub));
         // Results of calls before, or of an earlier round, may be in the arguments.
-        if writes {
-            let from: BTreeSet<&String> = self.steps.iter().map(|step| &step.server).collect();
-            let others = from.into_iter().filter(|from| *from != server);
-            self.flows.extend(others.map(|from| (from.clone(), server.clone())));
+        for step in self.steps.iter().filter(|step| step.server != *server) {
+            if writes {
+                self.flows.insert((step.server.clone(), server.clone()));
+            }
+            if step.writes && step.repeats && site.repeats {
+                self.flows.insert((server.clone(), step.server.clone()));
+            }
         }
         self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);
         match self.steps.iter_mut().find(|step| step.server == *server && step.tool.as_ref() == tool) {
