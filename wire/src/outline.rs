@@ -44,6 +44,9 @@ pub struct Outline {
     /// Parts of the script API that it uses, beside calls of tools.
     #[serde(default)]
     pub uses: BTreeSet<Used>,
+    /// Names that it gives itself at the top level, and reads: in Starlark such a name is a server's until it is given.
+    #[serde(default)]
+    pub own: BTreeSet<String>,
     /// Literals that a double does not hold, of [`crate::Facts::numbers`]; the gateway fills them in.
     #[serde(skip)]
     pub numbers: Vec<(Place, String)>,
@@ -200,7 +203,7 @@ impl Outline {
             Used::Resources(server) | Used::Prompts(server) => Some(server),
             Used::Stash | Used::Results | Used::Runs | Used::Discovery => None,
         });
-        let all = called.chain(used).chain(self.names.iter().map(|name| &name.name));
+        let all = called.chain(used).chain(self.names.iter().map(|name| &name.name)).chain(&self.own);
         let is_whole = !self.is_partial && !self.uses.contains(&Used::Discovery);
         is_whole.then(|| all.map(String::as_str).collect())
     }
@@ -218,6 +221,7 @@ impl Outline {
         });
         calls.sum::<usize>()
             + self.uses.iter().map(Used::bytes).sum::<usize>()
+            + self.own.iter().map(String::len).sum::<usize>()
             + self.names.iter().map(|name| name.name.len() + name.fix.as_ref().map_or(0, String::len)).sum::<usize>()
     }
 

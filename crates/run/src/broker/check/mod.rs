@@ -130,10 +130,15 @@ impl Broker {
             calls: 0,
             judgement: Judgement { plan: Plan::new(outline), uses: outline.uses.clone(), ..Judgement::default() },
         };
-        if tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_err() {
+        let is_judged = tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_ok();
+        if !is_judged {
             tracing::debug!("a script takes too long to judge: the rest is judged call by call");
         }
         let mut judgement = judge.judgement;
+        let mut servers = self.context.catalog.servers().iter().map(|server| server.ident.as_str()).chain([SERVER]);
+        if !is_judged || servers.any(|ident| outline.own.contains(ident)) {
+            judgement.plan.cut();
+        }
         for list in [&mut judgement.mistakes, &mut judgement.warnings] {
             list.sort_by_key(|mistake| (mistake.line, mistake.column));
             list.dedup_by(|a, b| (a.line, a.column, &a.message) == (b.line, b.column, &b.message));

@@ -47,6 +47,11 @@ impl Plan {
         Self { most_calls: (!outline.is_partial).then_some(0), is_partial: outline.is_partial, ..Self::default() }
     }
 
+    /// Takes it for a part of what the script may do.
+    pub(super) fn cut(&mut self) {
+        (self.is_partial, self.most_calls) = (true, None);
+    }
+
     /// Adds a call to a server whose tools are not known.
     pub(super) fn touch_unknown(&mut self, server: &str, site: &Site) {
         self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);

@@ -75,14 +75,10 @@ impl<'a> Reader<'a, '_> {
 
     /// The text, number or boolean that a name was given once. Objects and arrays may change behind their name.
     fn constant(&self, name: &IdentifierReference<'a>, levels: usize) -> Seen {
-        let scoping = self.semantic.scoping();
-        if name.is_global_reference(scoping) {
+        if name.is_global_reference(self.semantic.scoping()) {
             return if name.name == "undefined" { Seen::Absent } else { Seen::Nothing };
         }
-        let symbol = scoping.get_reference(name.reference_id()).symbol_id();
-        let Some(symbol) = symbol.filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else {
-            return Seen::Nothing;
-        };
+        let Some(symbol) = self.symbol(name).filter(|symbol| self.is_fixed(*symbol)) else { return Seen::Nothing };
         let AstKind::VariableDeclarator(declared) = self.semantic.symbol_declaration(symbol).kind() else {
             return Seen::Nothing;
         };

@@ -35,6 +35,7 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
         lines: Lines::new(code, char::len_utf16),
         draft: Draft::new(code),
         origins: HashMap::new(),
+        early: HashSet::new(),
         waited: HashSet::new(),
         followed: HashSet::new(),
         calls: HashMap::new(),
@@ -55,6 +56,8 @@ struct Reader<'a, 's> {
     lines: Lines,
     draft: Draft,
     origins: HashMap<SymbolId, Origin>,
+    /// Names that were read while nothing was known of them.
+    early: HashSet<SymbolId>,
     /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.
     waited: HashSet<Span>,
     /// Expressions that are called, read from or named: what they stand for is followed.
@@ -85,7 +88,13 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.note_api(it);
         self.note_name(it);
         let is_passed = match self.symbol(it) {
-            Some(symbol) => self.origins.get(&symbol).is_some_and(hides),
+            Some(symbol) => match self.origins.get(&symbol) {
+                Some(origin) => hides(origin),
+                None => {
+                    self.early.insert(symbol);
+                    false
+                }
+            },
             None => !JAVASCRIPT_GLOBALS.contains(&it.name.as_str()),
         };
         self.draft.outline.is_partial |= is_passed && !self.followed.contains(&it.span);
@@ -124,28 +133,30 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        self.visit_object(&it.object, Some(&it.property.name), it.optional);
-        if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
-            self.note_read(&origin, &it.property.name, it.property.span);
-            self.note_passed(it.span, origin.part(&it.property.name));
+        let key = (!it.optional).then_some(it.property.name.as_str());
+        self.visit_object(&it.object, key);
+        if let (Some(origin), Some(key)) = (self.origin(&it.object), key) {
+            self.note_read(&origin, key, it.property.span);
+            let part = self.part(&origin, key);
+            self.note_passed(it.span, part);
         }
     }
 
     fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
-        self.visit_object(&it.object, it.static_property_name().as_deref(), it.optional);
+        let key = it.static_property_name().filter(|_| !it.optional);
+        self.visit_object(&it.object, key.as_deref());
         self.visit_expression(&it.expression);
-        if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
-            && !it.optional
-        {
+        if let (Some(origin), Some(key)) = (self.origin(&it.object), key) {
             self.note_read(&origin, &key, it.expression.span());
-            self.note_passed(it.span, origin.part(&key));
+            let part = self.part(&origin, &key);
+            self.note_passed(it.span, part);
         }
     }
 
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
         if let BindingPattern::BindingIdentifier(name) = &it.id
             && it.init.as_ref().and_then(FunctionOf::of).is_some()
-            && !self.semantic.scoping().symbol_is_mutated(name.symbol_id())
+            && self.is_fixed(name.symbol_id())
         {
             self.later.push(name.symbol_id());
             return;
@@ -164,7 +175,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
         match &it.id {
-            Some(name) if it.is_declaration() => self.later.push(name.symbol_id()),
+            Some(name) if it.is_declaration() && self.is_fixed(name.symbol_id()) => self.later.push(name.symbol_id()),
             _ => self.enter(self.draft.flow.repeated(), FunctionOf::Function(it)),
         }
     }
@@ -253,7 +264,10 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_for_in_statement(&mut self, it: &ForInStatement<'a>) {
         self.visit_expression(&it.right);
-        self.under(self.draft.flow.repeated(), |reader| reader.visit_statement(&it.body));
+        self.under(self.draft.flow.repeated(), |reader| {
+            reader.guarded(|reader| reader.visit_for_statement_left(&it.left));
+            reader.visit_statement(&it.body);
+        });
     }
 
     fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
@@ -268,6 +282,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             {
                 reader.bind(&declared.id, origin.and_then(Origin::item));
             }
+            reader.guarded(|reader| reader.visit_for_statement_left(&it.left));
             reader.visit_statement(&it.body);
         });
     }
@@ -287,10 +302,6 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             it.handler.iter().for_each(|handler| reader.visit_catch_clause(handler));
             it.finalizer.iter().for_each(|last| reader.visit_block_statement(last));
         });
-    }
-
-    fn visit_catch_clause(&mut self, it: &CatchClause<'a>) {
-        self.visit_block_statement(&it.body);
     }
 
     fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {

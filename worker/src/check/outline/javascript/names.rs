@@ -9,10 +9,17 @@ use wire::How;
 
 use super::super::{MAX_ALL, MAX_LEVELS, Origin};
 use super::Reader;
+use super::api::hides;
 
 impl<'a> Reader<'a, '_> {
     pub(super) fn symbol(&self, name: &IdentifierReference<'a>) -> Option<SymbolId> {
         self.semantic.scoping().get_reference(name.reference_id()).symbol_id()
+    }
+
+    /// True for a name that has one value: it is declared once, and assigned to nowhere else.
+    pub(super) fn is_fixed(&self, symbol: SymbolId) -> bool {
+        let scoping = self.semantic.scoping();
+        !scoping.symbol_is_mutated(symbol) && scoping.symbol_redeclarations(symbol).is_empty()
     }
 
     pub(super) fn origin(&self, expression: &Expression<'a>) -> Option<Origin> {
@@ -78,7 +85,9 @@ impl<'a> Reader<'a, '_> {
         match pattern {
             BindingPattern::BindingIdentifier(name) => {
                 let symbol = name.symbol_id();
-                if !self.semantic.scoping().symbol_is_mutated(symbol) {
+                if self.is_fixed(symbol) {
+                    // Code above that runs later has called by this name what was not known there.
+                    self.draft.outline.is_partial |= self.early.contains(&symbol) && hides(&origin);
                     self.origins.insert(symbol, origin);
                 }
             }
@@ -89,7 +98,8 @@ impl<'a> Reader<'a, '_> {
                     if !has_default {
                         self.note_read(&origin, &key, property.key.span());
                     }
-                    self.bind(&property.value, origin.clone().part(&key));
+                    let part = self.part(&origin, &key);
+                    self.bind(&property.value, part);
                 }
             }
             BindingPattern::ArrayPattern(array) => {

@@ -29,7 +29,7 @@ impl<'c> Reader<'c> {
             _ => (callee, arguments, self.draft.flow),
         };
         if let Expr::Identifier(name) = &callee.node
-            && self.functions.contains_key(name.node.ident.as_str())
+            && self.function(&name.node.ident).is_some()
             && self.scopes.iter().skip(1).all(|scope| !scope.assigned.contains_key(name.node.ident.as_str()))
         {
             // Called again, it is read no second time: it may repeat.

@@ -4,7 +4,7 @@ use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, St
 use wire::How;
 
 use super::super::{MAX_LEVELS, Origin};
-use super::{Reader, Scope, key};
+use super::{Reader, Scope, is_hiding, key};
 
 impl<'c> Reader<'c> {
     /// Counts the assignments of a block, without those of functions in it.
@@ -62,6 +62,8 @@ impl<'c> Reader<'c> {
             return;
         }
         if let Some(origin) = origin {
+            // A function above has called by this name what was not known there.
+            self.draft.outline.is_partial |= scope.read.contains(name) && is_hiding(&origin);
             scope.origins.insert(name, origin);
         }
         if let Some(literal) = literal {
