@@ -8,12 +8,12 @@ mod names;
 use std::collections::{HashMap, HashSet};
 
 use oxc_ast::ast::{
-    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BindingPattern,
-    CallExpression, CatchClause, ChainExpression, ComputedMemberExpression, ConditionalExpression, DoWhileStatement,
-    ExportDefaultDeclarationKind, ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters,
-    Function, IdentifierReference, IfStatement, LogicalExpression, Program, ReturnStatement, Statement,
-    StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, UpdateExpression,
-    VariableDeclarator, WhileStatement,
+    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BinaryExpression,
+    BinaryOperator, BindingPattern, CallExpression, ChainExpression, ComputedMemberExpression, ConditionalExpression,
+    DoWhileStatement, ExportDefaultDeclarationKind, Expression, ForInStatement, ForOfStatement, ForStatement,
+    ForStatementLeft, FormalParameters, Function, IdentifierReference, IfStatement, LogicalExpression, Program,
+    ReturnStatement, Statement, StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression,
+    UpdateExpression, VariableDeclarator, WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
@@ -80,6 +80,12 @@ impl<'a> Reader<'a, '_> {
         let outer = std::mem::replace(&mut self.draft.is_guarded, true);
         read(self);
         self.draft.is_guarded = outer;
+    }
+
+    /// Visits an expression of which only the truth counts: a server or tool is not passed on by it.
+    fn visit_test(&mut self, test: &Expression<'a>) {
+        self.follow(test);
+        self.guarded(|reader| reader.visit_expression(test));
     }
 }
 
@@ -212,9 +218,21 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             self.follow(&it.argument);
         }
         match it.operator {
-            Delete | Typeof | LogicalNot => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
+            LogicalNot => self.visit_test(&it.argument),
+            Delete | Typeof => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
             _ => walk::walk_unary_expression(self, it),
         }
+    }
+
+    fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
+        // What is compared is not passed on.
+        if it.operator.is_equality() {
+            self.follow(&it.left);
+            self.follow(&it.right);
+        } else if it.operator == BinaryOperator::In {
+            self.follow(&it.right);
+        }
+        walk::walk_binary_expression(self, it);
     }
 
     fn visit_chain_expression(&mut self, it: &ChainExpression<'a>) {
@@ -230,7 +248,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
-        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.visit_test(&it.test);
         self.under(self.draft.flow.branch(), |reader| {
             reader.visit_expression(&it.consequent);
             reader.visit_expression(&it.alternate);
@@ -238,7 +256,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
-        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.visit_test(&it.test);
         self.under(self.draft.flow.branch(), |reader| {
             reader.visit_statement(&it.consequent);
             if let Some(alternate) = &it.alternate {

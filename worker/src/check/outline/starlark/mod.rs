@@ -206,10 +206,15 @@ impl<'c> Reader<'c> {
             Expr::Call(callee, arguments) => {
                 self.followed(callee);
                 let is_later = self.is_task(callee);
-                let is_format = matches!(&callee.node, Expr::Identifier(name) if name.node.ident == FORMAT);
+                let is_followed = match &callee.node {
+                    Expr::Identifier(name) if self.scope(&name.node.ident).is_none() => {
+                        name.node.ident == FORMAT || LOOKING.contains(&name.node.ident.as_str())
+                    }
+                    _ => false,
+                };
                 for (number, argument) in arguments.args.iter().enumerate() {
                     match &argument.node {
-                        Argument::Positional(task) if number == 0 && (is_later || is_format) => self.followed(task),
+                        Argument::Positional(first) if number == 0 && (is_later || is_followed) => self.followed(first),
                         _ => self.expression(argument.expr()),
                     }
                 }
