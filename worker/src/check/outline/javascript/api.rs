@@ -74,17 +74,18 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    fn is_forge(&self, expression: &Expression<'a>) -> bool {
+        matches!(self.origin(expression), Some(Origin::Names(names, _)) if names == [FORGE])
+    }
+
     /// Visits the object of a member expression, and notes the part of `forge` that is taken; `None` for one that is not
     /// followed.
     pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>) {
         if key.is_some() {
             self.follow(object);
         }
-        let Expression::Identifier(name) = object.get_inner_expression() else {
-            return oxc_ast_visit::Visit::visit_expression(self, object);
-        };
-        match self.origin(object) {
-            Some(Origin::Names(names, _)) if names.as_slice() == [FORGE] => {
+        match object.get_inner_expression() {
+            Expression::Identifier(name) if self.is_forge(object) => {
                 self.note_part(key);
                 self.note_name(name);
             }
@@ -95,8 +96,7 @@ impl<'a> Reader<'a, '_> {
     /// Notes the parts that a declaration takes of `forge`; false if it takes nothing of it.
     pub(super) fn note_alias(&mut self, pattern: &BindingPattern<'a>, init: &Expression<'a>) -> bool {
         let Expression::Identifier(name) = init.get_inner_expression() else { return false };
-        let is_forge = matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]);
-        if !is_forge || !self.takes_all(pattern) {
+        if !self.is_forge(init) || !self.takes_all(pattern) {
             return false;
         }
         // A name is followed as what it stands for.

@@ -54,26 +54,15 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// True for `github[name](…)`, `forge.callTool(name, …)` and `forge.server(name)`: calls whose tool the text does not
-    /// show.
+    /// True for `forge.callTool(name, …)`, `forge.callTool.call(…)` and `forge.server(name)`: calls whose tool the text does
+    /// not show.
     pub(super) fn is_hidden_call(&self, call: &CallExpression<'a>) -> bool {
-        let callee = call.callee.get_inner_expression();
-        if let Expression::ComputedMemberExpression(member) = callee
-            && matches!(self.origin(&member.object), Some(Origin::Names(..)))
-        {
-            return true;
-        }
-        let origin = self.origin(callee);
-        let function = match (self.api(callee), &origin) {
-            (Some((FORGE, function)), _) => function,
-            // Also `forge.callTool.call(…)`.
-            (None, Some(Origin::Names(names, false))) if names.len() > 1 && names[0] == FORGE => &names[1],
-            _ => return false,
-        };
+        let Some(Origin::Names(names, false)) = self.origin(&call.callee) else { return false };
+        let [forge, function, ..] = names.as_slice() else { return false };
         // Under its own name alone it is followed to the server.
         let named = || self.text(call.arguments.first()?.as_expression()?);
-        let is_followed = || self.api(callee) == Some((FORGE, "server")) && named().is_some();
-        NAMING.contains(&function) && !is_followed()
+        let is_followed = || self.api(&call.callee) == Some((FORGE, "server")) && named().is_some();
+        forge == FORGE && NAMING.contains(&function.as_str()) && !is_followed()
     }
 
     /// Notes a call that the script waits for, and those in its `Promise.all([…])`.

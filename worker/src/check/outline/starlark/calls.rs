@@ -61,18 +61,6 @@ impl<'c> Reader<'c> {
                 }
                 None => return self.draft.outline.is_partial = true,
             },
-            ["getattr"] => {
-                let is_tool = match arguments.first() {
-                    Some(Argument::Positional(object)) => {
-                        let origin = self.origin(object);
-                        matches!(origin, Some(Origin::Names(names, _)) if names.first().is_some_and(|it| !is_global(it)))
-                    }
-                    _ => true,
-                };
-                return self.draft.outline.is_partial |= is_tool;
-            }
-            // What they are given is not plain, or given to another one of them.
-            ["defer" | "try_call"] => return self.draft.outline.is_partial = true,
             ["fail"] => return self.draft.has_left = true,
             [_] => return,
             [root, ..] if is_global(root) => return,
