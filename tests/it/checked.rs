@@ -101,6 +101,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, tags: ['a', 1] })", &["3:7 argument `quantity` is missing; `tags.1`: 1 is not of type"]),
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, quantity: `${n}` })", &["3:7 `quantity`: type \"integer\" was expected, not \"string\""]),
     ("js", "async function f(x) { return x }\nconst n = await f({});\nawait shop.create_order({ ...n, sped: 'fast' })", &["3:7 there is no parameter `sped`"]),
+    ("js", "await shop.create_order({ item: 1, quantity: 0, item: 'tea', quantity: 1 })", &[]),
+    ("js", "await shop.create_order({ item: 'tea', quantity: 1, item: undefined })", &["1:7 argument `item` is missing"]),
     ("js", "await shop.create_order({ item: 'tea', quantity: 1, from: 2 })", &["1:7 `from`: 2 is not of type"]),
     ("js", "await shop.create_order({ item: 'tea', quantity: 1, from_: 2 })", &["1:7 `from_`: 2 is not of type"]),
     ("star", "shop.create_order(item = \"tea\", quantity = 1, from_ = 2)", &["1:1 `from_`: 2 is not of type"]),
