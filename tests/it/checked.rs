@@ -231,6 +231,7 @@ const HARD: &[(&str, &str, &str)] = &[
     ("star", "bank = bank.pay()", "bank.pay"),
     ("star", "if False:\n    bank = 1\nbank.pay()", "bank.pay"),
     ("star", "for bank in []:\n    pass\nbank.pay()", "bank.pay"),
+    ("star", "def f():\n    return bank.pay()\n[f][0]()\nbank = 1", "bank.pay"),
     ("star", "x = bank.pay()\ndef bank():\n    return 1", "bank.pay"),
     // Defaults and targets.
     ("js", "try { throw {} } catch ({ x = bank }) { await x.pay({}) }", "bank.pay"),
@@ -286,7 +287,7 @@ fn a_plan_has_each_call_or_is_partial() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Scripts that look at a server or tool, and neither call it nor give it on.
+/// Scripts that look at a server or tool, and neither call it nor give it on, or give its name to something else first.
 #[rustfmt::skip]
 const LOOKING: &[(&str, &str)] = &[
     ("js", "if (bank.pay) return 1"),
@@ -295,6 +296,8 @@ const LOOKING: &[(&str, &str)] = &[
     ("js", "return typeof bank.pay"),
     ("js", "return 'pay' in bank"),
     ("js", "return bank.pay === undefined || null != bank"),
+    ("star", "bank = [1]\nfor x in bank:\n    print(x)\nf = lambda: bank"),
+    ("star", "def bank():\n    return 1\nbank()"),
     ("star", "x = [hasattr(bank, \"pay\"), type(bank), str(bank.pay), bool(bank)]"),
 ];
 

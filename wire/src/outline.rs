@@ -44,7 +44,7 @@ pub struct Outline {
     /// Parts of the script API that it uses, beside calls of tools.
     #[serde(default)]
     pub uses: BTreeSet<Used>,
-    /// Names that it gives itself at the top level, and reads: in Starlark such a name is a server's until it is given.
+    /// Names of the top level that it may read before it gives them a value: in Starlark they are servers until then.
     #[serde(default)]
     pub own: BTreeSet<String>,
     /// Literals that a double does not hold, of [`crate::Facts::numbers`]; the gateway fills them in.

@@ -48,13 +48,7 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
     for name in names {
         reader.enter_named(name, Flow::STRAIGHT.repeated());
     }
-    for name in reader.scopes.remove(0).read {
-        if reader.draft.has_room(name.len()) {
-            reader.draft.outline.own.insert(name.to_owned());
-        } else {
-            reader.draft.outline.is_partial = true;
-        }
-    }
+    reader.note_own(top);
     reader.draft.finish()
 }
 
@@ -63,8 +57,8 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
 struct Scope<'c> {
     /// Names that are assigned in it, and how often.
     assigned: HashMap<&'c str, usize>,
-    /// Those that were read.
-    read: HashSet<&'c str>,
+    /// Those that were read, and where first in the text.
+    read: HashMap<&'c str, u32>,
     origins: HashMap<&'c str, Origin>,
     literals: HashMap<&'c str, &'c AstExpr>,
 }
@@ -266,7 +260,8 @@ impl<'c> Reader<'c> {
                 self.draft.outline.is_partial |=
                     !is_followed && self.origin(expression).as_ref().is_some_and(is_hiding);
                 if let Some(scope) = self.scopes.iter_mut().rev().find(|scope| scope.assigned.contains_key(name)) {
-                    scope.read.insert(name);
+                    let at = expression.span.begin().get();
+                    scope.read.entry(name).and_modify(|first| *first = at.min(*first)).or_insert(at);
                 }
                 if self.scope(name).is_none() {
                     self.draft.used(Used::of(name));

@@ -35,6 +35,34 @@ impl<'c> Reader<'c> {
         }
     }
 
+    /// Notes names of the top level that may be read before they have a value: until then they are servers, if these have
+    /// such names.
+    pub(super) fn note_own(&mut self, top: &'c AstStmt) {
+        let mut read = self.scopes.remove(0).read;
+        let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { &[] };
+        for statement in all {
+            let name = match &statement.node {
+                Stmt::Assign(assign) => match &assign.lhs.node {
+                    AssignTarget::Identifier(name) => name.node.ident.as_str(),
+                    _ => continue,
+                },
+                Stmt::Def(def) => def.name.node.ident.as_str(),
+                _ => continue,
+            };
+            // It has a value in all that stands below.
+            if read.get(name).is_some_and(|first| *first >= statement.span.end().get()) {
+                read.remove(name);
+            }
+        }
+        for name in read.into_keys() {
+            if self.draft.has_room(name.len()) {
+                self.draft.outline.own.insert(name.to_owned());
+            } else {
+                self.draft.outline.is_partial = true;
+            }
+        }
+    }
+
     pub(super) fn assign(&mut self, target: &'c AssignTarget) {
         match target {
             AssignTarget::Tuple(all) => all.iter().for_each(|target| self.assign(target)),
@@ -63,7 +91,7 @@ impl<'c> Reader<'c> {
         }
         if let Some(origin) = origin {
             // A function above has called by this name what was not known there.
-            self.draft.outline.is_partial |= scope.read.contains(name) && is_hiding(&origin);
+            self.draft.outline.is_partial |= scope.read.contains_key(name) && is_hiding(&origin);
             scope.origins.insert(name, origin);
         }
         if let Some(literal) = literal {
