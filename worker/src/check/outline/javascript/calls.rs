@@ -112,13 +112,17 @@ impl<'a> Reader<'a, '_> {
 
     /// Reads the body of a function. A `return` ends only it.
     pub(super) fn enter(&mut self, flow: Flow, function: FunctionOf<'_, 'a>) {
-        let own = match function {
-            FunctionOf::Function(it) if !it.is_declaration() => it.id.as_ref(),
-            _ => None,
+        let (own, is_generator) = match function {
+            FunctionOf::Function(it) => (it.id.as_ref().filter(|_| !it.is_declaration()), it.generator),
+            FunctionOf::Arrow(_) => (None, false),
         };
         let scoping = self.semantic.scoping();
         let calls_itself = own.is_some_and(|name| !scoping.symbol_is_unused(name.symbol_id()));
-        let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, repeats: flow.repeats || calls_itself };
+        let flow = Flow {
+            // A generator runs as far as it is read.
+            is_certain: flow.is_certain && !self.draft.has_left && !is_generator,
+            repeats: flow.repeats || calls_itself,
+        };
         let (outer_left, outer_guard) =
             (std::mem::take(&mut self.draft.has_left), std::mem::take(&mut self.draft.is_guarded));
         self.under(flow, |reader| {

@@ -8,12 +8,12 @@ mod names;
 use std::collections::{HashMap, HashSet};
 
 use oxc_ast::ast::{
-    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BinaryExpression,
-    BinaryOperator, BindingPattern, CallExpression, ChainExpression, ComputedMemberExpression, ConditionalExpression,
-    DoWhileStatement, ExportDefaultDeclarationKind, Expression, ForInStatement, ForOfStatement, ForStatement,
-    ForStatementLeft, FormalParameters, Function, IdentifierReference, IfStatement, LogicalExpression, Program,
-    ReturnStatement, Statement, StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression,
-    UpdateExpression, VariableDeclarator, WhileStatement,
+    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentPattern, AssignmentTarget, AwaitExpression,
+    BinaryExpression, BinaryOperator, BindingPattern, BreakStatement, CallExpression, ChainExpression,
+    ComputedMemberExpression, ConditionalExpression, DoWhileStatement, ExportDefaultDeclarationKind, Expression,
+    ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function, IdentifierReference,
+    IfStatement, LogicalExpression, Program, ReturnStatement, Statement, StaticMemberExpression, SwitchStatement,
+    ThrowStatement, TryStatement, UnaryExpression, UpdateExpression, VariableDeclarator, WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
@@ -194,6 +194,11 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.under(self.draft.flow.branch(), |reader| walk::walk_formal_parameters(reader, it));
     }
 
+    fn visit_assignment_pattern(&mut self, it: &AssignmentPattern<'a>) {
+        self.visit_binding_pattern(&it.left);
+        self.under(self.draft.flow.branch(), |reader| reader.visit_expression(&it.right));
+    }
+
     fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
         if let Some(target) = it.left.as_simple_assignment_target() {
             self.note_target(target);
@@ -326,6 +331,11 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         it.argument.iter().for_each(|value| self.note_waited(value));
         walk::walk_return_statement(self, it);
         self.draft.has_left = true;
+    }
+
+    /// Out of a block with a label, behind which it is not known any more what runs.
+    fn visit_break_statement(&mut self, it: &BreakStatement<'a>) {
+        self.draft.has_left |= it.label.is_some();
     }
 
     fn visit_throw_statement(&mut self, it: &ThrowStatement<'a>) {
