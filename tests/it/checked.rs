@@ -167,6 +167,7 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "let s = shop; s = bank; await s.list_orders()", &[]),
     ("js", "const f = (shop) => shop.no; return typeof f", &[]),
     ("js", "const r = await shop.list_orders(); r.extra = 1; return r.extra", &[]),
+    ("js", "const r = await shop.list_orders(); ({ a: r.extra } = { a: 1 }); for (r.more of [1]); return r.extra + r.more", &[]),
     ("js", "const r = await shop.list_orders(); return r.order ?? r.orders", &[]),
     ("js", "const r = await shop.list_orders(); return r.orders.length + r.orders.map((o) => o.id).length", &[]),
     ("js", "const r = await shop.anything(); return r.what.ever", &[]),

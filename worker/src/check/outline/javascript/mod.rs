@@ -12,8 +12,9 @@ use oxc_ast::ast::{
     BinaryExpression, BinaryOperator, BindingPattern, BreakStatement, CallExpression, ChainExpression,
     ComputedMemberExpression, ConditionalExpression, DoWhileStatement, ExportDefaultDeclarationKind, Expression,
     ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function, IdentifierReference,
-    IfStatement, LogicalExpression, Program, ReturnStatement, Statement, StaticMemberExpression, SwitchStatement,
-    ThrowStatement, TryStatement, UnaryExpression, UpdateExpression, VariableDeclarator, WhileStatement,
+    IfStatement, LogicalExpression, Program, ReturnStatement, SimpleAssignmentTarget, Statement,
+    StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, VariableDeclarator,
+    WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
@@ -200,9 +201,6 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
-        if let Some(target) = it.left.as_simple_assignment_target() {
-            self.note_target(target);
-        }
         let flow = if it.operator.is_logical() { self.draft.flow.branch() } else { self.draft.flow };
         match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => self.visit_identifier_reference(name),
@@ -212,9 +210,11 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.under(flow, |reader| reader.visit_expression(&it.right));
     }
 
-    fn visit_update_expression(&mut self, it: &UpdateExpression<'a>) {
-        self.note_target(&it.argument);
-        walk::walk_update_expression(self, it);
+    fn visit_simple_assignment_target(&mut self, it: &SimpleAssignmentTarget<'a>) {
+        if let Some(member) = it.as_member_expression() {
+            self.note_change(member.object());
+        }
+        walk::walk_simple_assignment_target(self, it);
     }
 
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {

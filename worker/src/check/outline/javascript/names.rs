@@ -1,8 +1,6 @@
 //! Names followed to the calls and answers that they stand for.
 
-use oxc_ast::ast::{
-    ArrayExpressionElement, BindingPattern, CallExpression, Expression, IdentifierReference, SimpleAssignmentTarget,
-};
+use oxc_ast::ast::{ArrayExpressionElement, BindingPattern, CallExpression, Expression, IdentifierReference};
 use oxc_semantic::{IsGlobalReference as _, SymbolId};
 use oxc_span::{GetSpan as _, Span};
 use wire::How;
@@ -124,14 +122,6 @@ impl<'a> Reader<'a, '_> {
     pub(super) fn note_change(&mut self, object: &Expression<'a>) {
         if let Some(Origin::Answer { call, .. }) = self.origin(object) {
             self.draft.changed.push(call);
-        }
-    }
-
-    pub(super) fn note_target(&mut self, target: &SimpleAssignmentTarget<'a>) {
-        match target {
-            SimpleAssignmentTarget::StaticMemberExpression(member) => self.note_change(&member.object),
-            SimpleAssignmentTarget::ComputedMemberExpression(member) => self.note_change(&member.object),
-            _ => {}
         }
     }
 }
