@@ -1,5 +1,6 @@
 //! Reads the calls of a script from its syntax tree: names followed through `const`, literals, and the control around
-//! each call. What is not plain is left out; nothing here has to be complete.
+//! each call. What is not plain is left out. An outline without a call that the script may make has to be partial: each
+//! name of a server is followed to its calls, or makes it so.
 
 mod javascript;
 mod starlark;

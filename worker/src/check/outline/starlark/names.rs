@@ -38,7 +38,7 @@ impl<'c> Reader<'c> {
     /// Notes names of the top level that may be read before they have a value: until then they are servers, if these have
     /// such names.
     pub(super) fn note_own(&mut self, top: &'c AstStmt) {
-        let mut read = self.scopes.remove(0).read;
+        let mut read = self.scopes.first_mut().map(|scope| std::mem::take(&mut scope.read)).unwrap_or_default();
         let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { &[] };
         for statement in all {
             let name = match &statement.node {
