@@ -208,10 +208,7 @@ impl Examined {
     /// Tools that this script alone reaches.
     pub(super) fn reach(&self) -> Reach {
         let servers = self.locked.calls.iter().map(|call| call.server.clone());
-        let offers = self.locked.uses.iter().filter_map(|used| match used {
-            Use::Resources(server) | Use::Prompts(server) => Some(server.clone()),
-            Use::Stash | Use::Results | Use::Runs | Use::Discovery => None,
-        });
+        let offers = self.locked.uses.iter().filter_map(|used| used.server().cloned());
         let written = self.locked.calls.iter().filter(|call| call.writes).map(|call| call.server.clone());
         Reach { servers: servers.chain(offers).collect(), written: written.collect(), most: self.locked.most_calls }
     }

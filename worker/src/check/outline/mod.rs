@@ -147,7 +147,7 @@ impl Draft {
     /// Notes a part of the script API.
     fn used(&mut self, used: Option<Used>) {
         let Some(used) = used.filter(|used| !self.outline.uses.contains(used)) else { return };
-        if self.outline.uses.len() < wire::MAX_CALLS && self.has_room(used.bytes()) {
+        if self.outline.uses.len() < wire::MAX_CALLS && self.has_room(used.server().map_or(0, String::len)) {
             self.outline.uses.insert(used);
         } else {
             self.outline.is_partial = true;
