@@ -168,6 +168,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "const f = (shop) => shop.no; return typeof f", &[]),
     ("js", "const r = await shop.list_orders(); r.extra = 1; return r.extra", &[]),
     ("js", "const r = await shop.list_orders(); ({ a: r.extra } = { a: 1 }); for (r.more of [1]); return r.extra + r.more", &[]),
+    ("js", "const r = await shop.list_orders(); r.orders.push({ x: 1 }); return r.orders[0].x", &[]),
+    ("js", "const r = await shop.list_orders(); Object.defineProperty(r, 'extra', { value: 1 }); return r.extra", &[]),
     ("js", "const r = await shop.list_orders(); return r.order ?? r.orders", &[]),
     ("js", "const r = await shop.list_orders(); return r.orders.length + r.orders.map((o) => o.id).length", &[]),
     ("js", "const r = await shop.anything(); return r.what.ever", &[]),
@@ -184,6 +186,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("star", "def f(shop):\n    return shop.nothing\nf(1)", &[]),
     ("star", "r = shop.list_orders()\nr[\"extra\"] = 1\nr[\"extra\"]", &[]),
     ("star", "r = shop.list_orders()\nr.get(\"order\")", &[]),
+    ("star", "r = shop.list_orders()\nr.update(extra = 1)\nr[\"extra\"]", &[]),
+    ("star", "r = shop.list_orders()\nr[\"orders\"].append({\"x\": 1})\nr[\"orders\"][0][\"x\"]", &[]),
 ];
 
 #[test]

@@ -29,6 +29,9 @@ use crate::lines::Lines;
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
 
+/// Methods of arrays that add items, which need not be those of the tool.
+const ADDING: &[&str] = &["push", "splice", "unshift"];
+
 /// Reads the calls of the module that a script becomes.
 pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semantic<'a>, code: &str) -> Outline {
     let mut reader = Reader {
@@ -117,11 +120,16 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         let flow = if it.optional { self.draft.flow.branch() } else { self.draft.flow };
         self.under(flow, |reader| {
             reader.visit_arguments(it);
-            if reader.api(&it.callee) == Some(("Object", "assign"))
-                && let Some(object) = it.arguments.first().and_then(Argument::as_expression)
-            {
-                reader.note_change(object);
-            }
+            let changed = match (reader.api(&it.callee), it.callee.get_inner_expression()) {
+                (Some(("Object", "assign" | "defineProperty") | ("Reflect", "set")), _) => {
+                    it.arguments.first().and_then(Argument::as_expression)
+                }
+                (_, Expression::StaticMemberExpression(it)) if ADDING.contains(&it.property.name.as_str()) => {
+                    Some(&it.object)
+                }
+                _ => None,
+            };
+            changed.into_iter().for_each(|object| reader.note_change(object));
             if !reader.enter_called(it) {
                 reader.call(it);
             }

@@ -23,6 +23,9 @@ const HIDING: [&str; 6] = ["call_tool", "defer", "getattr", "prompt", "read_reso
 /// Functions that call nothing of what they are given, and do not give it on.
 const LOOKING: [&str; 5] = ["bool", "hasattr", "repr", "str", "type"];
 
+/// Methods of lists and dicts that add to them what need not be the tool's.
+const ADDING: [&str; 5] = ["append", "extend", "insert", "setdefault", "update"];
+
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
     let mut reader = Reader {
@@ -138,9 +141,7 @@ impl<'c> Reader<'c> {
     fn target_of_assignment(&mut self, target: &'c AssignTarget) {
         match target {
             AssignTarget::Index(both) => {
-                if let Some(Origin::Answer { call, .. }) = self.origin(&both.0) {
-                    self.draft.changed.push(call);
-                }
+                self.note_change(&both.0);
                 self.expression(&both.0);
                 self.expression(&both.1);
             }
@@ -199,6 +200,11 @@ impl<'c> Reader<'c> {
         match &expression.node {
             Expr::Call(callee, arguments) => {
                 self.followed(callee);
+                if let Expr::Dot(object, name) = &callee.node
+                    && ADDING.contains(&name.node.as_str())
+                {
+                    self.note_change(object);
+                }
                 let is_later = self.is_task(callee);
                 let is_followed = match &callee.node {
                     Expr::Identifier(name) if self.scope(&name.node.ident).is_none() => {

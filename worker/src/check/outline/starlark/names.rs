@@ -131,6 +131,12 @@ impl<'c> Reader<'c> {
         }
     }
 
+    pub(super) fn note_change(&mut self, object: &AstExpr) {
+        if let Some(Origin::Answer { call, .. }) = self.origin(object) {
+            self.draft.changed.push(call);
+        }
+    }
+
     pub(super) fn note_read(&mut self, object: &AstExpr, at: &AstExpr, name: &str, how: How) {
         if let Some(origin) = self.origin(object) {
             self.draft.read(&origin, name, how, || self.places.place(at.span));
