@@ -9,6 +9,11 @@ use super::super::{Flow, MAX_LEVELS, Origin};
 use super::{Reader, key};
 use crate::starlark::{FORMAT, is_global};
 
+/// Functions that call nothing of what they are given, and do not give it on.
+const LOOKING: [&str; 5] = ["bool", "hasattr", "repr", "str", "type"];
+/// Methods of lists and dicts that add to them what need not be the tool's.
+const ADDING: [&str; 5] = ["append", "extend", "insert", "setdefault", "update"];
+
 impl<'c> Reader<'c> {
     /// True for `try_call` and `defer`, whose first argument is called with the others.
     pub(super) fn is_task(&self, callee: &AstExpr) -> bool {
@@ -17,13 +22,31 @@ impl<'c> Reader<'c> {
         matches!(names.as_slice(), ["try_call" | "defer"] | ["forge", "try_call" | "defer"])
     }
 
-    pub(super) fn call(
-        &mut self,
-        expression: &'c AstExpr,
-        callee: &'c AstExpr,
-        arguments: &[&'c Argument],
-        is_later: bool,
-    ) {
+    /// Reads what is called and what it is given, then the call.
+    pub(super) fn call_expression(&mut self, expression: &'c AstExpr, callee: &'c AstExpr, arguments: &[&'c Argument]) {
+        self.followed(callee);
+        if let Expr::Dot(object, name) = &callee.node
+            && ADDING.contains(&name.node.as_str())
+        {
+            self.note_change(object);
+        }
+        let is_later = self.is_task(callee);
+        let is_followed = match &callee.node {
+            Expr::Identifier(name) if self.scope(&name.node.ident).is_none() => {
+                name.node.ident == FORMAT || LOOKING.contains(&name.node.ident.as_str())
+            }
+            _ => false,
+        };
+        for (number, argument) in arguments.iter().enumerate() {
+            match argument {
+                Argument::Positional(first) if number == 0 && (is_later || is_followed) => self.followed(first),
+                _ => self.expression(argument.expr()),
+            }
+        }
+        self.call(expression, callee, arguments, is_later);
+    }
+
+    fn call(&mut self, expression: &'c AstExpr, callee: &'c AstExpr, arguments: &[&'c Argument], is_later: bool) {
         let (callee, arguments, flow) = match arguments {
             [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.draft.flow.branch()),
             _ => (callee, arguments, self.draft.flow),

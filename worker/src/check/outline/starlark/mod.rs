@@ -9,22 +9,16 @@ use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstParameter, AstStmt, BinOp, Clause, DefP, Expr,
     ForClause, Parameter, Stmt,
 };
-use wire::{How, Language, Outline, Used};
+use wire::{How, Outline, Used};
 
 use super::{Draft, FORGE, Flow, Origin};
 
-use crate::explain::of_name;
-use crate::starlark::{FORMAT, Places, Script, is_global};
+use crate::starlark::{Places, Script, is_global};
 
 type Def = DefP<AstNoPayload>;
 
 /// Functions that call what they are given, or give it by a name: passed on, they hide which tool is called.
 const HIDING: [&str; 6] = ["call_tool", "defer", "getattr", "prompt", "read_resource", "try_call"];
-/// Functions that call nothing of what they are given, and do not give it on.
-const LOOKING: [&str; 5] = ["bool", "hasattr", "repr", "str", "type"];
-
-/// Methods of lists and dicts that add to them what need not be the tool's.
-const ADDING: [&str; 5] = ["append", "extend", "insert", "setdefault", "update"];
 
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
@@ -199,27 +193,8 @@ impl<'c> Reader<'c> {
         let is_followed = std::mem::take(&mut self.is_followed);
         match &expression.node {
             Expr::Call(callee, arguments) => {
-                self.followed(callee);
-                if let Expr::Dot(object, name) = &callee.node
-                    && ADDING.contains(&name.node.as_str())
-                {
-                    self.note_change(object);
-                }
-                let is_later = self.is_task(callee);
-                let is_followed = match &callee.node {
-                    Expr::Identifier(name) if self.scope(&name.node.ident).is_none() => {
-                        name.node.ident == FORMAT || LOOKING.contains(&name.node.ident.as_str())
-                    }
-                    _ => false,
-                };
-                for (number, argument) in arguments.args.iter().enumerate() {
-                    match &argument.node {
-                        Argument::Positional(first) if number == 0 && (is_later || is_followed) => self.followed(first),
-                        _ => self.expression(argument.expr()),
-                    }
-                }
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
-                self.call(expression, callee, &arguments, is_later);
+                self.call_expression(expression, callee, &arguments);
             }
             Expr::If(parts) => {
                 self.expression(&parts.0);
@@ -261,25 +236,7 @@ impl<'c> Reader<'c> {
                 };
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
-            Expr::Identifier(name) => {
-                let name = name.node.ident.as_str();
-                self.draft.outline.is_partial |=
-                    !is_followed && self.origin(expression).as_ref().is_some_and(is_hiding);
-                if let Some(scope) = self.scopes.iter_mut().rev().find(|scope| scope.assigned.contains_key(name)) {
-                    let at = expression.span.begin().get();
-                    scope.read.entry(name).and_modify(|first| *first = at.min(*first)).or_insert(at);
-                }
-                if self.scope(name).is_none() {
-                    self.draft.used(Used::of(name));
-                    // Alone it may be passed on, and any part of it used.
-                    self.draft.outline.is_partial |= name == FORGE;
-                }
-                if self.scope(name).is_none() && !is_global(name) {
-                    // Names are resolved before anything runs.
-                    let at = || self.places.place(expression.span);
-                    self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
-                }
-            }
+            Expr::Identifier(name) => self.name(expression, &name.node.ident, is_followed),
             _ => expression.node.visit_expr(|part| self.expression(part)),
         }
     }

@@ -1,10 +1,12 @@
 //! Names followed to the calls and answers that they stand for.
 
 use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, Stmt};
-use wire::How;
+use wire::{How, Language, Used};
 
-use super::super::{MAX_LEVELS, Origin};
+use super::super::{FORGE, MAX_LEVELS, Origin};
 use super::{Reader, Scope, is_hiding, key};
+use crate::explain::of_name;
+use crate::starlark::is_global;
 
 impl<'c> Reader<'c> {
     /// Counts the assignments of a block, without those of functions in it.
@@ -128,6 +130,25 @@ impl<'c> Reader<'c> {
                 Some(Origin::Answer { call, path: Vec::new(), is_promise: false })
             }
             _ => None,
+        }
+    }
+
+    /// Notes the use of a name.
+    pub(super) fn name(&mut self, expression: &'c AstExpr, name: &'c str, is_followed: bool) {
+        self.draft.outline.is_partial |= !is_followed && self.origin(expression).as_ref().is_some_and(is_hiding);
+        if let Some(scope) = self.scopes.iter_mut().rev().find(|scope| scope.assigned.contains_key(name)) {
+            let at = expression.span.begin().get();
+            scope.read.entry(name).and_modify(|first| *first = at.min(*first)).or_insert(at);
+        }
+        if self.scope(name).is_none() {
+            self.draft.used(Used::of(name));
+            // Alone it may be passed on, and any part of it used.
+            self.draft.outline.is_partial |= name == FORGE;
+        }
+        if self.scope(name).is_none() && !is_global(name) {
+            // Names are resolved before anything runs.
+            let at = || self.places.place(expression.span);
+            self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
         }
     }
 
