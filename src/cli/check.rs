@@ -81,9 +81,11 @@ fn problems((file, checked): &(&Path, Checked)) -> Vec<Problem> {
 fn text(file: &Path, checked: &Checked, ui: Ui) {
     let file = file.display().to_string();
     let file = people::line(&file);
-    for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
+    for (level, mistake) in findings(checked) {
+        let Mistake { code, message, suggested_fix, .. } = mistake;
         let role = if level == Severity::Error { Role::Failed } else { Role::Waiting };
-        let (place, what) = (format!("{file}:{line}:{column}: "), format!(": {}: {message}", code_name(*code)));
+        let at = mistake.place().map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
+        let (place, what) = (format!("{file}{at}: "), format!(": {}: {message}", code_name(*code)));
         ui.parts(&[(Role::Plain, &place), (role, level.as_str()), (Role::Plain, &what)]);
         ui.parts(&[(Role::Good, "  fix:"), (Role::Plain, &format!(" {suggested_fix}"))]);
     }

@@ -230,8 +230,8 @@ pub(super) fn write(path: &Path, text: &str, appends: bool) -> Result<(), Failur
 
 /// A mistake of a script.
 pub(super) fn mistake(level: Severity, file: Option<String>, mistake: &Mistake) -> Problem {
-    let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
-    Problem::new(level, code_name(*code), file, format!("{message}; {suggested_fix}")).at(Some((*line, *column)))
+    let Mistake { code, message, suggested_fix, .. } = mistake;
+    Problem::new(level, code_name(*code), file, format!("{message}; {suggested_fix}")).at(mistake.place())
 }
 
 /// Prints a failure as an annotation.

@@ -47,7 +47,25 @@ fn shop() -> Value {
     ]}, "bank": {"tools": [
         {"name": "pay", "inputSchema": {"type": "object"}},
         {"name": "send", "inputSchema": {"type": "object", "properties": {"from": text}, "required": ["from"]}},
-    ]}})
+    ]}, "odd": {"tools": [
+        {"name": "a.b.c.d.e.f.g.h.i", "inputSchema": {"type": "object"}},
+        {"name": "l".repeat(240), "inputSchema": {"type": "object"}},
+        {"name": "toString", "inputSchema": {"type": "object"}},
+    ]}, "Buffer": {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}})
+}
+
+/// What `forgefs check --format json` says of each script, and what it prints besides.
+fn check_all<'c>(scripts: impl Iterator<Item = (&'c str, &'c str)>) -> (Vec<Value>, String) {
+    let fence = Fence::new();
+    fence.write("tools.json", &shop().to_string());
+    let mut args: Vec<String> = ["--catalog", "tools.json", "check", "--format", "json"].map(str::to_owned).into();
+    for (number, (extension, code)) in scripts.enumerate() {
+        let name = format!("case{number}.{extension}");
+        fence.write(&name, code);
+        args.push(name);
+    }
+    let output = fence.run(&args);
+    (output.object()["files"].as_array().expect("a list").clone(), output.stderr)
 }
 
 /// Scripts with what is found in them: `line:column` and a part of the message, warnings behind `~`.
@@ -83,6 +101,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, tags: ['a', 1] })", &["3:7 argument `quantity` is missing; `tags.1`: 1 is not of type"]),
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, quantity: `${n}` })", &["3:7 `quantity`: type \"integer\" was expected, not \"string\""]),
     ("js", "async function f(x) { return x }\nconst n = await f({});\nawait shop.create_order({ ...n, sped: 'fast' })", &["3:7 there is no parameter `sped`"]),
+    ("js", "await shop.create_order({ item: 1, quantity: 0, item: 'tea', quantity: 1 })", &[]),
+    ("js", "await shop.create_order({ item: 'tea', quantity: 1, item: undefined })", &["1:7 argument `item` is missing"]),
     ("js", "await shop.create_order({ item: 'tea', quantity: 1, from: 2 })", &["1:7 `from`: 2 is not of type"]),
     ("js", "await shop.create_order({ item: 'tea', quantity: 1, from_: 2 })", &["1:7 `from_`: 2 is not of type"]),
     ("star", "shop.create_order(item = \"tea\", quantity = 1, from_ = 2)", &["1:1 `from_`: 2 is not of type"]),
@@ -111,6 +131,9 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "try { await shop.no() } catch {}", &["~1:13 `no`"]),
     ("js", "if (Math.random() > 2) await shop.no()", &["~1:30 `no`"]),
     ("js", "for (const x of [1]) await shop.create_order()", &["~1:28 missing"]),
+    ("js", "a: { if (Math.random() > 2) break a; await shop.no() }", &["~1:44 `no`"]),
+    ("js", "const { a = await shop.no() } = { a: 1 }; return a", &["~1:19 `no`"]),
+    ("js", "async function* f() { await shop.no() }\nawait f(); return 1", &["~1:29 `no`"]),
     ("js", "[1].forEach(() => shop.no())", &["~1:19 `no`"]),
     ("js", "await forge.parallel([() => shop.no()])", &["~1:29 `no`"]),
     ("js", "if (Math.random() > 2) return 1;\nawait shop.no()", &["~2:7 `no`"]),
@@ -144,6 +167,9 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "let s = shop; s = bank; await s.list_orders()", &[]),
     ("js", "const f = (shop) => shop.no; return typeof f", &[]),
     ("js", "const r = await shop.list_orders(); r.extra = 1; return r.extra", &[]),
+    ("js", "const r = await shop.list_orders(); ({ a: r.extra } = { a: 1 }); for (r.more of [1]); return r.extra + r.more", &[]),
+    ("js", "const r = await shop.list_orders(); r.orders.push({ x: 1 }); return r.orders[0].x", &[]),
+    ("js", "const r = await shop.list_orders(); Object.defineProperty(r, 'extra', { value: 1 }); return r.extra", &[]),
     ("js", "const r = await shop.list_orders(); return r.order ?? r.orders", &[]),
     ("js", "const r = await shop.list_orders(); return r.orders.length + r.orders.map((o) => o.id).length", &[]),
     ("js", "const r = await shop.anything(); return r.what.ever", &[]),
@@ -160,25 +186,16 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("star", "def f(shop):\n    return shop.nothing\nf(1)", &[]),
     ("star", "r = shop.list_orders()\nr[\"extra\"] = 1\nr[\"extra\"]", &[]),
     ("star", "r = shop.list_orders()\nr.get(\"order\")", &[]),
+    ("star", "r = shop.list_orders()\nr.update(extra = 1)\nr[\"extra\"]", &[]),
+    ("star", "r = shop.list_orders()\nr[\"orders\"].append({\"x\": 1})\nr[\"orders\"][0][\"x\"]", &[]),
 ];
 
 #[test]
 fn what_is_provably_wrong_is_found_at_its_place() {
-    let fence = Fence::new();
-    let folder = fence.work();
-    fs::write(folder.join("tools.json"), shop().to_string()).expect("written");
-    let mut args: Vec<String> = ["--catalog", "tools.json", "check", "--format", "json"].map(str::to_owned).into();
-    for (number, (extension, code, _)) in CASES.iter().enumerate() {
-        let name = format!("case{number}.{extension}");
-        fs::write(folder.join(&name), code).expect("written");
-        args.push(name);
-    }
-    let output = finish(&mut fence.forgefs(&args), "");
-    let answer: Value = output.object();
-    let answers = answer["files"].as_array().expect("a list");
-    assert_eq!(answers.len(), CASES.len(), "{}", output.stderr);
+    let (answers, told) = check_all(CASES.iter().map(|(extension, code, _)| (*extension, *code)));
+    assert_eq!(answers.len(), CASES.len(), "{told}");
     let mut wrong = String::new();
-    for ((_, code, expected), answer) in CASES.iter().zip(answers) {
+    for ((_, code, expected), answer) in CASES.iter().zip(&answers) {
         let all = |key: &str, mark: &str| -> Vec<String> {
             let list = answer[key].as_array().expect("a list").iter();
             list.map(|m| format!("{mark}{}:{} {}", m["line"], m["column"], m["message"].as_str().unwrap_or_default()))
@@ -194,6 +211,165 @@ fn what_is_provably_wrong_is_found_at_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Scripts that call `bank.pay` as they run, or another tool of `shop()`, in ways that are hard to see.
+#[rustfmt::skip]
+const HARD: &[(&str, &str, &str)] = &[
+    // A name is read before it has its value.
+    ("js", "const o = { f() { return b.pay({}) } };\nconst b = bank;\nawait o.f()", "bank.pay"),
+    ("js", "const fs = [() => b.pay({})];\nconst b = bank;\nawait fs[0]()", "bank.pay"),
+    ("js", "class A { m() { return b.pay({}) } }\nconst b = bank;\nawait new A().m()", "bank.pay"),
+    ("js", "const fs = [() => f.callTool('bank', 'pay', {})];\nconst f = forge;\nawait fs[0]()", "bank.pay"),
+    ("js", "const h = () => b.pay({});\ntry { h() } catch {}\nconst b = bank;\nawait h()", "bank.pay"),
+    ("star", "f = lambda: b.pay()\nb = bank\nf()", "bank.pay"),
+    ("star", "def main():\n    f = lambda: b.pay()\n    b = bank\n    return f()", "bank.pay"),
+    ("star", "def f():\n    def g():\n        return b.pay()\n    b = bank\n    return g()\nf()", "bank.pay"),
+    ("star", "def f():\n    return b.pay()\nx = f() if False else 1\nb = bank\nf()", "bank.pay"),
+    ("star", "x = [lambda: f(\"bank\", \"pay\")]\nf = call_tool\nx[0]()", "bank.pay"),
+    // A name is given several times.
+    ("js", "async function f() { return 1 }\nasync function f() { return await bank.pay({}) }\nawait f()", "bank.pay"),
+    ("js", "var f = () => 1; if (1 < 2) { var f = () => bank.pay({}) }\nawait f()", "bank.pay"),
+    ("js", "if (1 < 2) { var x = bank } else { var x = shop }\nawait x.pay({})", "bank.pay"),
+    ("js", "var t = 'send'; if (1 < 2) { var t = 'pay' }\nawait forge.callTool('bank', t, {})", "bank.pay"),
+    ("star", "def f():\n    return bank.pay()\nf()\ndef f():\n    return 1", "bank.pay"),
+    ("star", "if True:\n    def f():\n        return bank.pay()\nelse:\n    def f():\n        return 1\nf()", "bank.pay"),
+    // A name of the script is a server's until it has its value.
+    ("star", "bank.pay()\nbank = 1", "bank.pay"),
+    ("star", "bank = bank.pay()", "bank.pay"),
+    ("star", "if False:\n    bank = 1\nbank.pay()", "bank.pay"),
+    ("star", "for bank in []:\n    pass\nbank.pay()", "bank.pay"),
+    ("star", "def f():\n    return bank.pay()\n[f][0]()\nbank = 1", "bank.pay"),
+    ("star", "x = bank.pay()\ndef bank():\n    return 1", "bank.pay"),
+    // Defaults and targets.
+    ("js", "try { throw {} } catch ({ x = bank }) { await x.pay({}) }", "bank.pay"),
+    ("js", "for (const { x = bank } of [{}]) await x.pay({})", "bank.pay"),
+    ("js", "let x; for ({ x = bank } of [{}]) await x.pay({})", "bank.pay"),
+    ("js", "for (const { y: x = bank } in { a: 1 }) await x.pay({})", "bank.pay"),
+    ("star", "f = lambda b = bank: b.pay()\nf()", "bank.pay"),
+    ("star", "def f(bank = bank):\n    return bank.pay()\nf()", "bank.pay"),
+    ("star", "def f(bank = bank.pay()):\n    return 1\nf()", "bank.pay"),
+    ("star", "x = {}\nfor x[str(bank.pay())] in [1]:\n    pass", "bank.pay"),
+    ("star", "x = {}\ny = [1 for x[str(bank.pay())] in [1]]", "bank.pay"),
+    // The language's own calls give the server or tool to the script.
+    ("js", "if (1 < 2) bank.then((b) => b.pay({}))\nawait new Promise((done) => setTimeout(done, 50))", "bank.pay"),
+    ("js", "if (1 < 2) await bank.toJSON('').pay({})", "bank.pay"),
+    ("js", "if (1 < 2) await bank.pay.toJSON('')({})", "bank.pay"),
+    // Names of tools.
+    ("js", "const f = forge?.callTool;\nawait f('bank', 'pay', {})", "bank.pay"),
+    ("js", "const b = forge.server?.('bank');\nawait b.pay({})", "bank.pay"),
+    ("js", "await odd.a.b.c.d.e.f.g.h.i({})", "odd.a_b_c_d_e_f_g_h_i"),
+    ("star", "odd.a.b.c.d.e.f.g.h.i()", "odd.a_b_c_d_e_f_g_h_i"),
+    ("js", "const { a: { b: { c: { d: { e: { f: { g: { h: { i: x } } } } } } } } } = odd;\nawait x({})", "odd.a_b_c_d_e_f_g_h_i"),
+    ("js", "await odd.toString({})", "odd.toString_"),
+];
+
+#[test]
+fn a_plan_has_each_call_or_is_partial() {
+    let long = "l".repeat(240);
+    let (of_js, of_star) = (format!("await odd.{long}({{}})"), format!("odd.{long}()"));
+    let tool = format!("odd.{long}");
+    // Its checker runs out of memory.
+    let large = format!("l = \"{}\"\nbank.pay(a = [{}])", "x".repeat(30_000), "l,".repeat(16_000));
+    let long = [
+        ("js", of_js.as_str(), tool.as_str()),
+        ("star", of_star.as_str(), tool.as_str()),
+        ("star", large.as_str(), "bank.pay"),
+    ];
+    let hard: Vec<_> = HARD.iter().copied().chain(long).collect();
+    let (answers, told) = check_all(hard.iter().map(|(extension, code, _)| (*extension, *code)));
+    assert_eq!(answers.len(), hard.len(), "{told}");
+    let mut wrong = String::new();
+    for ((_, code, tool), answer) in hard.iter().zip(&answers) {
+        let plan = &answer["plan"];
+        let mut steps = plan["steps"].as_array().expect("a list").iter();
+        let is_listed = steps.any(|step| {
+            step["tool"]
+                .as_str()
+                .is_some_and(|it| format!("{}.{it}", step["server"].as_str().unwrap_or_default()) == *tool)
+        });
+        if answer["mistakes"] != json!([]) || !is_listed && plan["is_partial"] != true {
+            let _ = writeln!(wrong, "{code}\n  {answer}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Scripts that look at a server or tool, and neither call it nor give it on, or give its name to something else first.
+#[rustfmt::skip]
+const LOOKING: &[(&str, &str)] = &[
+    ("js", "if (bank.pay) return 1"),
+    ("js", "return !bank.pay"),
+    ("js", "return bank.pay ? 1 : 2"),
+    ("js", "return typeof bank.pay"),
+    ("js", "return 'pay' in bank"),
+    ("js", "return bank.pay === undefined || null != bank"),
+    ("star", "bank = [1]\nfor x in bank:\n    print(x)\nf = lambda: bank"),
+    ("star", "def bank():\n    return 1\nbank()"),
+    ("star", "x = [hasattr(bank, \"pay\"), type(bank), str(bank.pay), bool(bank)]"),
+];
+
+#[test]
+fn a_plan_is_whole_where_a_server_is_looked_at_alone() {
+    let (answers, told) = check_all(LOOKING.iter().copied());
+    assert_eq!(answers.len(), LOOKING.len(), "{told}");
+    for ((_, code), answer) in LOOKING.iter().zip(&answers) {
+        let whole = json!({"steps": [], "flows": [], "most_calls": 0, "is_partial": false});
+        assert_eq!((&answer["plan"], &answer["mistakes"]), (&whole, &json!([])), "{code}");
+    }
+}
+
+#[test]
+fn a_plan_bounds_the_calls_only_where_the_text_does() {
+    for (code, most) in [
+        ("await bank.pay({}); await bank.pay({})", json!(2)),
+        ("await (async () => { await bank.pay({}) })()", json!(1)),
+        ("await (async function f(n) { await bank.pay({}); if (n) await f(n - 1) })(2)", Value::Null),
+        ("const g = async function f(n) { await bank.pay({}); if (n) await f(n - 1) };\nawait g(2)", Value::Null),
+    ] {
+        let (answers, told) = check_all([("js", code)].into_iter());
+        assert_eq!(answers[0]["plan"]["most_calls"], most, "{code}: {told}");
+    }
+}
+
+#[test]
+fn data_of_an_earlier_round_may_reach_a_server_that_is_called_before() {
+    let round = "await bank.pay({ x }); x = await shop.list_orders({})";
+    for (code, flows) in [
+        (format!("let x = 1;\n{round}"), json!([])),
+        (format!("let x = 1;\nfor (const i of [1, 2]) {{ {round} }}"), json!([["shop", "bank"]])),
+    ] {
+        let (answers, told) = check_all([("js", code.as_str())].into_iter());
+        assert_eq!(answers[0]["plan"]["flows"], flows, "{code}: {told}");
+    }
+}
+
+#[test]
+fn a_server_named_as_a_global_of_javascript_is_reached_by_its_name_alone() {
+    let fence = Fence::new();
+    fence.write("tools.json", &shop().to_string());
+    for (code, calls) in [("await Buffer.pay({})", 0), ("await forge.server('Buffer').pay({})", 1)] {
+        fence.write("a.js", code);
+        let ran = fence.run(["--catalog", "tools.json", "run", "--json", "a.js"]).object();
+        assert_eq!(ran["calls"].as_array().map(Vec::len), Some(calls), "{code}: {ran}");
+    }
+}
+
+#[test]
+fn an_empty_script_is_told_without_a_place() {
+    let fence = Fence::new();
+    fence.write("tools.json", &shop().to_string());
+    for (name, code) in [("a.js", ""), ("b.star", " \n\t\n")] {
+        fence.write(name, code);
+        let checked = fence.run(["--catalog", "tools.json", "check", name]);
+        let told = format!("{name}: error: SYNTAX_ERROR: the script is empty\n  fix: write the code to run");
+        assert!(checked.code == Some(1) && checked.stdout.starts_with(&told), "{checked:?}");
+        let github = fence.run(["--catalog", "tools.json", "check", "--format", "github", name]).stdout;
+        assert!(
+            github.starts_with(&format!("::error file={name},title=SYNTAX_ERROR::the script is empty")),
+            "{github}"
+        );
+    }
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub struct Outline {
     /// Parts of the script API that it uses, beside calls of tools.
     #[serde(default)]
     pub uses: BTreeSet<Used>,
+    /// Names of the top level that it may read before it gives them a value: in Starlark they are servers until then.
+    #[serde(default)]
+    pub own: BTreeSet<String>,
     /// Literals that a double does not hold, of [`crate::Facts::numbers`]; the gateway fills them in.
     #[serde(skip)]
     pub numbers: Vec<(Place, String)>,
@@ -78,11 +81,11 @@ impl Used {
         })
     }
 
-    /// Bytes of its name.
-    pub fn bytes(&self) -> usize {
+    /// The server whose resources or prompts they are.
+    pub fn server(&self) -> Option<&String> {
         match self {
-            Self::Resources(server) | Self::Prompts(server) => server.len(),
-            Self::Stash | Self::Results | Self::Runs | Self::Discovery => 0,
+            Self::Resources(server) | Self::Prompts(server) => Some(server),
+            Self::Stash | Self::Results | Self::Runs | Self::Discovery => None,
         }
     }
 }
@@ -196,11 +199,8 @@ impl Outline {
             Target::Path(names) => names.first(),
             Target::Tool(server, _) | Target::Other(server) => Some(server),
         });
-        let used = self.uses.iter().filter_map(|used| match used {
-            Used::Resources(server) | Used::Prompts(server) => Some(server),
-            Used::Stash | Used::Results | Used::Runs | Used::Discovery => None,
-        });
-        let all = called.chain(used).chain(self.names.iter().map(|name| &name.name));
+        let used = self.uses.iter().filter_map(Used::server);
+        let all = called.chain(used).chain(self.names.iter().map(|name| &name.name)).chain(&self.own);
         let is_whole = !self.is_partial && !self.uses.contains(&Used::Discovery);
         is_whole.then(|| all.map(String::as_str).collect())
     }
@@ -217,7 +217,8 @@ impl Outline {
             site.target.bytes() + site.args.names() + values + reads
         });
         calls.sum::<usize>()
-            + self.uses.iter().map(Used::bytes).sum::<usize>()
+            + self.uses.iter().filter_map(Used::server).map(String::len).sum::<usize>()
+            + self.own.iter().map(String::len).sum::<usize>()
             + self.names.iter().map(|name| name.name.len() + name.fix.as_ref().map_or(0, String::len)).sum::<usize>()
     }
 

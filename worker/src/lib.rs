@@ -6,6 +6,7 @@
 //! - `check`: JavaScript and TypeScript before they run, in the checker.
 //! - `engine`: the traits `Engine` and `Host` between loop and engines.
 //! - `inbox`: frames from the gateway, read by the thread that needs them.
+//! - `lines`: places in scripts.
 //! - `host`: the host side of one run: calls, replies, output, counted.
 //! - `watchdog`: CPU time; `last_words`: the final frame when memory runs out beyond rescue.
 //! - `js`: JavaScript, one prelude and one event loop over QuickJS or V8. `starlark`: Starlark.
@@ -26,6 +27,7 @@ mod inbox;
 #[cfg(any(feature = "quickjs", feature = "v8"))]
 mod js;
 mod last_words;
+mod lines;
 mod serve;
 #[expect(unsafe_code, reason = "derives of the crate starlark implement its unsafe marker traits")]
 mod starlark;

@@ -150,10 +150,9 @@ fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog
 const HEAD: &str = "name each tool in the first lines: `// calls: shop.refund_order, crm.find`, in Starlark with `#`";
 
 fn wrong(mistake: &Mistake) -> Refusal {
-    let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
-    let rule = code_name(*code);
-    let message = format!("{rule}: {message}");
-    Refusal { rule, ..Refusal::new(Some((*line, *column)), message, suggested_fix.clone()) }
+    let rule = code_name(mistake.code);
+    let message = format!("{rule}: {}", mistake.message);
+    Refusal { rule, ..Refusal::new(mistake.place(), message, mistake.suggested_fix.clone()) }
 }
 
 /// The refusal of a script that has no signature.
@@ -209,10 +208,7 @@ impl Examined {
     /// Tools that this script alone reaches.
     pub(super) fn reach(&self) -> Reach {
         let servers = self.locked.calls.iter().map(|call| call.server.clone());
-        let offers = self.locked.uses.iter().filter_map(|used| match used {
-            Use::Resources(server) | Use::Prompts(server) => Some(server.clone()),
-            Use::Stash | Use::Results | Use::Runs | Use::Discovery => None,
-        });
+        let offers = self.locked.uses.iter().filter_map(|used| used.server().cloned());
         let written = self.locked.calls.iter().filter(|call| call.writes).map(|call| call.server.clone());
         Reach { servers: servers.chain(offers).collect(), written: written.collect(), most: self.locked.most_calls }
     }

@@ -159,6 +159,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("bad.js", "await shop.refund_order({})", "scripts/bad.js:1:7: error: INVALID_ARGS"),
     ("bad.js", "await shop.nothing({})", "scripts/bad.js:1:7: error: TOOL_NOT_FOUND"),
     ("bad.js", "await (", "scripts/bad.js:1:8: error:"),
+    ("bad.js", " \n", "scripts/bad.js: error: SYNTAX_ERROR: the script is empty"),
+    (
+        "bad.star",
+        "x = [read_resource]\nx[0](\"crm\", \"crm://note\")",
+        "bad.star: error: it may call more than its text shows",
+    ),
     ("bad.js", "await crm.find({})", "fix: write `export default async function"),
     ("bad.js", "const t = 'find';\nawait crm[t]({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "const f = (x) => x;\nf(forge)", "bad.js: error: it may call more than its text shows"),

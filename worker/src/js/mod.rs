@@ -18,7 +18,7 @@ mod timers;
 pub(crate) mod v8;
 
 use serde::Serialize;
-use wire::{Json, Outcome, Run, ScriptError, Server};
+use wire::{JAVASCRIPT_GLOBALS, Json, Outcome, Run, ScriptError, Server};
 
 use crate::engine::{self, SharedHost, heap_error, result_json, stalled_error};
 use crate::watchdog::Interrupt;
@@ -89,12 +89,15 @@ fn stopped(is_heap_used_up: bool, interrupt: &Interrupt, run: &Run, port: &Port)
 fn exposed(run: &Run) -> String {
     #[derive(Serialize)]
     struct Exposed<'r> {
-        servers: &'r [Server],
+        servers: Vec<&'r Server>,
         calls: u32,
         #[serde(skip_serializing_if = "Option::is_none")]
         args: Option<&'r Json>,
     }
-    let exposed = Exposed { servers: &run.servers, calls: run.limits.calls, args: run.args.as_ref() };
+    // A checker takes these names for the language's own, which not every engine has.
+    let is_free = |server: &&Server| !JAVASCRIPT_GLOBALS.contains(&server.ident.as_str());
+    let servers = run.servers.iter().filter(is_free).collect();
+    let exposed = Exposed { servers, calls: run.limits.calls, args: run.args.as_ref() };
     serde_json::to_string(&exposed).unwrap_or_default()
 }
 

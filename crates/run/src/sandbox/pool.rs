@@ -126,7 +126,8 @@ impl Pool {
             // Starlark is parsed again where it runs: without a checker it runs unseen.
             (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
                 tracing::debug!(?failure, "Starlark runs unseen");
-                Script::starlark(code, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
+                let outline = Outline { is_partial: true, ..Outline::default() };
+                Script::starlark(code, outline).map_err(|why| Failure::Protocol(why.to_owned()))
             }
             (parsed, _) => parsed,
         }

@@ -68,7 +68,8 @@ pub(super) fn measure(code: &str, max_bytes: usize) -> Result<(), Box<ScriptErro
         return Err(Box::new(ScriptError { fix, ..*syntax(message, 0, 0) }));
     }
     if code.trim().is_empty() {
-        return Err(syntax("the script is empty".to_owned(), 0, 0));
+        let fix = Some("write the code to run: calls of tools, and last the value to return".to_owned());
+        return Err(Box::new(ScriptError { fix, ..*syntax("the script is empty".to_owned(), 0, 0) }));
     }
     Ok(())
 }

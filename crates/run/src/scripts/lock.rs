@@ -5,6 +5,8 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::path::Path;
 
+use serde::Deserialize;
+
 use base::tree::Tree;
 
 mod parse;
@@ -44,7 +46,8 @@ pub struct Locked {
 }
 
 /// One tool that a script may call.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table with server, tool, writes and definition")]
 pub struct LockedCall {
     /// Wire name of the server; `scripts` for another script.
     pub server: String,

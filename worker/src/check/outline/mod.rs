@@ -1,5 +1,6 @@
 //! Reads the calls of a script from its syntax tree: names followed through `const`, literals, and the control around
-//! each call. What is not plain is left out; nothing here has to be complete.
+//! each call. What is not plain is left out. An outline without a call that the script may make has to be partial: each
+//! name of a server is followed to its calls, or makes it so.
 
 mod javascript;
 mod starlark;
@@ -15,6 +16,9 @@ const FORGE: &str = "forge";
 
 /// Deepest chain of names that is followed.
 const MAX_LEVELS: usize = 16;
+
+/// Most answers of one `Promise.all`, with those of another one in it by its name.
+const MAX_ALL: usize = 100;
 
 /// Where a value comes from.
 #[derive(Debug, Clone)]
@@ -58,6 +62,12 @@ impl Origin {
             [root, ..] => *is_server || !is_global(root),
             [] => false,
         }
+    }
+
+    /// Calls and names that it is made of.
+    fn size(&self) -> usize {
+        let Self::All(items, _) = self else { return 1 };
+        1 + items.iter().map(|item| item.as_ref().map_or(1, Self::size)).sum::<usize>()
     }
 
     fn awaited(self) -> Self {
@@ -137,7 +147,7 @@ impl Draft {
     /// Notes a part of the script API.
     fn used(&mut self, used: Option<Used>) {
         let Some(used) = used.filter(|used| !self.outline.uses.contains(used)) else { return };
-        if self.outline.uses.len() < wire::MAX_CALLS && self.has_room(used.bytes()) {
+        if self.outline.uses.len() < wire::MAX_CALLS && self.has_room(used.server().map_or(0, String::len)) {
             self.outline.uses.insert(used);
         } else {
             self.outline.is_partial = true;
@@ -169,15 +179,15 @@ impl Draft {
     }
 
     /// Notes an undeclared name, at the first place that certainly runs.
-    fn name(&mut self, name: &str, at: Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
+    fn name(&mut self, name: &str, at: impl FnOnce() -> Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
         if let Some(known) = self.outline.names.iter_mut().find(|known| known.name == name) {
             if is_certain && !known.is_certain {
-                (known.at, known.is_certain) = (at, true);
+                (known.at, known.is_certain) = (at(), true);
             }
         } else if self.outline.names.len() < wire::MAX_READS {
             let fix = fix();
             if self.has_room(name.len() + fix.as_ref().map_or(0, String::len)) {
-                self.outline.names.push(Name { name: name.to_owned(), at, is_certain, fix });
+                self.outline.names.push(Name { name: name.to_owned(), at: at(), is_certain, fix });
             }
         }
     }
@@ -227,35 +237,6 @@ impl Flow {
 
     fn repeated(self) -> Self {
         Self { is_certain: false, repeats: true }
-    }
-}
-
-/// Places of byte offsets.
-struct Lines<'c> {
-    code: &'c str,
-    starts: Vec<usize>,
-}
-
-impl<'c> Lines<'c> {
-    fn new(code: &'c str) -> Self {
-        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { code, starts }
-    }
-
-    /// The line of a byte offset.
-    fn line(&self, offset: u32) -> &'c str {
-        let before = self.starts.partition_point(|start| *start <= offset as usize).saturating_sub(1);
-        let start = self.starts.get(before).copied().unwrap_or(0);
-        self.code.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default()
-    }
-
-    /// Columns count UTF-16 units.
-    fn place(&self, offset: u32) -> Place {
-        let offset = self.code.floor_char_boundary(offset as usize);
-        let line = self.starts.partition_point(|start| *start <= offset);
-        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
-        let column = self.code[start..offset].encode_utf16().count() + 1;
-        (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
     }
 }
 
@@ -316,6 +297,17 @@ mod tests {
         "forge.ls(\"/\")\n",
         "x = [forge, prompt(\"s\", \"p\")]\n",
     ];
+
+    #[test]
+    fn answers_that_are_named_over_and_over_stay_few() {
+        let lines = (1..60).map(|n| format!("const a{n} = await Promise.all([a{0}, a{0}, ...a{0}]);\n", n - 1));
+        let code = format!("const a0 = await Promise.all([s.t(), s.t()]);\n{}return a59;", lines.collect::<String>());
+        let language = Language::Javascript;
+        let check =
+            Check { check: 0, language, code, max_bytes: 1 << 20, max_levels: 400, signature: false, parts: false };
+        let facts = crate::check::check(&check).expect("a script");
+        assert_eq!(facts.outline.calls.iter().map(|site| site.answered).collect::<Vec<_>>(), [Some(2), Some(2)]);
+    }
 
     proptest! {
         #[test]

@@ -3,7 +3,7 @@
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{BindingPattern, FormalParameter, ObjectPattern, Program, TSType, TSTypeName};
 use oxc_span::{GetSpan as _, Span};
-use wire::{ScriptError, Signature, position};
+use wire::{ScriptError, Signature};
 
 use super::super::function::FunctionScript;
 use super::doc::Docs;
@@ -21,10 +21,7 @@ pub(in crate::check) fn of_typescript(program: &Program<'_>, code: &str) -> Resu
     let mut types = Types::new(&docs);
     types.declare(&program.body);
     let read = read(program, &docs, &mut types, |_| None);
-    read.map_err(|unfit| {
-        let at = position(code, unfit.at as usize);
-        unfit.at(at)
-    })
+    read.map_err(|unfit| unfit.within(code))
 }
 
 /// The signature of a script in JavaScript, with types in its comments.
@@ -54,10 +51,7 @@ pub(in crate::check) fn of_javascript<'a>(
         }
         read(program, &docs, &mut types, kind_of)
     };
-    read().map_err(|unfit| {
-        let at = position(code, unfit.at as usize);
-        unfit.at(at)
-    })
+    read().map_err(|unfit| unfit.within(code))
 }
 
 fn read<'p, 'a>(

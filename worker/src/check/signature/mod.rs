@@ -18,7 +18,7 @@ mod types;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use wire::{Json, MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, ScriptError, ScriptErrorKind, Signature};
+use wire::{Json, MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, ScriptError, ScriptErrorKind, Signature, position};
 
 pub(super) use self::javascript::{of_javascript, of_typescript};
 pub(super) use self::starlark::of_starlark;
@@ -43,6 +43,12 @@ fn unfit<T>(at: u32, message: impl Into<String>, fix: impl Into<String>) -> Fit<
 }
 
 impl Unfit {
+    /// The error in the code of which it has an offset.
+    fn within(self, code: &str) -> ScriptError {
+        let place = position(code, self.at as usize);
+        self.at(place)
+    }
+
     /// The error at a line and column.
     fn at(self, (line, column): (u32, u32)) -> ScriptError {
         let mut message = self.message;

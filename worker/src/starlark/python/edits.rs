@@ -1,6 +1,8 @@
 //! Changes to a script, and the way back from places of the changed text.
 
-use starlark::codemap::{CodeMap, Pos, Span};
+use starlark::codemap::{Pos, Span};
+
+use crate::lines::Lines;
 
 /// Changes in any order: begin, order at one place, end, and the new text.
 #[derive(Default)]
@@ -60,14 +62,14 @@ pub(crate) struct Part {
 
 /// The script as written, for the places of its tree.
 pub(crate) struct Places {
-    codemap: CodeMap,
+    lines: Lines,
     /// Empty if the tree is that of the script itself.
     parts: Vec<Part>,
 }
 
 impl Places {
     pub(in crate::starlark) fn new(code: &str, parts: Vec<Part>) -> Self {
-        Self { codemap: CodeMap::new(String::new(), code.to_owned()), parts }
+        Self { lines: Lines::new(code, |_| 1), parts }
     }
 
     /// Begin and end in the script, in bytes.
@@ -77,10 +79,7 @@ impl Places {
 
     /// Line and column in the script, from 1.
     pub(crate) fn place(&self, span: Span) -> (u32, u32) {
-        let begin = Pos::new(self.offset(span.begin()));
-        let begin = self.codemap.file_span(Span::new(begin, begin)).resolve_span().begin;
-        let from_one = |zero_based: usize| u32::try_from(zero_based + 1).unwrap_or(u32::MAX);
-        (from_one(begin.line), from_one(begin.column))
+        self.lines.place(self.offset(span.begin()))
     }
 
     fn offset(&self, at: Pos) -> u32 {

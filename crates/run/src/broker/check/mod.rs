@@ -90,9 +90,11 @@ pub struct Judgement {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, message, suggested_fix, line, column, call: _, is_doubt } = self;
-        let code = if *is_doubt { String::new() } else { format!("{}: ", code_name(*code)) };
-        write!(f, "line {line}, column {column}: {code}{message}; {suggested_fix}")
+        if let Some((line, column)) = self.place() {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        let code = if self.is_doubt { String::new() } else { format!("{}: ", code_name(self.code)) };
+        write!(f, "{code}{}; {}", self.message, self.suggested_fix)
     }
 }
 
@@ -102,6 +104,11 @@ impl Mistake {
         let text = |text: &str| head(&visible(text), MAX_TEXT).to_owned();
         let (message, suggested_fix) = (text(&error.message), text(error.suggested_fix()));
         Self { code: error.code, message, suggested_fix, line, column, call: None, is_doubt: false }
+    }
+
+    /// Its line and column; `None` for one of the whole script.
+    pub fn place(&self) -> Option<Place> {
+        (self.line > 0).then_some((self.line, self.column))
     }
 
     /// A doubt at a place.
@@ -123,10 +130,15 @@ impl Broker {
             calls: 0,
             judgement: Judgement { plan: Plan::new(outline), uses: outline.uses.clone(), ..Judgement::default() },
         };
-        if tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_err() {
+        let is_judged = tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_ok();
+        if !is_judged {
             tracing::debug!("a script takes too long to judge: the rest is judged call by call");
         }
         let mut judgement = judge.judgement;
+        let mut servers = self.context.catalog.servers().iter().map(|server| server.ident.as_str()).chain([SERVER]);
+        if !is_judged || servers.any(|ident| outline.own.contains(ident)) {
+            judgement.plan.cut();
+        }
         for list in [&mut judgement.mistakes, &mut judgement.warnings] {
             list.sort_by_key(|mistake| (mistake.line, mistake.column));
             list.dedup_by(|a, b| (a.line, a.column, &a.message) == (b.line, b.column, &b.message));

@@ -47,6 +47,11 @@ impl Plan {
         Self { most_calls: (!outline.is_partial).then_some(0), is_partial: outline.is_partial, ..Self::default() }
     }
 
+    /// Takes it for a part of what the script may do.
+    pub(super) fn cut(&mut self) {
+        (self.is_partial, self.most_calls) = (true, None);
+    }
+
     /// Adds a call to a server whose tools are not known.
     pub(super) fn touch_unknown(&mut self, server: &str, site: &Site) {
         self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);
@@ -58,10 +63,13 @@ impl Plan {
         let (server, tool) = (&entry.ident, stub.map(|stub| &stub.ident));
         let writes = stub.is_some_and(|stub| !is_read_only(stub));
         // Results of calls before, or of an earlier round, may be in the arguments.
-        if writes {
-            let from: BTreeSet<&String> = self.steps.iter().map(|step| &step.server).collect();
-            let others = from.into_iter().filter(|from| *from != server);
-            self.flows.extend(others.map(|from| (from.clone(), server.clone())));
+        for step in self.steps.iter().filter(|step| step.server != *server) {
+            if writes {
+                self.flows.insert((step.server.clone(), server.clone()));
+            }
+            if step.writes && step.repeats && site.repeats {
+                self.flows.insert((server.clone(), step.server.clone()));
+            }
         }
         self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);
         match self.steps.iter_mut().find(|step| step.server == *server && step.tool.as_ref() == tool) {

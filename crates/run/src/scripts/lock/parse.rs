@@ -30,18 +30,9 @@ struct RawLock {
 struct RawLocked {
     sha256: Spanned<String>,
     most_calls: Option<Spanned<i64>>,
-    calls: Vec<Spanned<RawCall>>,
+    calls: Vec<Spanned<LockedCall>>,
     flows: Vec<Spanned<RawFlow>>,
     uses: Vec<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table with server, tool, writes and definition")]
-struct RawCall {
-    server: String,
-    tool: String,
-    writes: bool,
-    definition: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -109,7 +100,7 @@ impl Reader<'_> {
 
     fn locked(&self, raw: RawLocked) -> Result<Locked, Error> {
         let RawLocked { sha256, most_calls, calls, flows, uses } = raw;
-        let sha256 = self.digest(sha256)?;
+        self.digest(sha256.span().start, sha256.get_ref())?;
         let most_calls = match most_calls {
             None => None,
             Some(most) => match u32::try_from(*most.get_ref()) {
@@ -120,11 +111,10 @@ impl Reader<'_> {
         let mut sorted: BTreeMap<(String, String), LockedCall> = BTreeMap::new();
         for call in calls {
             let at = call.span().start;
-            let RawCall { server, tool, writes, definition } = call.into_inner();
-            self.filled(at, &[&server, &tool])?;
-            let definition = self.digest(definition)?;
-            let key = (server.clone(), tool.clone());
-            if sorted.insert(key, LockedCall { server, tool, definition, writes }).is_some() {
+            let call = call.into_inner();
+            self.filled(at, &[&call.server, &call.tool])?;
+            self.digest(at, &call.definition)?;
+            if sorted.insert((call.server.clone(), call.tool.clone()), call).is_some() {
                 return Err(self.wrong(at, "the tool is listed twice"));
             }
         }
@@ -148,7 +138,13 @@ impl Reader<'_> {
                 return Err(self.wrong(text.span().start, "the use is listed twice"));
             }
         }
-        Ok(Locked { sha256, calls: sorted.into_values().collect(), flows: pairs, uses: used, most_calls })
+        Ok(Locked {
+            sha256: sha256.into_inner(),
+            calls: sorted.into_values().collect(),
+            flows: pairs,
+            uses: used,
+            most_calls,
+        })
     }
 
     fn filled(&self, at: usize, names: &[&String]) -> Result<(), Error> {
@@ -158,11 +154,10 @@ impl Reader<'_> {
         }
     }
 
-    fn digest(&self, text: Spanned<String>) -> Result<String, Error> {
-        let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        match text.get_ref().len() == DIGITS && is_hex(text.get_ref()) {
-            true => Ok(text.into_inner()),
-            false => Err(self.wrong(text.span().start, &format!("expected {DIGITS} hexadecimal digits"))),
+    fn digest(&self, at: usize, text: &str) -> Result<(), Error> {
+        match text.len() == DIGITS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            true => Ok(()),
+            false => Err(self.wrong(at, &format!("expected {DIGITS} hexadecimal digits"))),
         }
     }
 }

@@ -23,20 +23,23 @@ impl<'a> Reader<'a, '_> {
         if self.draft.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
             return;
         }
-        let (at, is_certain) = (self.lines.place(it.span.start), self.draft.is_certain());
-        let line = self.lines.line(it.span.start);
-        self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
+        let (at, lines, is_certain) = (it.span.start, &self.lines, self.draft.is_certain());
+        let fix = || of_name(Language::Javascript, &it.name, lines.line(at));
+        self.draft.name(&it.name, || lines.place(at), is_certain, fix);
     }
 
-    /// Follows an expression to what it stands for.
+    /// Follows an expression to what it stands for. A chain, whose last part has the same place, may stand for nothing.
     pub(super) fn follow(&mut self, expression: &Expression<'a>) {
-        self.followed.insert(expression.get_inner_expression().span());
+        let inner = expression.get_inner_expression();
+        if !matches!(inner, Expression::ChainExpression(_)) {
+            self.followed.insert(inner.span());
+        }
     }
 
     /// True for a pattern whose names are followed, all of them.
     pub(super) fn takes_all(&self, pattern: &BindingPattern<'a>) -> bool {
         match pattern {
-            BindingPattern::BindingIdentifier(name) => !self.semantic.scoping().symbol_is_mutated(name.symbol_id()),
+            BindingPattern::BindingIdentifier(name) => self.is_fixed(name.symbol_id()),
             BindingPattern::ObjectPattern(object) => {
                 let mut properties = object.properties.iter();
                 object.rest.is_none() && properties.all(|it| !it.computed && self.takes_all(&it.value))
@@ -44,6 +47,13 @@ impl<'a> Reader<'a, '_> {
             BindingPattern::AssignmentPattern(with_default) => self.takes_all(&with_default.left),
             BindingPattern::ArrayPattern(_) => false,
         }
+    }
+
+    /// Part of what an expression stands for. One whose name is too long to follow may be a tool.
+    pub(super) fn part(&mut self, origin: &Origin, key: &str) -> Option<Origin> {
+        let part = origin.clone().part(key);
+        self.draft.outline.is_partial |= part.is_none() && hides(origin);
+        part
     }
 
     /// Notes an expression that is not followed, by what it stands for.
@@ -64,16 +74,18 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Visits the object of a member expression, and notes the part of `forge` that is taken.
-    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>, is_optional: bool) {
-        if key.is_some() && !is_optional {
+    fn is_forge(&self, expression: &Expression<'a>) -> bool {
+        matches!(self.origin(expression), Some(Origin::Names(names, _)) if names == [FORGE])
+    }
+
+    /// Visits the object of a member expression, and notes the part of `forge` that is taken; `None` for one that is not
+    /// followed.
+    pub(super) fn visit_object(&mut self, object: &Expression<'a>, key: Option<&str>) {
+        if key.is_some() {
             self.follow(object);
         }
-        let Expression::Identifier(name) = object.get_inner_expression() else {
-            return oxc_ast_visit::Visit::visit_expression(self, object);
-        };
-        match self.origin(object) {
-            Some(Origin::Names(names, _)) if names.as_slice() == [FORGE] => {
+        match object.get_inner_expression() {
+            Expression::Identifier(name) if self.is_forge(object) => {
                 self.note_part(key);
                 self.note_name(name);
             }
@@ -84,8 +96,7 @@ impl<'a> Reader<'a, '_> {
     /// Notes the parts that a declaration takes of `forge`; false if it takes nothing of it.
     pub(super) fn note_alias(&mut self, pattern: &BindingPattern<'a>, init: &Expression<'a>) -> bool {
         let Expression::Identifier(name) = init.get_inner_expression() else { return false };
-        let is_forge = matches!(self.origin(init), Some(Origin::Names(names, _)) if names.as_slice() == [FORGE]);
-        if !is_forge || !self.takes_all(pattern) {
+        if !self.is_forge(init) || !self.takes_all(pattern) {
             return false;
         }
         // A name is followed as what it stands for.

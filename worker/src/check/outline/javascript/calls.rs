@@ -26,7 +26,7 @@ impl<'a> Reader<'a, '_> {
                     ["forge", "readResource" | "prompt"] => Some((Target::Other(text(0)?), usize::MAX)),
                     [root, ..] if JAVASCRIPT_GLOBALS.contains(root) => None,
                     // A name alone is one that nothing has.
-                    [_] | [.., "toString"] => None,
+                    [_] => None,
                     _ => Some((Target::Path(names), 0)),
                 }
             }
@@ -39,13 +39,14 @@ impl<'a> Reader<'a, '_> {
             self.draft.outline.is_partial |= self.is_hidden_call(call);
             return;
         };
-        if let (Target::Other(server), Some(Origin::Names(names, _))) = (&target, self.origin(&call.callee)) {
-            let used = match names.last().map(String::as_str) {
-                Some("prompt") => Used::Prompts(server.clone()),
-                _ => Used::Resources(server.clone()),
-            };
-            self.draft.used(Some(used));
+        let Some(Origin::Names(names, _)) = self.origin(&call.callee) else { return };
+        let name = names.last().map_or("", String::as_str);
+        if let Target::Other(server) = &target {
+            let used = if name == "prompt" { Used::Prompts } else { Used::Resources };
+            self.draft.used(Some(used(server.clone())));
         }
+        // By such arguments it is the language's own, which gives the script a server or tool.
+        self.draft.outline.is_partial |= matches!(name, "then" | "toJSON") && !call.arguments.is_empty();
         let args = call.arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
         let (at, is_awaited) = (self.lines.place(call.span.start), self.waited.contains(&call.span));
         if let Some(number) = self.draft.add(at, target, args, is_awaited) {
@@ -53,26 +54,15 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// True for `github[name](…)`, `forge.callTool(name, …)` and `forge.server(name)`: calls whose tool the text does not
-    /// show.
+    /// True for `forge.callTool(name, …)`, `forge.callTool.call(…)` and `forge.server(name)`: calls whose tool the text does
+    /// not show.
     pub(super) fn is_hidden_call(&self, call: &CallExpression<'a>) -> bool {
-        let callee = call.callee.get_inner_expression();
-        if let Expression::ComputedMemberExpression(member) = callee
-            && matches!(self.origin(&member.object), Some(Origin::Names(..)))
-        {
-            return true;
-        }
-        let origin = self.origin(callee);
-        let function = match (self.api(callee), &origin) {
-            (Some((FORGE, function)), _) => function,
-            // Also `forge.callTool.call(…)`.
-            (None, Some(Origin::Names(names, false))) if names.len() > 1 && names[0] == FORGE => &names[1],
-            _ => return false,
-        };
+        let Some(Origin::Names(names, false)) = self.origin(&call.callee) else { return false };
+        let [forge, function, ..] = names.as_slice() else { return false };
         // Under its own name alone it is followed to the server.
         let named = || self.text(call.arguments.first()?.as_expression()?);
-        let is_followed = || self.api(callee) == Some((FORGE, "server")) && named().is_some();
-        NAMING.contains(&function) && !is_followed()
+        let is_followed = || self.api(&call.callee) == Some((FORGE, "server")) && named().is_some();
+        forge == FORGE && NAMING.contains(&function.as_str()) && !is_followed()
     }
 
     /// Notes a call that the script waits for, and those in its `Promise.all([…])`.
@@ -122,7 +112,17 @@ impl<'a> Reader<'a, '_> {
 
     /// Reads the body of a function. A `return` ends only it.
     pub(super) fn enter(&mut self, flow: Flow, function: FunctionOf<'_, 'a>) {
-        let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, ..flow };
+        let (own, is_generator) = match function {
+            FunctionOf::Function(it) => (it.id.as_ref().filter(|_| !it.is_declaration()), it.generator),
+            FunctionOf::Arrow(_) => (None, false),
+        };
+        let scoping = self.semantic.scoping();
+        let calls_itself = own.is_some_and(|name| !scoping.symbol_is_unused(name.symbol_id()));
+        let flow = Flow {
+            // A generator runs as far as it is read.
+            is_certain: flow.is_certain && !self.draft.has_left && !is_generator,
+            repeats: flow.repeats || calls_itself,
+        };
         let (outer_left, outer_guard) =
             (std::mem::take(&mut self.draft.has_left), std::mem::take(&mut self.draft.is_guarded));
         self.under(flow, |reader| {

@@ -1,5 +1,7 @@
 //! Values that the text of JavaScript shows.
 
+use std::collections::HashMap;
+
 use oxc_ast::AstKind;
 use oxc_ast::ast::{Argument, BindingPattern, Expression, IdentifierReference, ObjectPropertyKind, PropertyKind};
 use oxc_semantic::IsGlobalReference as _;
@@ -30,7 +32,8 @@ impl<'a> Reader<'a, '_> {
                 Seen::Type(JsonType::Object) | Seen::Nothing => Args::Unknown,
             };
         };
-        let (mut fields, mut is_open): (Vec<(String, Known)>, bool) = (Vec::new(), false);
+        // By the place of each name: the last value of one counts.
+        let (mut fields, mut places, mut is_open) = (Vec::new(), HashMap::new(), false);
         for property in &object.properties {
             let named = match property {
                 ObjectPropertyKind::ObjectProperty(it) => it.key.static_name().map(|name| (it, name)),
@@ -38,8 +41,7 @@ impl<'a> Reader<'a, '_> {
             };
             // A spread or a computed key may replace what came before it.
             let Some((property, name)) = named else {
-                fields.clear();
-                is_open = true;
+                (fields, places, is_open) = (Vec::new(), HashMap::new(), true);
                 continue;
             };
             if name == "__proto__" {
@@ -50,15 +52,19 @@ impl<'a> Reader<'a, '_> {
                 PropertyKind::Init if !property.method => self.seen(&property.value, MAX_LEVELS),
                 _ => Seen::Nothing,
             };
-            fields.retain(|(known, _)| *known != name);
-            match value {
-                Seen::Value(value) => fields.push((name.into_owned(), self.draft.known(&value))),
-                Seen::Type(of) => fields.push((name.into_owned(), Known::Type(of))),
-                Seen::Nothing => fields.push((name.into_owned(), Known::Nothing)),
-                Seen::Absent => {}
+            let known = match value {
+                Seen::Value(value) => Some(self.draft.known(&value)),
+                Seen::Type(of) => Some(Known::Type(of)),
+                Seen::Nothing => Some(Known::Nothing),
+                Seen::Absent => None,
+            };
+            let place = *places.entry(name.clone()).or_insert(fields.len());
+            match fields.get_mut(place) {
+                Some((_, before)) => *before = known,
+                None => fields.push((name.into_owned(), known)),
             }
         }
-        Args::Named(fields, is_open)
+        Args::Named(fields.into_iter().filter_map(|(name, known)| Some((name, known?))).collect(), is_open)
     }
 
     /// A text that is written as one.
@@ -75,14 +81,10 @@ impl<'a> Reader<'a, '_> {
 
     /// The text, number or boolean that a name was given once. Objects and arrays may change behind their name.
     fn constant(&self, name: &IdentifierReference<'a>, levels: usize) -> Seen {
-        let scoping = self.semantic.scoping();
-        if name.is_global_reference(scoping) {
+        if name.is_global_reference(self.semantic.scoping()) {
             return if name.name == "undefined" { Seen::Absent } else { Seen::Nothing };
         }
-        let symbol = scoping.get_reference(name.reference_id()).symbol_id();
-        let Some(symbol) = symbol.filter(|symbol| !scoping.symbol_is_mutated(*symbol)) else {
-            return Seen::Nothing;
-        };
+        let Some(symbol) = self.symbol(name).filter(|symbol| self.is_fixed(*symbol)) else { return Seen::Nothing };
         let AstKind::VariableDeclarator(declared) = self.semantic.symbol_declaration(symbol).kind() else {
             return Seen::Nothing;
         };

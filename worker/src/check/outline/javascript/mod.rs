@@ -8,12 +8,13 @@ mod names;
 use std::collections::{HashMap, HashSet};
 
 use oxc_ast::ast::{
-    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BindingPattern,
-    CallExpression, CatchClause, ChainExpression, ComputedMemberExpression, ConditionalExpression, DoWhileStatement,
-    ExportDefaultDeclarationKind, ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters,
-    Function, IdentifierReference, IfStatement, LogicalExpression, Program, ReturnStatement, Statement,
-    StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, UpdateExpression,
-    VariableDeclarator, WhileStatement,
+    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentPattern, AssignmentTarget, AwaitExpression,
+    BinaryExpression, BinaryOperator, BindingPattern, BreakStatement, CallExpression, ChainExpression,
+    ComputedMemberExpression, ConditionalExpression, DoWhileStatement, ExportDefaultDeclarationKind, Expression,
+    ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function, IdentifierReference,
+    IfStatement, LogicalExpression, Program, ReturnStatement, SimpleAssignmentTarget, Statement,
+    StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, VariableDeclarator,
+    WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
@@ -22,18 +23,23 @@ use wire::{JAVASCRIPT_GLOBALS, Outline};
 
 use self::api::hides;
 use super::super::function::FunctionOf;
-use super::{Draft, FORGE, Flow, ITEM, Lines, MAX_LEVELS, Origin};
+use super::{Draft, FORGE, Flow, ITEM, MAX_LEVELS, Origin};
+use crate::lines::Lines;
 
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
+
+/// Methods of arrays that add items, which need not be those of the tool.
+const ADDING: &[&str] = &["push", "splice", "unshift"];
 
 /// Reads the calls of the module that a script becomes.
 pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semantic<'a>, code: &str) -> Outline {
     let mut reader = Reader {
         semantic,
-        lines: Lines::new(code),
+        lines: Lines::new(code, char::len_utf16),
         draft: Draft::new(code),
         origins: HashMap::new(),
+        early: HashSet::new(),
         waited: HashSet::new(),
         followed: HashSet::new(),
         calls: HashMap::new(),
@@ -51,9 +57,11 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
 
 struct Reader<'a, 's> {
     semantic: &'s Semantic<'a>,
-    lines: Lines<'s>,
+    lines: Lines,
     draft: Draft,
     origins: HashMap<SymbolId, Origin>,
+    /// Names that were read while nothing was known of them.
+    early: HashSet<SymbolId>,
     /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.
     waited: HashSet<Span>,
     /// Expressions that are called, read from or named: what they stand for is followed.
@@ -77,6 +85,12 @@ impl<'a> Reader<'a, '_> {
         read(self);
         self.draft.is_guarded = outer;
     }
+
+    /// Visits an expression of which only the truth counts: a server or tool is not passed on by it.
+    fn visit_test(&mut self, test: &Expression<'a>) {
+        self.follow(test);
+        self.guarded(|reader| reader.visit_expression(test));
+    }
 }
 
 impl<'a> Visit<'a> for Reader<'a, '_> {
@@ -84,7 +98,13 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.note_api(it);
         self.note_name(it);
         let is_passed = match self.symbol(it) {
-            Some(symbol) => self.origins.get(&symbol).is_some_and(hides),
+            Some(symbol) => match self.origins.get(&symbol) {
+                Some(origin) => hides(origin),
+                None => {
+                    self.early.insert(symbol);
+                    false
+                }
+            },
             None => !JAVASCRIPT_GLOBALS.contains(&it.name.as_str()),
         };
         self.draft.outline.is_partial |= is_passed && !self.followed.contains(&it.span);
@@ -100,11 +120,16 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         let flow = if it.optional { self.draft.flow.branch() } else { self.draft.flow };
         self.under(flow, |reader| {
             reader.visit_arguments(it);
-            if reader.api(&it.callee) == Some(("Object", "assign"))
-                && let Some(object) = it.arguments.first().and_then(Argument::as_expression)
-            {
-                reader.note_change(object);
-            }
+            let changed = match (reader.api(&it.callee), it.callee.get_inner_expression()) {
+                (Some(("Object", "assign" | "defineProperty") | ("Reflect", "set")), _) => {
+                    it.arguments.first().and_then(Argument::as_expression)
+                }
+                (_, Expression::StaticMemberExpression(it)) if ADDING.contains(&it.property.name.as_str()) => {
+                    Some(&it.object)
+                }
+                _ => None,
+            };
+            changed.into_iter().for_each(|object| reader.note_change(object));
             if !reader.enter_called(it) {
                 reader.call(it);
             }
@@ -123,28 +148,30 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        self.visit_object(&it.object, Some(&it.property.name), it.optional);
-        if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
-            self.note_read(&origin, &it.property.name, it.property.span);
-            self.note_passed(it.span, origin.part(&it.property.name));
+        let key = (!it.optional).then_some(it.property.name.as_str());
+        self.visit_object(&it.object, key);
+        if let (Some(origin), Some(key)) = (self.origin(&it.object), key) {
+            self.note_read(&origin, key, it.property.span);
+            let part = self.part(&origin, key);
+            self.note_passed(it.span, part);
         }
     }
 
     fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
-        self.visit_object(&it.object, it.static_property_name().as_deref(), it.optional);
+        let key = it.static_property_name().filter(|_| !it.optional);
+        self.visit_object(&it.object, key.as_deref());
         self.visit_expression(&it.expression);
-        if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
-            && !it.optional
-        {
+        if let (Some(origin), Some(key)) = (self.origin(&it.object), key) {
             self.note_read(&origin, &key, it.expression.span());
-            self.note_passed(it.span, origin.part(&key));
+            let part = self.part(&origin, &key);
+            self.note_passed(it.span, part);
         }
     }
 
     fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
         if let BindingPattern::BindingIdentifier(name) = &it.id
             && it.init.as_ref().and_then(FunctionOf::of).is_some()
-            && !self.semantic.scoping().symbol_is_mutated(name.symbol_id())
+            && self.is_fixed(name.symbol_id())
         {
             self.later.push(name.symbol_id());
             return;
@@ -163,7 +190,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
         match &it.id {
-            Some(name) if it.is_declaration() => self.later.push(name.symbol_id()),
+            Some(name) if it.is_declaration() && self.is_fixed(name.symbol_id()) => self.later.push(name.symbol_id()),
             _ => self.enter(self.draft.flow.repeated(), FunctionOf::Function(it)),
         }
     }
@@ -176,10 +203,12 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.under(self.draft.flow.branch(), |reader| walk::walk_formal_parameters(reader, it));
     }
 
+    fn visit_assignment_pattern(&mut self, it: &AssignmentPattern<'a>) {
+        self.visit_binding_pattern(&it.left);
+        self.under(self.draft.flow.branch(), |reader| reader.visit_expression(&it.right));
+    }
+
     fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
-        if let Some(target) = it.left.as_simple_assignment_target() {
-            self.note_target(target);
-        }
         let flow = if it.operator.is_logical() { self.draft.flow.branch() } else { self.draft.flow };
         match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => self.visit_identifier_reference(name),
@@ -189,9 +218,11 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         self.under(flow, |reader| reader.visit_expression(&it.right));
     }
 
-    fn visit_update_expression(&mut self, it: &UpdateExpression<'a>) {
-        self.note_target(&it.argument);
-        walk::walk_update_expression(self, it);
+    fn visit_simple_assignment_target(&mut self, it: &SimpleAssignmentTarget<'a>) {
+        if let Some(member) = it.as_member_expression() {
+            self.note_change(member.object());
+        }
+        walk::walk_simple_assignment_target(self, it);
     }
 
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
@@ -200,9 +231,21 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             self.follow(&it.argument);
         }
         match it.operator {
-            Delete | Typeof | LogicalNot => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
+            LogicalNot => self.visit_test(&it.argument),
+            Delete | Typeof => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
             _ => walk::walk_unary_expression(self, it),
         }
+    }
+
+    fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
+        // What is compared is not passed on.
+        if it.operator.is_equality() {
+            self.follow(&it.left);
+            self.follow(&it.right);
+        } else if it.operator == BinaryOperator::In {
+            self.follow(&it.right);
+        }
+        walk::walk_binary_expression(self, it);
     }
 
     fn visit_chain_expression(&mut self, it: &ChainExpression<'a>) {
@@ -218,7 +261,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
-        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.visit_test(&it.test);
         self.under(self.draft.flow.branch(), |reader| {
             reader.visit_expression(&it.consequent);
             reader.visit_expression(&it.alternate);
@@ -226,7 +269,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
-        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.visit_test(&it.test);
         self.under(self.draft.flow.branch(), |reader| {
             reader.visit_statement(&it.consequent);
             if let Some(alternate) = &it.alternate {
@@ -252,7 +295,10 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_for_in_statement(&mut self, it: &ForInStatement<'a>) {
         self.visit_expression(&it.right);
-        self.under(self.draft.flow.repeated(), |reader| reader.visit_statement(&it.body));
+        self.under(self.draft.flow.repeated(), |reader| {
+            reader.guarded(|reader| reader.visit_for_statement_left(&it.left));
+            reader.visit_statement(&it.body);
+        });
     }
 
     fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
@@ -267,6 +313,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             {
                 reader.bind(&declared.id, origin.and_then(Origin::item));
             }
+            reader.guarded(|reader| reader.visit_for_statement_left(&it.left));
             reader.visit_statement(&it.body);
         });
     }
@@ -288,14 +335,15 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         });
     }
 
-    fn visit_catch_clause(&mut self, it: &CatchClause<'a>) {
-        self.visit_block_statement(&it.body);
-    }
-
     fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
         it.argument.iter().for_each(|value| self.note_waited(value));
         walk::walk_return_statement(self, it);
         self.draft.has_left = true;
+    }
+
+    /// Out of a block with a label, behind which it is not known any more what runs.
+    fn visit_break_statement(&mut self, it: &BreakStatement<'a>) {
+        self.draft.has_left |= it.label.is_some();
     }
 
     fn visit_throw_statement(&mut self, it: &ThrowStatement<'a>) {

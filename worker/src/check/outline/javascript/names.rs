@@ -1,18 +1,23 @@
 //! Names followed to the calls and answers that they stand for.
 
-use oxc_ast::ast::{
-    ArrayExpressionElement, BindingPattern, CallExpression, Expression, IdentifierReference, SimpleAssignmentTarget,
-};
+use oxc_ast::ast::{ArrayExpressionElement, BindingPattern, CallExpression, Expression, IdentifierReference};
 use oxc_semantic::{IsGlobalReference as _, SymbolId};
 use oxc_span::{GetSpan as _, Span};
 use wire::How;
 
-use super::super::{MAX_LEVELS, Origin};
+use super::super::{MAX_ALL, MAX_LEVELS, Origin};
 use super::Reader;
+use super::api::hides;
 
 impl<'a> Reader<'a, '_> {
     pub(super) fn symbol(&self, name: &IdentifierReference<'a>) -> Option<SymbolId> {
         self.semantic.scoping().get_reference(name.reference_id()).symbol_id()
+    }
+
+    /// True for a name that has one value: it is declared once, and assigned to nowhere else.
+    pub(super) fn is_fixed(&self, symbol: SymbolId) -> bool {
+        let scoping = self.semantic.scoping();
+        !scoping.symbol_is_mutated(symbol) && scoping.symbol_redeclarations(symbol).is_empty()
     }
 
     pub(super) fn origin(&self, expression: &Expression<'a>) -> Option<Origin> {
@@ -52,8 +57,14 @@ impl<'a> Reader<'a, '_> {
         match (root, method, first.get_inner_expression()) {
             ("forge", "server", _) => Some(Origin::Names(vec![self.text(first)?], true)),
             ("Promise", "all", Expression::ArrayExpression(array)) => {
-                let item = |item: &ArrayExpressionElement<'a>| self.origin_within(item.as_expression()?, levels);
-                Some(Origin::All(array.elements.iter().take(100).map(item).collect(), true))
+                let mut room = MAX_ALL;
+                let item = |item: &ArrayExpressionElement<'a>| {
+                    let origin = self.origin_within(item.as_expression().filter(|_| room > 0)?, levels)?;
+                    let left = room.checked_sub(origin.size());
+                    room = left.unwrap_or(0);
+                    left.map(|_| origin)
+                };
+                Some(Origin::All(array.elements.iter().take(MAX_ALL).map(item).collect(), true))
             }
             _ => None,
         }
@@ -72,7 +83,9 @@ impl<'a> Reader<'a, '_> {
         match pattern {
             BindingPattern::BindingIdentifier(name) => {
                 let symbol = name.symbol_id();
-                if !self.semantic.scoping().symbol_is_mutated(symbol) {
+                if self.is_fixed(symbol) {
+                    // Code above that runs later has called by this name what was not known there.
+                    self.draft.outline.is_partial |= self.early.contains(&symbol) && hides(&origin);
                     self.origins.insert(symbol, origin);
                 }
             }
@@ -83,7 +96,8 @@ impl<'a> Reader<'a, '_> {
                     if !has_default {
                         self.note_read(&origin, &key, property.key.span());
                     }
-                    self.bind(&property.value, origin.clone().part(&key));
+                    let part = self.part(&origin, &key);
+                    self.bind(&property.value, part);
                 }
             }
             BindingPattern::ArrayPattern(array) => {
@@ -108,14 +122,6 @@ impl<'a> Reader<'a, '_> {
     pub(super) fn note_change(&mut self, object: &Expression<'a>) {
         if let Some(Origin::Answer { call, .. }) = self.origin(object) {
             self.draft.changed.push(call);
-        }
-    }
-
-    pub(super) fn note_target(&mut self, target: &SimpleAssignmentTarget<'a>) {
-        match target {
-            SimpleAssignmentTarget::StaticMemberExpression(member) => self.note_change(&member.object),
-            SimpleAssignmentTarget::ComputedMemberExpression(member) => self.note_change(&member.object),
-            _ => {}
         }
     }
 }

@@ -9,6 +9,11 @@ use super::super::{Flow, MAX_LEVELS, Origin};
 use super::{Reader, key};
 use crate::starlark::{FORMAT, is_global};
 
+/// Functions that call nothing of what they are given, and do not give it on.
+const LOOKING: [&str; 5] = ["bool", "hasattr", "repr", "str", "type"];
+/// Methods of lists and dicts that add to them what need not be the tool's.
+const ADDING: [&str; 5] = ["append", "extend", "insert", "setdefault", "update"];
+
 impl<'c> Reader<'c> {
     /// True for `try_call` and `defer`, whose first argument is called with the others.
     pub(super) fn is_task(&self, callee: &AstExpr) -> bool {
@@ -17,19 +22,37 @@ impl<'c> Reader<'c> {
         matches!(names.as_slice(), ["try_call" | "defer"] | ["forge", "try_call" | "defer"])
     }
 
-    pub(super) fn call(
-        &mut self,
-        expression: &'c AstExpr,
-        callee: &'c AstExpr,
-        arguments: &[&'c Argument],
-        is_later: bool,
-    ) {
+    /// Reads what is called and what it is given, then the call.
+    pub(super) fn call_expression(&mut self, expression: &'c AstExpr, callee: &'c AstExpr, arguments: &[&'c Argument]) {
+        self.followed(callee);
+        if let Expr::Dot(object, name) = &callee.node
+            && ADDING.contains(&name.node.as_str())
+        {
+            self.note_change(object);
+        }
+        let is_later = self.is_task(callee);
+        let is_followed = match &callee.node {
+            Expr::Identifier(name) if self.scope(&name.node.ident).is_none() => {
+                name.node.ident == FORMAT || LOOKING.contains(&name.node.ident.as_str())
+            }
+            _ => false,
+        };
+        for (number, argument) in arguments.iter().enumerate() {
+            match argument {
+                Argument::Positional(first) if number == 0 && (is_later || is_followed) => self.followed(first),
+                _ => self.expression(argument.expr()),
+            }
+        }
+        self.call(expression, callee, arguments, is_later);
+    }
+
+    fn call(&mut self, expression: &'c AstExpr, callee: &'c AstExpr, arguments: &[&'c Argument], is_later: bool) {
         let (callee, arguments, flow) = match arguments {
             [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.draft.flow.branch()),
             _ => (callee, arguments, self.draft.flow),
         };
         if let Expr::Identifier(name) = &callee.node
-            && self.functions.contains_key(name.node.ident.as_str())
+            && self.function(&name.node.ident).is_some()
             && self.scopes.iter().skip(1).all(|scope| !scope.assigned.contains_key(name.node.ident.as_str()))
         {
             // Called again, it is read no second time: it may repeat.
@@ -61,25 +84,13 @@ impl<'c> Reader<'c> {
                 }
                 None => return self.draft.outline.is_partial = true,
             },
-            ["getattr"] => {
-                let is_tool = match arguments.first() {
-                    Some(Argument::Positional(object)) => {
-                        let origin = self.origin(object);
-                        matches!(origin, Some(Origin::Names(names, _)) if names.first().is_some_and(|it| !is_global(it)))
-                    }
-                    _ => true,
-                };
-                return self.draft.outline.is_partial |= is_tool;
-            }
-            // What they are given is not plain, or given to another one of them.
-            ["defer" | "try_call"] => return self.draft.outline.is_partial = true,
             ["fail"] => return self.draft.has_left = true,
             [_] => return,
             [root, ..] if is_global(root) => return,
             _ => (Target::Path(names), 0),
         };
         let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
-        let at = self.place(expression);
+        let at = self.places.place(expression.span);
         if let Some(number) = self.draft.add(at, target, args, !is_later)
             && !is_later
         {

@@ -6,20 +6,19 @@ mod names;
 use std::collections::{HashMap, HashSet};
 
 use starlark::syntax::ast::{
-    Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause,
-    Parameter, Stmt,
+    Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstParameter, AstStmt, BinOp, Clause, DefP, Expr,
+    ForClause, Parameter, Stmt,
 };
-use wire::{How, Language, Outline, Place, Used};
+use wire::{How, Outline, Used};
 
 use super::{Draft, FORGE, Flow, Origin};
 
-use crate::explain::of_name;
-use crate::starlark::{FORMAT, Places, Script, is_global};
+use crate::starlark::{Places, Script, is_global};
 
 type Def = DefP<AstNoPayload>;
 
 /// Functions that call what they are given, or give it by a name: passed on, they hide which tool is called.
-const HIDING: [&str; 4] = ["call_tool", "defer", "getattr", "try_call"];
+const HIDING: [&str; 6] = ["call_tool", "defer", "getattr", "prompt", "read_resource", "try_call"];
 
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
@@ -46,6 +45,7 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
     for name in names {
         reader.enter_named(name, Flow::STRAIGHT.repeated());
     }
+    reader.note_own(top);
     reader.draft.finish()
 }
 
@@ -54,6 +54,8 @@ pub(in crate::check) fn outline(script: &Script, code: &str) -> Outline {
 struct Scope<'c> {
     /// Names that are assigned in it, and how often.
     assigned: HashMap<&'c str, usize>,
+    /// Those that were read, and where first in the text.
+    read: HashMap<&'c str, u32>,
     origins: HashMap<&'c str, Origin>,
     literals: HashMap<&'c str, &'c AstExpr>,
 }
@@ -77,10 +79,6 @@ impl<'c> Reader<'c> {
         let outer = std::mem::replace(&mut self.draft.flow, flow);
         read(self);
         self.draft.flow = outer;
-    }
-
-    fn place(&self, expression: &AstExpr) -> Place {
-        self.places.place(expression.span)
     }
 
     fn statement(&mut self, statement: &'c AstStmt) {
@@ -121,11 +119,14 @@ impl<'c> Reader<'c> {
                 self.expression(&loops.over);
                 self.under(self.draft.flow.repeated(), |reader| {
                     reader.bind(&loops.var, reader.origin(&loops.over).and_then(Origin::item), None);
+                    reader.target_of_assignment(&loops.var);
                     reader.statement(&loops.body);
                 });
             }
-            // Read where it is called. One within a function is rare, and not followed.
-            Stmt::Def(def) if self.scopes.len() > 1 => self.body(def, self.draft.flow.repeated()),
+            // Read where it is called. One within a function, or of a name with several values, is rare and not followed.
+            Stmt::Def(def) if self.scopes.len() > 1 || !self.has_one_value(&def.name.node.ident) => {
+                self.body(def, self.draft.flow.repeated());
+            }
             Stmt::Def(_) | Stmt::Break | Stmt::Continue | Stmt::Pass | Stmt::Load(_) => {}
         }
     }
@@ -134,9 +135,7 @@ impl<'c> Reader<'c> {
     fn target_of_assignment(&mut self, target: &'c AssignTarget) {
         match target {
             AssignTarget::Index(both) => {
-                if let Some(Origin::Answer { call, .. }) = self.origin(&both.0) {
-                    self.draft.changed.push(call);
-                }
+                self.note_change(&both.0);
                 self.expression(&both.0);
                 self.expression(&both.1);
             }
@@ -146,9 +145,15 @@ impl<'c> Reader<'c> {
         }
     }
 
+    /// A function of the top level that is the only value of its name.
+    fn function(&self, name: &str) -> Option<&'c Def> {
+        let is_single = |_: &&&Def| self.scopes.first().is_some_and(|scope| scope.assigned.get(name) == Some(&1));
+        self.functions.get(name).filter(is_single).copied()
+    }
+
     fn enter_named(&mut self, name: &str, flow: Flow) {
-        if let Some((name, def)) = self.functions.get_key_value(name).map(|(name, def)| (*name, *def))
-            && self.entered.insert(name)
+        if let Some(def) = self.function(name)
+            && self.entered.insert(&def.name.node.ident)
         {
             self.enter(def, flow);
         }
@@ -165,41 +170,31 @@ impl<'c> Reader<'c> {
     fn body(&mut self, def: &'c Def, flow: Flow) {
         let flow = Flow { is_certain: flow.is_certain && !self.draft.has_left, ..flow };
         let outer_left = std::mem::take(&mut self.draft.has_left);
-        let mut scope = Scope::default();
-        for parameter in &def.params {
-            if let Some(name) = parameter.node.ident() {
-                scope.assigned.insert(&name.node.ident, 1);
-            }
-        }
-        self.scopes.push(scope);
+        self.enter_scope(&def.params, flow);
         self.declare(&def.body);
-        self.under(flow, |reader| {
-            for parameter in &def.params {
-                if let Parameter::Normal(_, _, Some(default)) = &parameter.node {
-                    reader.under(flow.branch(), |reader| reader.expression(default.as_ref()));
-                }
-            }
-            reader.statement(&def.body);
-        });
+        self.under(flow, |reader| reader.statement(&def.body));
         self.scopes.pop();
         self.draft.has_left = outer_left;
+    }
+
+    /// Reads the defaults of parameters, which see the names around the function, and begins its own names.
+    fn enter_scope(&mut self, parameters: &'c [AstParameter], flow: Flow) {
+        let mut scope = Scope::default();
+        for parameter in parameters {
+            if let Parameter::Normal(_, _, Some(default)) = &parameter.node {
+                self.under(flow.branch(), |reader| reader.expression(default));
+            }
+            scope.assigned.extend(parameter.node.ident().map(|name| (name.node.ident.as_str(), 1)));
+        }
+        self.scopes.push(scope);
     }
 
     fn expression(&mut self, expression: &'c AstExpr) {
         let is_followed = std::mem::take(&mut self.is_followed);
         match &expression.node {
             Expr::Call(callee, arguments) => {
-                self.followed(callee);
-                let is_later = self.is_task(callee);
-                let is_format = matches!(&callee.node, Expr::Identifier(name) if name.node.ident == FORMAT);
-                for (number, argument) in arguments.args.iter().enumerate() {
-                    match &argument.node {
-                        Argument::Positional(task) if number == 0 && (is_later || is_format) => self.followed(task),
-                        _ => self.expression(argument.expr()),
-                    }
-                }
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
-                self.call(expression, callee, &arguments, is_later);
+                self.call_expression(expression, callee, &arguments);
             }
             Expr::If(parts) => {
                 self.expression(&parts.0);
@@ -213,10 +208,7 @@ impl<'c> Reader<'c> {
                 self.under(self.draft.flow.branch(), |reader| reader.expression(right));
             }
             Expr::Lambda(lambda) => {
-                let mut scope = Scope::default();
-                let names = lambda.params.iter().filter_map(|parameter| parameter.node.ident());
-                scope.assigned.extend(names.map(|name| (name.node.ident.as_str(), 1)));
-                self.scopes.push(scope);
+                self.enter_scope(&lambda.params, self.draft.flow);
                 // A `fail` in it ends no more than its call.
                 let outer_left = self.draft.has_left;
                 self.under(self.draft.flow.repeated(), |reader| reader.expression(&lambda.body));
@@ -237,23 +229,14 @@ impl<'c> Reader<'c> {
                     true => self.draft.used(Used::of(&name.node)),
                     false => self.followed(object),
                 }
-                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
+                // One whose name is too long to follow may be a tool.
+                self.draft.outline.is_partial |= match self.origin(expression) {
+                    Some(origin) => !is_followed && is_hiding(&origin),
+                    None => self.origin(object).as_ref().is_some_and(is_hiding),
+                };
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
-            Expr::Identifier(name) => {
-                let name = name.node.ident.as_str();
-                self.draft.outline.is_partial |= !is_followed && self.is_hiding(expression);
-                if self.scope(name).is_none() {
-                    self.draft.used(Used::of(name));
-                    // Alone it may be passed on, and any part of it used.
-                    self.draft.outline.is_partial |= name == FORGE;
-                }
-                if self.scope(name).is_none() && !is_global(name) {
-                    // Names are resolved before anything runs.
-                    let at = self.place(expression);
-                    self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
-                }
-            }
+            Expr::Identifier(name) => self.name(expression, &name.node.ident, is_followed),
             _ => expression.node.visit_expr(|part| self.expression(part)),
         }
     }
@@ -262,11 +245,6 @@ impl<'c> Reader<'c> {
     fn followed(&mut self, expression: &'c AstExpr) {
         self.is_followed = true;
         self.expression(expression);
-    }
-
-    /// True for what hides which tool is called where it is passed on, by any of its names.
-    fn is_hiding(&self, expression: &AstExpr) -> bool {
-        self.origin(expression).is_some_and(|origin| origin.hides(&HIDING, is_global))
     }
 
     /// True for a name of the script, or of the function that is read, that has one value.
@@ -285,12 +263,14 @@ impl<'c> Reader<'c> {
         self.under(self.draft.flow.repeated(), |reader| {
             reader.assign(&first.var.node);
             reader.bind(&first.var, reader.origin(&first.over).and_then(Origin::item), None);
+            reader.target_of_assignment(&first.var);
             for clause in rest {
                 match clause {
                     Clause::For(clause) => {
                         reader.expression(&clause.over);
                         reader.assign(&clause.var.node);
                         reader.bind(&clause.var, reader.origin(&clause.over).and_then(Origin::item), None);
+                        reader.target_of_assignment(&clause.var);
                     }
                     Clause::If(test) => reader.expression(test),
                 }
@@ -299,6 +279,11 @@ impl<'c> Reader<'c> {
         });
         self.scopes.pop();
     }
+}
+
+/// True for what hides which tool is called where it is passed on, by any of its names.
+fn is_hiding(origin: &Origin) -> bool {
+    origin.hides(&HIDING, is_global)
 }
 
 fn key(expression: &AstExpr) -> (u32, u32) {

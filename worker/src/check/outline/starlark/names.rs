@@ -1,10 +1,12 @@
 //! Names followed to the calls and answers that they stand for.
 
 use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, Stmt};
-use wire::How;
+use wire::{How, Language, Used};
 
-use super::super::{MAX_LEVELS, Origin};
-use super::{Reader, Scope, key};
+use super::super::{FORGE, MAX_LEVELS, Origin};
+use super::{Reader, Scope, is_hiding, key};
+use crate::explain::of_name;
+use crate::starlark::is_global;
 
 impl<'c> Reader<'c> {
     /// Counts the assignments of a block, without those of functions in it.
@@ -35,6 +37,34 @@ impl<'c> Reader<'c> {
         }
     }
 
+    /// Notes names of the top level that may be read before they have a value: until then they are servers, if these have
+    /// such names.
+    pub(super) fn note_own(&mut self, top: &'c AstStmt) {
+        let mut read = self.scopes.first_mut().map(|scope| std::mem::take(&mut scope.read)).unwrap_or_default();
+        let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { &[] };
+        for statement in all {
+            let name = match &statement.node {
+                Stmt::Assign(assign) => match &assign.lhs.node {
+                    AssignTarget::Identifier(name) => name.node.ident.as_str(),
+                    _ => continue,
+                },
+                Stmt::Def(def) => def.name.node.ident.as_str(),
+                _ => continue,
+            };
+            // It has a value in all that stands below.
+            if read.get(name).is_some_and(|first| *first >= statement.span.end().get()) {
+                read.remove(name);
+            }
+        }
+        for name in read.into_keys() {
+            if self.draft.has_room(name.len()) {
+                self.draft.outline.own.insert(name.to_owned());
+            } else {
+                self.draft.outline.is_partial = true;
+            }
+        }
+    }
+
     pub(super) fn assign(&mut self, target: &'c AssignTarget) {
         match target {
             AssignTarget::Tuple(all) => all.iter().for_each(|target| self.assign(target)),
@@ -62,6 +92,8 @@ impl<'c> Reader<'c> {
             return;
         }
         if let Some(origin) = origin {
+            // A function above has called by this name what was not known there.
+            self.draft.outline.is_partial |= scope.read.contains_key(name) && is_hiding(&origin);
             scope.origins.insert(name, origin);
         }
         if let Some(literal) = literal {
@@ -98,6 +130,31 @@ impl<'c> Reader<'c> {
                 Some(Origin::Answer { call, path: Vec::new(), is_promise: false })
             }
             _ => None,
+        }
+    }
+
+    /// Notes the use of a name.
+    pub(super) fn name(&mut self, expression: &'c AstExpr, name: &'c str, is_followed: bool) {
+        self.draft.outline.is_partial |= !is_followed && self.origin(expression).as_ref().is_some_and(is_hiding);
+        if let Some(scope) = self.scopes.iter_mut().rev().find(|scope| scope.assigned.contains_key(name)) {
+            let at = expression.span.begin().get();
+            scope.read.entry(name).and_modify(|first| *first = at.min(*first)).or_insert(at);
+        }
+        if self.scope(name).is_none() {
+            self.draft.used(Used::of(name));
+            // Alone it may be passed on, and any part of it used.
+            self.draft.outline.is_partial |= name == FORGE;
+        }
+        if self.scope(name).is_none() && !is_global(name) {
+            // Names are resolved before anything runs.
+            let at = || self.places.place(expression.span);
+            self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
+        }
+    }
+
+    pub(super) fn note_change(&mut self, object: &AstExpr) {
+        if let Some(Origin::Answer { call, .. }) = self.origin(object) {
+            self.draft.changed.push(call);
         }
     }
 
