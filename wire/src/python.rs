@@ -2,8 +2,15 @@
 
 use serde_json::Value;
 
-/// Says that a text is none.
-pub const NONE: &str = "the text is no list or dict as Python prints it, `[{'id': 1, 'paid': None}]`";
+/// Longest beginning of a text in an error.
+const SHOWN: usize = 100;
+
+/// Says that a text is none, with its beginning.
+#[must_use]
+pub fn unfit(text: &str) -> String {
+    let head = &text[..text.floor_char_boundary(SHOWN)];
+    format!("the text is no list or dict as Python prints it, `[{{'id': 1, 'paid': None}}]`: it begins {head:?}")
+}
 
 /// The JSON of a Python literal: a list, tuple or dict of texts, numbers, `None`, `True` and `False`. A call in it is its
 /// only argument if that is a text, as of `Decimal('1.5')`, or its own text, as of `datetime.date(2026, 3, 1)`; `nan` is

@@ -30,7 +30,7 @@ pub(super) fn call(name: &str, text: &str) -> String {
             Ok(text) => Ok(without_mark(text).to_owned()),
             Err(error) => Err(format!("TextDecoder: the bytes are not UTF-8 ({error})")),
         }),
-        "literal" => wire::python::as_json(text).ok_or_else(|| wire::python::NONE.to_owned()),
+        "literal" => wire::python::as_json(text).ok_or_else(|| wire::python::unfit(text)),
         "SHA-256" => digest::<Sha256>(text, name),
         "SHA-384" => digest::<Sha384>(text, name),
         "SHA-512" => digest::<Sha512>(text, name),

@@ -203,7 +203,7 @@ fn forge(builder: &mut GlobalsBuilder) {
     /// The value of a Python literal; a value that is no text is itself, since an empty list is JSON too.
     fn literal<'v>(text: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
         let Some(source) = text.unpack_str() else { return Ok(text) };
-        let json = wire::python::as_json(source).ok_or_else(|| anyhow::anyhow!(wire::python::NONE))?;
+        let json = wire::python::as_json(source).ok_or_else(|| anyhow::Error::msg(wire::python::unfit(source)))?;
         Session::of(eval)?.read_json(&json, eval.heap())
     }
 
