@@ -29,12 +29,14 @@ pub(super) async fn interrupted() {
     Watch(INTERRUPTS.subscribe()).asked().await;
 }
 
-/// Waits for a Ctrl-C that nothing else waits for.
-pub(super) async fn interrupted_alone() {
+/// Waits for a Ctrl-C that nothing else waits for, and hears of it from now on.
+pub(super) fn interrupted_alone() -> impl Future<Output = ()> {
     let mut watch = Watch(INTERRUPTS.subscribe());
-    watch.asked().await;
-    if INTERRUPTS.receiver_count() > 1 {
-        pending::<()>().await;
+    async move {
+        watch.asked().await;
+        if INTERRUPTS.receiver_count() > 1 {
+            pending::<()>().await;
+        }
     }
 }
 

@@ -156,6 +156,8 @@ impl Ui {
         if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
             return done;
         }
+        // Before there is a line to clear.
+        let interrupted = signals::interrupted_alone();
         let bar = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
             bar.set_style(style);
@@ -171,7 +173,7 @@ impl Ui {
         let done: Option<T> = tokio::select! {
             done = work => Some(done),
             () = drawing => None,
-            () = signals::interrupted_alone() => None,
+            () = interrupted => None,
         };
         bar.finish_and_clear();
         done.unwrap_or_else(|| signals::end())
