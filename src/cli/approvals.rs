@@ -184,7 +184,7 @@ fn show(approval: &Approval, now: u64, times: Times) -> String {
     }
     if let Some(decision) = decision {
         let word = if decision.is_allowed { "allowed" } else { "denied" };
-        let scope = match decision.scope {
+        let scope = match decision.covers() {
             Scope::Once => "",
             Scope::Run => ", for the run",
             Scope::Plan => ", for the plan",

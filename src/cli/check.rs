@@ -15,7 +15,7 @@ use catalog::findings::Severity;
 use catalog::manifest::ServerEntry;
 use catalog::people;
 use redact::{Outgoing as _, Results, Surface};
-use run::broker::{Judgement as Checked, Mistake};
+use run::broker::{Judgement as Checked, Mistake, Plan};
 
 #[derive(Args)]
 pub(super) struct CheckArgs {
@@ -91,7 +91,8 @@ fn text(file: &Path, checked: &Checked, ui: Ui) {
     }
     // Nothing is known of a text that does not parse, and a tool that is not there is in no plan.
     let is_unparsed = checked.mistakes.iter().any(|mistake| mistake.code == ErrorCode::SyntaxError);
-    if is_unparsed || (!checked.mistakes.is_empty() && checked.plan.steps.is_empty()) {
+    let Plan { steps, unknown, .. } = &checked.plan;
+    if is_unparsed || (!checked.mistakes.is_empty() && steps.is_empty() && unknown.is_empty()) {
         return;
     }
     ui.out(&format!("{file}:"));

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
+use nix::sys::signal::{SigHandler, Signal as Number, raise, signal as set};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -79,7 +80,7 @@ fn watch(kinds: Vec<SignalKind>, drain: Duration, unheard: fn()) -> (Sender<()>,
                 }
                 () = next(&mut signals) => {}
             }
-            end();
+            end_by_force();
         });
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
@@ -88,12 +89,16 @@ fn watch(kinds: Vec<SignalKind>, drain: Duration, unheard: fn()) -> (Sender<()>,
     (teller, Watch(told))
 }
 
-/// Ends the process as Ctrl-C does.
-#[expect(
-    clippy::exit,
-    reason = "nothing waits for the signal, threads of the runtime are stuck, or the user asked twice"
-)]
+/// Ends the process by the signal, as Ctrl-C does by itself: a loop of a shell ends with it.
 pub(super) fn end() -> ! {
+    #[expect(unsafe_code, reason = "no handler is installed, but the default action")]
+    let default = unsafe { set(Number::SIGINT, SigHandler::SigDfl) };
+    let _ = default.and_then(|_| raise(Number::SIGINT));
+    end_by_force()
+}
+
+#[expect(clippy::exit, reason = "threads of the runtime are stuck, or the user asked twice")]
+fn end_by_force() -> ! {
     std::process::exit(130);
 }
 

@@ -64,11 +64,15 @@ async fn stopped(global: &Global, code: Option<&str>, began_ms: u64) -> Result<O
     let client = global.principal(&config)?.client;
     let mut found = None;
     for listed in journals.list(Some(&client)).await?.iter().rev().filter(|run| run.at_ms >= began_ms) {
-        let run = journals.find(Some(&client), &listed.id).await?;
+        // One that is removed meanwhile is not it.
+        let Ok(run) = journals.find(Some(&client), &listed.id).await else { continue };
         let is_own = run.head.gateway.as_ref().is_some_and(|by| by.pid == std::process::id());
         let is_same = code.map_or(!run.head.after.is_empty(), |code| run.head.code == code);
         if is_own || (is_same && found.is_none()) {
             found = Some(run);
+        }
+        if is_own {
+            break;
         }
     }
     match found {

@@ -1,5 +1,6 @@
 //! Lists and dicts as Python prints them, which servers in Python answer with: `[{'id': 1, 'paid': None}]`.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Longest beginning of a text in an error.
@@ -12,15 +13,22 @@ pub fn unfit(text: &str) -> String {
     format!("the text is no list or dict as Python prints it, `[{{'id': 1, 'paid': None}}]`: it begins {head:?}")
 }
 
-/// The JSON of a Python literal: a list, tuple or dict of texts, numbers, `None`, `True` and `False`. A call in it is its
-/// only argument if that is a text, as of `Decimal('1.5')`, or its own text, as of `datetime.date(2026, 3, 1)`; `nan` is
-/// null. `None` for any other text; only a parser can tell whether the JSON is valid. Linear in time and memory.
+/// The JSON of a Python literal: a list, tuple or dict of texts, numbers, `None`, `True` and `False`, or a text that is JSON
+/// already. A call in it is its only argument if that is a text, as of `Decimal('1.5')`, or a number of NumPy, and else its
+/// own text, as of `datetime.date(2026, 3, 1)`; `nan` is null. `None` for any other text. Linear in time and memory.
 #[must_use]
 pub fn as_json(text: &str) -> Option<String> {
-    let mut rest = text.trim();
-    if !rest.starts_with(['[', '{', '(']) {
-        return None;
+    let text = text.trim();
+    let is_json = |json: &str| serde_json::from_str::<IgnoredAny>(json).is_ok();
+    match text.starts_with(['[', '{', '(']) {
+        false => None,
+        true if is_json(text) => Some(text.to_owned()),
+        true => translated(text).filter(|json| is_json(json)),
     }
+}
+
+fn translated(text: &str) -> Option<String> {
+    let mut rest = text;
     let mut json = String::with_capacity(rest.len());
     // Closing brackets, and whether the next value is the key of a dict.
     let mut open: Vec<(char, bool)> = Vec::new();
@@ -45,6 +53,9 @@ pub fn as_json(text: &str) -> Option<String> {
                 }
             }
             ',' | ':' => {
+                if json.trim_end().ends_with(['[', '{', ',']) {
+                    return None;
+                }
                 let (closing, is_key) = open.last_mut()?;
                 *is_key = first == ',' && *closing == '}';
                 json.push(first);
@@ -53,7 +64,15 @@ pub fn as_json(text: &str) -> Option<String> {
             c if c.is_ascii_whitespace() => json.push(' '),
             '\'' | '"' => {
                 let (value, end) = string(rest)?;
-                json.push_str(&Value::from(value).to_string());
+                let value = Value::from(value).to_string();
+                // Long texts are printed in parts.
+                match json.trim_end().strip_suffix('"').map(str::len) {
+                    Some(before) => {
+                        json.truncate(before);
+                        json.push_str(&value[1..]);
+                    }
+                    None => json.push_str(&value),
+                }
                 len = end;
             }
             _ => {
@@ -61,10 +80,13 @@ pub fn as_json(text: &str) -> Option<String> {
                 len = rest.find(|c| !is_word(c)).filter(|len| *len > 0)?;
                 let value = match (&rest[..len], rest[len..].chars().next()) {
                     ("b", Some('\'' | '"')) => String::new(),
-                    (_, Some('(')) if first.is_alphabetic() => {
+                    (name, Some('(')) if first.is_alphabetic() => {
                         let (value, end) = call(rest, len)?;
                         len = end;
-                        Value::from(value).to_string()
+                        match value.strip_prefix(name).filter(|_| name.starts_with("np.")) {
+                            Some(number) => number.trim_matches(['(', ')']).to_owned(),
+                            None => Value::from(value).to_string(),
+                        }
                     }
                     ("None" | "nan", _) => "null".to_owned(),
                     ("True", _) => "true".to_owned(),
@@ -97,7 +119,8 @@ fn string(rest: &str) -> Option<(String, usize)> {
                     'r' => value.push('\r'),
                     'x' | 'u' | 'U' => {
                         let end = at + 1 + [2, 4, 8][usize::from(escaped == 'u') + 2 * usize::from(escaped == 'U')];
-                        let code = u32::from_str_radix(rest.get(at + 1..end)?, 16).ok()?;
+                        let digits = rest.get(at + 1..end).filter(|digits| !digits.starts_with('+'))?;
+                        let code = u32::from_str_radix(digits, 16).ok()?;
                         value.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
                         for _ in at + 1..end {
                             chars.next();
@@ -174,7 +197,16 @@ mod tests {
             ("[<Record id=1>]", None),
             ("[\u{e9}]", None),
             ("{count: 3}", None),
-            ("[1 2]", Some("[1 2]")),
+            ("[1 2]", None),
+            ("{'a', 'b'}", None),
+            ("[,]", None),
+            ("[1,, 2]", None),
+            ("['\\x+f']", None),
+            ("[-inf]", None),
+            ("[{'a': null, \"ok\": true}]", None),
+            ("[{\"a\": null, \"b\": \"\\ud83d\\ude00\"}]", Some("[{\"a\": null, \"b\": \"\\ud83d\\ude00\"}]")),
+            ("{'a': 'one '\n      'two', 'b': 1}", Some("{\"a\": \"one two\", \"b\": 1}")),
+            ("[np.float64(-1.5), np.int64(3)]", Some("[-1.5, 3]")),
             ("plain", None),
             ("", None),
         ] {
@@ -188,7 +220,7 @@ mod tests {
         for (end, _) in text.char_indices() {
             assert_eq!(as_json(&text[..end]), None, "{end}");
         }
-        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        assert_eq!(as_json(&deep), Some(deep));
+        let deep = "(".repeat(100_000) + "1" + &",)".repeat(100_000);
+        assert_eq!(as_json(&deep), Some("[".repeat(100_000) + "1" + &"]".repeat(100_000)));
     }
 }

@@ -130,17 +130,18 @@ impl Catalog {
     }
 }
 
-/// The name of a tool, by its server and itself: one of an older list is not another tool's.
+/// The name of a tool, by its server and itself: one of an older list is not another tool's. A name that is cut has exactly
+/// the most bytes.
 fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> String {
     let plain = format!("{}__{}", server.ident, tool.ident);
     let (first, last) = (plain.find("__"), plain.rfind("__"));
     // `a__b__c` is of the server `a`; `c` of `a__b` has a digest, and so has what ends like one.
-    let is_plain = first == Some(server.ident.len()) && (first == last || !ends_in_digits(&plain));
+    let is_like_cut = first != last || plain.len() == MAX_NAME;
+    let is_plain = first == Some(server.ident.len()) && !(is_like_cut && ends_in_digits(&plain));
     if is_plain && plain.len() <= MAX_NAME && !taken.contains(&plain) {
         return plain;
     }
     let digest = stubgen::digest(&format!("{}\n{}", server.name, tool.name));
-    // Identifiers are ASCII.
     let numbered = |number: usize| {
         let end = if number == 0 { String::new() } else { format!("_{number}") };
         let beginning = base::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());

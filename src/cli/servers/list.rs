@@ -56,8 +56,8 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     // A reason is too long for a column.
     for Listed { name, state, .. } in &servers {
         if let Some(reason) = state.as_ref().and_then(|state| state.detail.strip_prefix("failed: ")) {
-            let reason = reason.strip_prefix(name.as_str()).map_or(reason, str::trim_start);
-            ui.note(&format!("{name}: {}", people::line(reason)));
+            let stated = reason.strip_prefix(&format!("{name} did not start: ")).unwrap_or(reason);
+            ui.note(&format!("{name}: {}", people::line(stated)));
         }
     }
     unmatched.iter().for_each(|rule| ui.note(&format!("rule: {}", people::line(&rule.to_string()))));

@@ -109,7 +109,7 @@ pub struct Decision {
     pub at_ms: u64,
     /// The person.
     pub by: String,
-    /// Calls that it covers.
+    /// Calls that it covers, or would if it were allowed.
     #[serde(default, skip_serializing_if = "Scope::is_once")]
     pub scope: Scope,
     /// Why, for the agent.
@@ -121,6 +121,11 @@ impl Decision {
     /// A decision that is made now, without a reason.
     pub(super) fn now(is_allowed: bool, scope: Scope, by: &str) -> Self {
         Self { is_allowed, at_ms: now_ms(), by: by.to_owned(), scope, reason: None }
+    }
+
+    /// Calls that it covers.
+    pub fn covers(&self) -> Scope {
+        if self.is_allowed { self.scope } else { Scope::Once }
     }
 }
 
@@ -243,7 +248,7 @@ impl Approval {
                     "allowed": decision.is_allowed,
                     "at": rfc3339(decision.at_ms),
                     "by": decision.by,
-                    "scope": decision.scope,
+                    "scope": decision.covers(),
                     "reason": decision.reason,
                 })
             }),

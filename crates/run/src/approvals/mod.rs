@@ -168,8 +168,8 @@ impl Approvals {
             let is_same = approval.decision.as_ref().is_some_and(|known| known.is_allowed == is_allowed);
             if !is_same {
                 let reason = reason.map(str::to_owned);
-                // A call that is allowed again is allowed alone: what was allowed beside it was taken back.
-                let scope = if is_allowed && approval.parent.is_none() { Scope::Once } else { approval.scope() };
+                // One that waits for a person is decided for itself alone; what was allowed beside one keeps its scope.
+                let scope = if approval.parent.is_none() { Scope::Once } else { approval.scope() };
                 approval.decision = Some(Decision { reason, ..Decision::now(is_allowed, scope, by) });
             }
             Ok(())
@@ -178,7 +178,7 @@ impl Approvals {
         // Behind it: a denial that fails otherwise takes nothing back.
         if !is_allowed {
             let now = self.get(id).await?;
-            if now.has_further() && matches!(now.standing(now_ms()), Standing::Denied | Standing::Used) {
+            if now.parent.is_none() && matches!(now.standing(now_ms()), Standing::Denied | Standing::Used) {
                 self.revoke_further(id, by).await?;
             }
         }

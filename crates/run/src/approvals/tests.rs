@@ -211,6 +211,11 @@ async fn a_decision_for_a_run_covers_its_other_calls_until_it_is_taken_back() {
     here.give_back(&first.id, RUN, 4).await;
     here.decide(&first.id, choice(false)).await.expect("it was not used");
     assert!(!is_allowed(&here, "d").await, "it takes back the rest once more");
+    // Also where the call itself was allowed alone meanwhile.
+    here.decide(&first.id, choice(true)).await.expect("it was denied");
+    here.decide(&further, choice(true)).await.expect("it was denied");
+    here.decide(&first.id, choice(false)).await.expect("it was not used");
+    assert!(!is_allowed(&here, "d").await, "it takes back the rest again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

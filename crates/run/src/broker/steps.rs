@@ -202,7 +202,7 @@ impl Broker {
             free: matches!(asked.operation, Operation::Complete { .. }),
         };
         // First: a call that still waits when its script ends has paid nothing.
-        let _slot = self.run.slots.acquire().await;
+        let slot = self.run.slots.acquire().await;
         let paid = match self.context.spending.charge(item, &self.run.account).await {
             Ok(paid) => paid,
             Err(error) => return Err(call.refused(error)),
@@ -210,6 +210,7 @@ impl Broker {
         call.note(|record| record.cost = paid.cost);
         call.paid = Some(paid);
         let answer = self.send(call, asked, admitted).await;
+        drop(slot);
         let Some(paid) = call.paid.take() else { return answer };
         if answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent) {
             call.note(|record| record.cost = Amount::ZERO);

@@ -92,7 +92,7 @@ impl Text {
                 ours.join(*theirs);
                 Self::Json(ours)
             }
-            // Of numbers and empty lists both are the same text.
+            // JSON is read by `forge.literal` too.
             (Self::Python(mut ours), Self::Python(theirs) | Self::Json(theirs))
             | (Self::Json(mut ours), Self::Python(theirs)) => {
                 ours.join(*theirs);

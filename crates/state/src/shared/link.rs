@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, FromRedisValue, RedisError, Script, TlsCertificates};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
 
 use base::error::{Cause, Error, ErrorCode, Result};
 use base::{files, task};
@@ -18,9 +19,10 @@ use config::Store;
 const CERTIFICATES: u64 = 1 << 20;
 /// Requests to the store at once; more wait.
 const AT_ONCE: usize = 1 << 12;
-/// Most attempts of what is run in the background, and the pause between two.
-const LATER: usize = 3600;
-const AGAIN: Duration = Duration::from_secs(1);
+/// Most changes in the background that wait for the store, attempts of each, and the longest pause between two.
+const LATER: usize = 1000;
+const ATTEMPTS: u32 = 128;
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// A connection to the store.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Link {
     timeout: Duration,
     /// Replicas of the store that must have a write.
     replicas: usize,
+    /// Places for changes in the background that wait for the store.
+    later: Arc<Semaphore>,
 }
 
 struct Connection(ConnectionManager);
@@ -83,7 +87,8 @@ impl Link {
         let handle = runtime.handle().clone();
         let connection = Connection::new(&handle, &client, &config).map_err(|error| unusable(error.into()))?;
         let (connection, timeout, replicas) = (RwLock::new(connection), store.timeout, store.replicas);
-        Ok(Self { runtime: Some(runtime), handle, client, config, connection, timeout, replicas })
+        let later = Arc::new(Semaphore::new(LATER));
+        Ok(Self { runtime: Some(runtime), handle, client, config, connection, timeout, replicas, later })
     }
 
     /// Connects anew for what follows: a connection may hang whose other end is gone.
@@ -131,18 +136,21 @@ impl Link {
         done.map_err(|error| away(&error))
     }
 
-    /// Runs a script in the background, again while the store is away.
+    /// Runs a script in the background, again while the store is away, up to an hour.
     pub(super) fn run_later(self: &Arc<Self>, script: Call) {
         let (link, mut running) = (Arc::downgrade(self), self.running::<redis::Value>(script.clone()));
+        let place = Arc::clone(&self.later).try_acquire_owned();
         self.handle.spawn(async move {
-            for _ in 0..LATER {
+            let attempts = if place.is_ok() { ATTEMPTS } else { 1 };
+            for attempt in 1..=attempts {
                 let Err(error) = running.await else { return };
-                tracing::debug!(%error, "a change has not reached the store yet");
-                tokio::time::sleep(AGAIN).await;
+                if attempt == 1 {
+                    tracing::warn!(%error, again = place.is_ok(), "a change did not reach the store");
+                }
+                tokio::time::sleep(AGAIN.min(Duration::from_secs(1 << attempt.min(6)) / 2)).await;
                 let Some(link) = link.upgrade() else { return };
                 running = link.running(script.clone());
             }
-            tracing::warn!("a change did not reach the store");
         });
     }
 
