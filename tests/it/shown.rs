@@ -280,8 +280,7 @@ fn interrupted_at(fence: &Fence, words: &str, shown: &str) -> Option<(String, Op
     loop {
         let count = output.read(&mut bytes).expect("text");
         if count == 0 {
-            let code = child.wait().expect("it ends").code();
-            return Some((String::from_utf8_lossy(&said).into_owned(), code));
+            break;
         }
         said.extend_from_slice(&bytes[..count]);
         if !is_typed && String::from_utf8_lossy(&said).contains(shown) {
@@ -289,6 +288,8 @@ fn interrupted_at(fence: &Fence, words: &str, shown: &str) -> Option<(String, Op
             is_typed = true;
         }
     }
+    let code = child.wait().expect("it ends").code();
+    Some((String::from_utf8_lossy(&said).into_owned(), code))
 }
 
 #[test]
