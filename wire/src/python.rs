@@ -3,6 +3,21 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+/// Beginnings of texts that Python has printed, unless they are something else.
+const BEGINNINGS: [&str; 5] = ["{'", "['", "[{'", "[('", "[['"];
+
+/// True for a text that begins like a list or dict of Python.
+#[must_use]
+pub fn is_like(text: &str) -> bool {
+    BEGINNINGS.iter().any(|begin| text.starts_with(begin))
+}
+
+/// True if a text in this JSON begins so.
+#[must_use]
+pub fn has_like(json: &str) -> bool {
+    BEGINNINGS.iter().any(|begin| json.contains(&format!("\"{begin}")))
+}
+
 /// Longest beginning of a text in an error.
 const SHOWN: usize = 100;
 

@@ -92,7 +92,7 @@ pub(super) fn habit(message: &str, line: &str) -> Option<String> {
         return known.or_else(|| is_assigned.then(|| format!("declare it: `let {name} = …`")));
     }
     if kind == "SyntaxError" && line.contains("JSON.parse(") {
-        return Some("the answer of a call is a value already: leave out `JSON.parse`".to_owned());
+        return Some("the answer of a call is a value already: leave out `JSON.parse`, or read what Python printed by `forge.literal`".to_owned());
     }
     if text.contains("read-only") || text.starts_with("Assignment to constant") {
         return Some("declare it with `let` instead of `const`".to_owned());

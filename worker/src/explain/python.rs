@@ -249,7 +249,10 @@ const WAYS: &[(&str, &str)] = &[
     ("NoneType has no format", OF_NONE),
     ("math domain error", "test the value before: numbers here are finite"),
     ("Operation `+` not supported for types `dict`", "merge dicts by `a | b`"),
-    ("Operation `(iter)` not supported on type `string`", "its characters are `.elems()`, its lines `.splitlines()`"),
+    (
+        "Operation `(iter)` not supported on type `string`",
+        "its characters are `.elems()`, its lines `.splitlines()`; `forge.literal` reads what Python printed",
+    ),
     ("Operation `(iter)` not supported on type `int`", "count by `for i in range(n):`"),
     ("Operation `cmp()`", "values of one type compare: give `sorted` a `key = lambda x: str(x)`"),
     ("Operation `[]` not supported for types `struct`", "read a field by `.name`, the value of an outcome by `.value`"),

@@ -307,7 +307,9 @@ export default (host) => {
 
   const MAX_KEYS = 8;
   const shapeOf = (value) => {
-    if (typeof value === "string") return `text of ${value.length} characters`;
+    if (typeof value === "string") {
+      return `text of ${value.length} characters${/^(\{|\[[{([]?)'/.test(value) ? ", which `forge.literal(text)` reads" : ""}`;
+    }
     if (typeof value !== "object" || value === null) return String(value);
     if (isArray(value)) return value.length === 0 ? "[]" : `[…${value.length}], the first ${fields(value[0])}`;
     return fields(value);

@@ -15,7 +15,8 @@ const MAX_KEY: usize = 40;
 /// The shape of a value, such as `{orders: […20], next_page: 2}`.
 pub(super) fn shape_of(value: Value<'_>) -> String {
     if let Some(text) = value.unpack_str() {
-        return format!("text of {} characters", text.chars().count());
+        let like = if wire::python::is_like(text) { ", which `forge.literal(text)` reads" } else { "" };
+        return format!("text of {} characters{like}", text.chars().count());
     }
     match ListRef::from_value(value).map(|list| list.content()) {
         None => fields(value),

@@ -68,6 +68,11 @@ impl ExecutionContext {
         let value = changed.or(value).map(|value| clean(value, shown));
         let shown_text = value.as_ref().map_or("", |value| value.get());
         notes.extend(self.finding_note(&calls, [shown_text, &output]));
+        if task::work_on(shown_text.len(), || wire::python::has_like(shown_text)) {
+            notes.push(
+                "a text of the value is a list or dict as Python prints it: `forge.literal(text)` reads it".to_owned(),
+            );
+        }
         if placeholder_writer.is_some() && self.session.placeholders().is_news() {
             notes.push(PLACEHOLDERS.to_owned());
         }
