@@ -16,6 +16,7 @@ use base::lines::{Line, Lines, trim};
 const MAX_SKIPPED: usize = 4 * MAX_MESSAGE;
 /// Most bytes of a field beside the data. An id goes back in a header.
 const MAX_FIELD: usize = 16 << 10;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// An event of a server.
 pub(super) struct Event {
@@ -35,6 +36,7 @@ pub(super) fn events(response: Response) -> Received {
         data: Lines::new(MAX_MESSAGE),
         line: Vec::new(),
         is_data: false,
+        is_first: true,
         after_return: false,
     };
     response.bytes_stream().flat_map(move |chunk| stream::iter(reader.take(chunk))).boxed()
@@ -47,6 +49,8 @@ struct Reader {
     /// The line so far, unless it is data.
     line: Vec<u8>,
     is_data: bool,
+    /// In the first line, before which a byte order mark counts for nothing.
+    is_first: bool,
     /// The last byte was a carriage return, which a line feed may follow.
     after_return: bool,
 }
@@ -84,8 +88,11 @@ impl Reader {
             return;
         }
         self.line.extend_from_slice(text);
-        let line = self.line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.line);
-        if let Some(data) = line.strip_prefix(b"data:") {
+        if self.is_first && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
+            self.is_first = false;
+        }
+        if let Some(data) = self.line.strip_prefix(b"data:") {
             self.data.take(data);
             self.is_data = true;
             self.line.clear();
@@ -95,6 +102,7 @@ impl Reader {
 
     /// Ends a line; an empty one ends the event, if there is anything in it.
     fn end_line(&mut self) -> Option<Event> {
+        self.is_first = false;
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_data) {
             self.data.take(b" ");
@@ -150,6 +158,10 @@ mod tests {
             ("data:x\ndata: y\n\ndata: z\n\n", vec!["|||x  y", "|||z"]),
             ("data: x\r\n\r\ndata: y\r\rdata: z\n\r\n", vec!["|||x", "|||y", "|||z"]),
             ("\u{feff}data: x\n\n", vec!["|||x"]),
+            ("\u{feff}event: a\ndata: x\n\n", vec!["a|||x"]),
+            ("\u{feff}\u{feff}data: x\n\ndata: y\n\n", vec!["|||y"]),
+            ("data: x\n\n\u{feff}data: y\n\n", vec!["|||x"]),
+            ("\n\u{feff}data: x\n\n", vec![]),
             (": ping\n\n:\n\n\n\ndata: x\n\n", vec!["|||x"]),
             ("x-more: 1\nheartbeat\nDATA: y\n data: y\ndata: x\n\n", vec!["|||x"]),
             ("event: a\nevent: b\nid: 1\nid: 2\ndata: x\n\n", vec!["b|2||x"]),
