@@ -119,11 +119,13 @@ impl Reader {
     }
 
     fn field(&mut self, line: &[u8]) {
-        let Some(line) = std::str::from_utf8(line).ok().filter(|line| line.len() <= MAX_FIELD) else { return };
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let (is_long, line) = (line.len() > MAX_FIELD, String::from_utf8_lossy(line));
+        let (name, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
+            // Its beginning tells that the data is no message.
             "event" => self.fields.event = Some(value.to_owned()),
+            _ if is_long => {}
             "id" if !value.contains('\0') => self.fields.id = Some(value.to_owned()),
             "retry" => self.fields.retry = value.trim().parse().ok().or(self.fields.retry),
             _ => {}
@@ -173,11 +175,14 @@ mod tests {
                 assert_eq!(parsed(text.as_bytes(), piece).await, events, "{text:?} in pieces of {piece}");
             }
         }
-        assert_eq!(parsed(b"data: caf\xe9\n\nevent: \xe9\ndata: x\n\n", 4).await, ["|||caf\u{fffd}", "|||x"]);
+        assert_eq!(parsed(b"data: caf\xe9\n\nevent: \xe9\ndata: x\n\n", 4).await, ["|||caf\u{fffd}", "\u{fffd}|||x"]);
     }
 
     #[tokio::test]
     async fn comments_count_for_nothing_and_an_event_over_the_limit_is_skipped() {
+        let kind = "k".repeat(MAX_FIELD);
+        let cut = &kind["event: ".len() - 1..];
+        assert_eq!(parsed(format!("event: {kind}\ndata: x\n\n").as_bytes(), 1 << 10).await, [format!("{cut}|||x")]);
         let comments = format!(": {}\n", "x".repeat(1 << 20)).repeat(17);
         assert_eq!(parsed(format!("data: x\n{comments}data: y\n\n").as_bytes(), 1 << 16).await, ["|||x  y"]);
         let half = "x".repeat(MAX_MESSAGE / 2);
