@@ -12,6 +12,8 @@ use sse_stream::Sse;
 use super::lines::MAX_MESSAGE;
 use base::lines::{Line, Lines, trim};
 
+/// Kind of the failure of a stream whose event goes on.
+pub(super) const ENDLESS: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// Most bytes of an event that is skipped. One that goes on ends the stream.
 const MAX_SKIPPED: usize = 4 * MAX_MESSAGE;
 /// Most bytes of a field beside the data. An id goes back in a header.
@@ -26,12 +28,12 @@ pub(super) struct Event {
     pub(super) data: Line,
 }
 
-/// The events of a stream, until it fails.
+/// The events of a stream, until it fails. An event without end is one over the limit, and a failure of the kind [`ENDLESS`].
 pub(super) type Received = BoxStream<'static, io::Result<Event>>;
 
-/// The events of a response.
+/// The events of a response, which is dropped when they end.
 pub(super) fn events(response: Response) -> Received {
-    let mut reader = Reader {
+    let reader = Reader {
         fields: Sse::default(),
         data: Lines::new(MAX_MESSAGE),
         line: Vec::new(),
@@ -39,7 +41,13 @@ pub(super) fn events(response: Response) -> Received {
         is_first: true,
         after_return: false,
     };
-    response.bytes_stream().flat_map(move |chunk| stream::iter(reader.take(chunk))).boxed()
+    let read = stream::unfold(Some((response, reader)), |left| async {
+        let (mut response, mut reader) = left?;
+        let found = reader.take(response.chunk().await.transpose()?);
+        let goes_on = found.last().is_none_or(Result::is_ok);
+        Some((stream::iter(found), goes_on.then_some((response, reader))))
+    });
+    read.flatten().boxed()
 }
 
 /// Assembles events from chunks.
@@ -77,7 +85,8 @@ impl Reader {
             }
         }
         if self.data.bytes() > MAX_SKIPPED {
-            found.push(Err(io::Error::other("an event does not end")));
+            found.extend(self.end_event().map(Ok));
+            found.push(Err(io::Error::new(ENDLESS, "an event does not end")));
         }
         found
     }
@@ -112,6 +121,10 @@ impl Reader {
             self.field(&line);
             return None;
         }
+        self.end_event()
+    }
+
+    fn end_event(&mut self) -> Option<Event> {
         let (fields, (_, data)) = (std::mem::take(&mut self.fields), self.data.take(b"\n"));
         let event = Event { fields, data: data? };
         let is_empty = matches!(&event.data, Line::Whole(data) if trim(data).is_empty());
