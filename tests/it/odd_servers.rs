@@ -313,7 +313,8 @@ async fn handshakes_go_on_with_what_is_there() {
     let mut all = across(&[("stdio", "2025-06-18"), ("http", "2025-06-18+session"), OLD_SSE], HANDSHAKES);
     let headers = ["header 2025-06-18", "header 2025-03-26", "header 2024-11-05"];
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
-    all.extend(across(&[("stdio", "2025-06-18")], &["questions first"]));
+    all.extend(across(&[("stdio", "2025-06-18")], &["questions first", "many questions first"]));
+    all.extend(across(&[OLD_SSE], &["refusal refused"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
