@@ -256,6 +256,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "Text/Event-Stream; Charset=utf-8")
         self.send_header("Connection", "close")
         self.end_headers()
+        while kind.endswith(" silent"):
+            self.wfile.write(b": nothing\n\n")
+            time.sleep(1)
         prelude = BEFORE.get(kind, "")
         self.wfile.write((prelude + "event: endpoint\ndata: /sse/%s/%s?session=%s\n\n" % (era, kind.replace(" ", "_"), number)).encode())
         while True:
