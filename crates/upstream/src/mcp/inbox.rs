@@ -90,7 +90,8 @@ impl Inbox {
     /// The error of the request that a line over the limit answers: without a readable number, the only request.
     fn skipped(&mut self, head: &[u8], tail: &[u8], bytes: usize) -> Option<ServerJsonRpcMessage> {
         let source = self.over.source;
-        let note = format!("a message of {bytes} bytes on {source} was skipped, over the limit of {MAX_MESSAGE}");
+        let what = if source == "stdout" { "line" } else { "message" };
+        let note = format!("a {what} of {bytes} bytes on {source} was skipped, over the limit of {MAX_MESSAGE}");
         self.over.stderr.note(note);
         let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
         let of = match (kind_of(head, tail)?, found) {
