@@ -225,6 +225,7 @@ const OVER_HTTP: &[(&str, &[&str])] = &[
     ("raw value as a large result", &["reserved"]),
     ("raw value in text", &[FINE, "string"]),
     ("17 MiB", &[MUCH, "larger than 16 MiB"]),
+    ("70 MiB", &[MUCH, "larger than 16 MiB"]),
     ("beside 17 MiB", &[FINE]),
 ];
 

@@ -313,8 +313,9 @@ async fn handshakes_go_on_with_what_is_there() {
     let mut all = across(&[("stdio", "2025-06-18"), ("http", "2025-06-18+session"), OLD_SSE], HANDSHAKES);
     let headers = ["header 2025-06-18", "header 2025-03-26", "header 2024-11-05"];
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
-    all.extend(across(&[("stdio", "2025-06-18")], &["questions first"]));
-    all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422"]));
+    all.extend(across(&[("stdio", "2025-06-18")], &["questions first", "many questions first"]));
+    all.extend(across(&[OLD_SSE], &["refusal refused"]));
+    all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [
@@ -351,6 +352,20 @@ fn the_revision_that_a_server_accepts_is_kept_and_offered_first() {
     assert_eq!(offers(kinds[0])[4..], ["2024-11-05"], "the kept one is offered first");
     assert_eq!(offers(kinds[1])[2..], ["2025-03-26"]);
     assert_eq!(offers(kinds[2])[1..], ["2025-11-25"], "a server that refused nothing is offered the newest");
+}
+
+#[test]
+fn a_stream_that_names_no_address_leaves_the_refusal_of_the_post() {
+    let Some(fence) = has_python("tests/servers/odd.py") else { return };
+    let web = Web::start(&fence);
+    fence.write(
+        "forge.toml",
+        &config(&across(&[("found", "2024-11-05")], &["posts 404 silent", "posts 422 silent"]), &web),
+    );
+    let listed = fence.run(["ls"]).stdout;
+    for refusal in ["HTTP 404 Not Found: no", "HTTP 422 Unprocessable Entity: no"] {
+        assert!(listed.contains(refusal), "{listed}");
+    }
 }
 
 #[test]

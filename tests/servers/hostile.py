@@ -81,6 +81,7 @@ RESULTS = {
     "no result": lambda: zeros(4 * MIB),
     "a text as result": lambda: json.dumps(zeros(4 * MIB)),
     "17 MiB": lambda: texts("x" * (17 * MIB)),
+    "70 MiB": lambda: texts("x" * (70 * MIB)),
     "beside 17 MiB": lambda: texts("fine"),
 }
 

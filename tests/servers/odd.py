@@ -205,6 +205,10 @@ def stdio(era, kind):
                 print(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": QUESTIONS.get(method, {})}), flush=True)
                 while json.loads(sys.stdin.readline()).get("id") != method:
                     pass
+        if kind == "many questions first" and message.get("method") == "initialize":
+            # More than both pipes hold.
+            for number in range(20000):
+                print(json.dumps({"jsonrpc": "2.0", "id": "q%d" % number, "method": "roots/list"}))
         made = answer(message, era, kind)
         if made is not None:
             print(json.dumps(made), flush=True)
@@ -212,7 +216,7 @@ def stdio(era, kind):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    sessions, numbers, streams, seen = {}, itertools.count(1), {}, {}
+    sessions, numbers, streams, seen, refused = {}, itertools.count(1), {}, {}, threading.Event()
 
     def log_message(self, *args):
         pass
@@ -252,6 +256,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "Text/Event-Stream; Charset=utf-8")
         self.send_header("Connection", "close")
         self.end_headers()
+        while kind.endswith(" silent"):
+            self.wfile.write(b": nothing\n\n")
+            time.sleep(1)
         prelude = BEFORE.get(kind, "")
         self.wfile.write((prelude + "event: endpoint\ndata: /sse/%s/%s?session=%s\n\n" % (era, kind.replace(" ", "_"), number)).encode())
         while True:
@@ -269,6 +276,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         message = json.loads(body)
         method, number = message.get("method"), message.get("id")
         made = answer(message, era, kind)
+        if kind == "refusal refused" and is_old:
+            if method is None:
+                self.refused.set()
+                return self.reply(400, "not awaited", "text/plain")
+            if method == "initialize":
+                asked = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
+                self.streams[self.path.rsplit("=", 1)[1]].put(event(kind, json.dumps(asked)))
+                self.refused.wait(60)
         if made is None:
             notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)

@@ -3,10 +3,11 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, ServerJsonRpcMessage, ServerRequest};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage, ServerRequest};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
@@ -17,6 +18,10 @@ use base::task::Task;
 
 /// Messages of a server in the queue.
 const QUEUE: usize = 16;
+/// Most requests of a server that are refused before its handshake is over.
+const MAX_REFUSALS: usize = 16;
+/// Time for the handshake before such a refusal: most servers wait for none, and some die of it.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The way to the server.
 pub(super) trait Outgoing: Send + 'static {
@@ -36,6 +41,9 @@ pub(super) struct Connection<O> {
     _reading: Task,
     revision: Revision,
     handshake: Option<Handshake>,
+    /// A handshake is under way.
+    begun: Arc<AtomicBool>,
+    refusals: Vec<Task>,
 }
 
 impl<O: Outgoing> Connection<O> {
@@ -49,7 +57,8 @@ impl<O: Outgoing> Connection<O> {
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
         let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
-        Self { outgoing, pending, received, ended, _reading: reading, revision: revision.clone(), handshake: None }
+        let (revision, begun, refusals) = (revision.clone(), Arc::default(), Vec::new());
+        Self { outgoing, pending, received, ended, _reading: reading, revision, handshake: None, begun, refusals }
     }
 
     /// Becomes true when the server's messages end, before every request has seen it.
@@ -60,6 +69,22 @@ impl<O: Outgoing> Connection<O> {
     fn forward(&self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), O::Error>> + Send + 'static {
         self.pending.sent(&message);
         self.outgoing.send(message)
+    }
+
+    /// Refuses a request of the server if the handshake does not end soon. Not awaited: the server may read nothing while it
+    /// asks. A refusal that it does not take ends nothing.
+    fn refuse(&mut self, id: RequestId) {
+        if self.refusals.len() < MAX_REFUSALS {
+            let refusal = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the handshake is not over", None);
+            let sent = self.forward(ClientJsonRpcMessage::error(refusal, Some(id)));
+            let begun = Arc::clone(&self.begun);
+            self.refusals.push(Task::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                if begun.load(Ordering::Acquire) {
+                    let _ = sent.await;
+                }
+            }));
+        }
     }
 }
 
@@ -86,6 +111,7 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), O::Error>> + Send + 'static {
         let begun = Handshake::begin(&message, &self.revision);
         let message = begun.as_ref().map_or(message, |handshake| handshake.offer());
+        self.begun.fetch_or(begun.is_some(), Ordering::Release);
         self.handshake = begun.or(self.handshake.take());
         self.forward(message)
     }
@@ -97,6 +123,7 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
             if handshake.is_answer(&message) {
                 if let Some(answer) = handshake.read(message) {
                     self.handshake = None;
+                    self.begun.store(false, Ordering::Release);
                     return Some(answer);
                 }
                 let offer = handshake.offer();
@@ -105,8 +132,7 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
                 && !matches!(asked.request, ServerRequest::PingRequest(_))
             {
                 // Until the handshake is over rmcp answers nothing but a ping, and the server may wait.
-                let refusal = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the handshake is not over", None);
-                self.forward(ClientJsonRpcMessage::error(refusal, Some(asked.id.clone()))).await.ok()?;
+                self.refuse(asked.id.clone());
             } else if answered(&message).is_none() {
                 return Some(message);
             }

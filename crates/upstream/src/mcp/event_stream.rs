@@ -12,10 +12,13 @@ use sse_stream::Sse;
 use super::lines::MAX_MESSAGE;
 use base::lines::{Line, Lines, trim};
 
+/// Kind of the failure of a stream whose event goes on.
+pub(super) const ENDLESS: io::ErrorKind = io::ErrorKind::FileTooLarge;
 /// Most bytes of an event that is skipped. One that goes on ends the stream.
 const MAX_SKIPPED: usize = 4 * MAX_MESSAGE;
 /// Most bytes of a field beside the data. An id goes back in a header.
 const MAX_FIELD: usize = 16 << 10;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// An event of a server.
 pub(super) struct Event {
@@ -25,19 +28,26 @@ pub(super) struct Event {
     pub(super) data: Line,
 }
 
-/// The events of a stream, until it fails.
+/// The events of a stream, until it fails. An event without end is one over the limit, and a failure of the kind [`ENDLESS`].
 pub(super) type Received = BoxStream<'static, io::Result<Event>>;
 
-/// The events of a response.
+/// The events of a response, which is dropped when they end.
 pub(super) fn events(response: Response) -> Received {
-    let mut reader = Reader {
+    let reader = Reader {
         fields: Sse::default(),
         data: Lines::new(MAX_MESSAGE),
         line: Vec::new(),
         is_data: false,
+        is_first: true,
         after_return: false,
     };
-    response.bytes_stream().flat_map(move |chunk| stream::iter(reader.take(chunk))).boxed()
+    let read = stream::unfold(Some((response, reader)), |left| async {
+        let (mut response, mut reader) = left?;
+        let found = reader.take(response.chunk().await.transpose()?);
+        let goes_on = found.last().is_none_or(Result::is_ok);
+        Some((stream::iter(found), goes_on.then_some((response, reader))))
+    });
+    read.flatten().boxed()
 }
 
 /// Assembles events from chunks.
@@ -47,6 +57,8 @@ struct Reader {
     /// The line so far, unless it is data.
     line: Vec<u8>,
     is_data: bool,
+    /// In the first line, before which a byte order mark counts for nothing.
+    is_first: bool,
     /// The last byte was a carriage return, which a line feed may follow.
     after_return: bool,
 }
@@ -73,7 +85,8 @@ impl Reader {
             }
         }
         if self.data.bytes() > MAX_SKIPPED {
-            found.push(Err(io::Error::other("an event does not end")));
+            found.extend(self.end_event().map(Ok));
+            found.push(Err(io::Error::new(ENDLESS, "an event does not end")));
         }
         found
     }
@@ -84,8 +97,11 @@ impl Reader {
             return;
         }
         self.line.extend_from_slice(text);
-        let line = self.line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.line);
-        if let Some(data) = line.strip_prefix(b"data:") {
+        if self.is_first && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
+            self.is_first = false;
+        }
+        if let Some(data) = self.line.strip_prefix(b"data:") {
             self.data.take(data);
             self.is_data = true;
             self.line.clear();
@@ -95,6 +111,7 @@ impl Reader {
 
     /// Ends a line; an empty one ends the event, if there is anything in it.
     fn end_line(&mut self) -> Option<Event> {
+        self.is_first = false;
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_data) {
             self.data.take(b" ");
@@ -104,6 +121,10 @@ impl Reader {
             self.field(&line);
             return None;
         }
+        self.end_event()
+    }
+
+    fn end_event(&mut self) -> Option<Event> {
         let (fields, (_, data)) = (std::mem::take(&mut self.fields), self.data.take(b"\n"));
         let event = Event { fields, data: data? };
         let is_empty = matches!(&event.data, Line::Whole(data) if trim(data).is_empty());
@@ -111,11 +132,13 @@ impl Reader {
     }
 
     fn field(&mut self, line: &[u8]) {
-        let Some(line) = std::str::from_utf8(line).ok().filter(|line| line.len() <= MAX_FIELD) else { return };
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let (is_long, line) = (line.len() > MAX_FIELD, String::from_utf8_lossy(line));
+        let (name, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
+            // Its beginning tells that the data is no message.
             "event" => self.fields.event = Some(value.to_owned()),
+            _ if is_long => {}
             "id" if !value.contains('\0') => self.fields.id = Some(value.to_owned()),
             "retry" => self.fields.retry = value.trim().parse().ok().or(self.fields.retry),
             _ => {}
@@ -150,6 +173,10 @@ mod tests {
             ("data:x\ndata: y\n\ndata: z\n\n", vec!["|||x  y", "|||z"]),
             ("data: x\r\n\r\ndata: y\r\rdata: z\n\r\n", vec!["|||x", "|||y", "|||z"]),
             ("\u{feff}data: x\n\n", vec!["|||x"]),
+            ("\u{feff}event: a\ndata: x\n\n", vec!["a|||x"]),
+            ("\u{feff}\u{feff}data: x\n\ndata: y\n\n", vec!["|||y"]),
+            ("data: x\n\n\u{feff}data: y\n\n", vec!["|||x"]),
+            ("\n\u{feff}data: x\n\n", vec![]),
             (": ping\n\n:\n\n\n\ndata: x\n\n", vec!["|||x"]),
             ("x-more: 1\nheartbeat\nDATA: y\n data: y\ndata: x\n\n", vec!["|||x"]),
             ("event: a\nevent: b\nid: 1\nid: 2\ndata: x\n\n", vec!["b|2||x"]),
@@ -161,11 +188,14 @@ mod tests {
                 assert_eq!(parsed(text.as_bytes(), piece).await, events, "{text:?} in pieces of {piece}");
             }
         }
-        assert_eq!(parsed(b"data: caf\xe9\n\nevent: \xe9\ndata: x\n\n", 4).await, ["|||caf\u{fffd}", "|||x"]);
+        assert_eq!(parsed(b"data: caf\xe9\n\nevent: \xe9\ndata: x\n\n", 4).await, ["|||caf\u{fffd}", "\u{fffd}|||x"]);
     }
 
     #[tokio::test]
     async fn comments_count_for_nothing_and_an_event_over_the_limit_is_skipped() {
+        let kind = "k".repeat(MAX_FIELD);
+        let cut = &kind["event: ".len() - 1..];
+        assert_eq!(parsed(format!("event: {kind}\ndata: x\n\n").as_bytes(), 1 << 10).await, [format!("{cut}|||x")]);
         let comments = format!(": {}\n", "x".repeat(1 << 20)).repeat(17);
         assert_eq!(parsed(format!("data: x\n{comments}data: y\n\n").as_bytes(), 1 << 16).await, ["|||x  y"]);
         let half = "x".repeat(MAX_MESSAGE / 2);

@@ -93,7 +93,6 @@ impl HttpClient {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
                 belonging(answer, &request.id, to.session.is_some())
             }
-            (_, Err(error)) if is_needless(message, &error) => Ok(StreamableHttpPostResponse::Accepted),
             (_, answer) => answer,
         }
     }
@@ -149,7 +148,10 @@ impl StreamableHttpClient for HttpClient {
             let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
             self.post(Target { uri, session, token, headers }, message.clone())
         };
-        self.authorization.send(request).await
+        match self.authorization.send(request).await {
+            Err(error) if is_needless(&message, &error) => Ok(StreamableHttpPostResponse::Accepted),
+            answer => answer,
+        }
     }
 
     async fn delete_session(

@@ -84,12 +84,17 @@ pub(super) async fn listen(
     let request = last.iter().fold(request, |request, last| request.header(LAST_EVENT, last));
     match stream(request, None).await {
         Ok(response) => Ok(readable(events(response), None, over.clone())),
-        // A server that has forgotten a stream will not remember it later.
-        Err(error) if status(&error).is_some_and(|status| (400..500).contains(&status) && status != 429) => {
+        Err(error) if status(&error).is_some_and(|status| is_final(status, last.is_some())) => {
             Err(StreamableHttpError::ServerDoesNotSupportSse)
         }
         Err(error) => Err(error),
     }
+}
+
+/// True for a refusal of a stream that will not change: a server that has forgotten one will not remember it later. Others may
+/// be about the moment, as is a conflict with the stream before, whose end the server has not seen.
+fn is_final(status: u16, resumes: bool) -> bool {
+    status == 405 || resumes && matches!(status, 400..=499) && !matches!(status, 401 | 408 | 409 | 425 | 429)
 }
 
 /// A request with the headers, the token and the session of a target. The configuration names no header that is ours.
@@ -166,4 +171,27 @@ fn looks_like_json(first: &[u8]) -> bool {
 pub(crate) async fn rest(begun: Vec<u8>, response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
     let body = http::rest(begun, response, limit).await.map_err(StreamableHttpError::Client)?;
     body.ok_or(StreamableHttpError::ResponseBodyTooLarge { max_size: limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_given_up_after_a_refusal_that_stays() {
+        for (status, anew, resumed) in [
+            (405, true, true),
+            (404, false, true),
+            (400, false, true),
+            (410, false, true),
+            (401, false, false),
+            (408, false, false),
+            (409, false, false),
+            (425, false, false),
+            (429, false, false),
+            (503, false, false),
+        ] {
+            assert_eq!((is_final(status, false), is_final(status, true)), (anew, resumed), "{status}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
-use super::event_stream::{Event, Received};
+use super::event_stream::{ENDLESS, Event, Received};
 use super::failure::{ended, oversized};
 use super::http_client::Events;
 use super::lines::{MAX_MESSAGE, id};
@@ -90,7 +90,8 @@ impl Inbox {
     /// The error of the request that a line over the limit answers: without a readable number, the only request.
     fn skipped(&mut self, head: &[u8], tail: &[u8], bytes: usize) -> Option<ServerJsonRpcMessage> {
         let source = self.over.source;
-        let note = format!("a message of {bytes} bytes on {source} was skipped, over the limit of {MAX_MESSAGE}");
+        let what = if source == "stdout" { "line" } else { "message" };
+        let note = format!("a {what} of {bytes} bytes on {source} was skipped, over the limit of {MAX_MESSAGE}");
         self.over.stderr.note(note);
         let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
         let of = match (kind_of(head, tail)?, found) {
@@ -100,6 +101,12 @@ impl Inbox {
         }?;
         let error = ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of));
         self.message(Parsed::Message(Box::new(error)), head)
+    }
+
+    /// The error of the only request, for which an event without end may have been the answer.
+    pub(super) fn endless(&self) -> Option<ServerJsonRpcMessage> {
+        let of = self.pending.only().filter(|of| self.pending.remove(of))?;
+        Some(ServerJsonRpcMessage::error(oversized(MAX_MESSAGE), Some(of)))
     }
 
     /// Messages of a text, several of a batch.
@@ -147,7 +154,12 @@ pub(super) fn readable(events: Received, owed: Option<RequestId>, over: PassedOv
     let inbox = Inbox { is_shared: true, ..Inbox::of_connection(pending, over) };
     let mut reading = Reading { inbox, owed, can_resume: false };
     let events = events.map(Some).chain(stream::iter([None]));
-    events.flat_map(move |event| stream::iter(reading.next(event))).boxed()
+    let read = events.flat_map(move |event| {
+        let is_endless = matches!(&event, Some(Err(error)) if error.kind() == ENDLESS);
+        // rmcp would resume a stream that ends, and get the same event.
+        stream::iter(reading.next(event)).chain(stream::pending().take(usize::from(is_endless)))
+    });
+    read.boxed()
 }
 
 /// The first answer in readable events.
@@ -174,6 +186,9 @@ impl Reading {
     fn next(&mut self, event: Option<io::Result<Event>>) -> Vec<Result<Sse, SseError>> {
         match event {
             Some(Ok(event)) => self.messages(event),
+            Some(Err(error)) if error.kind() == ENDLESS => {
+                self.owed.take().map(|owed| in_place(oversized(MAX_MESSAGE), owed)).into_iter().collect()
+            }
             Some(Err(error)) => {
                 self.owed = None;
                 vec![Err(SseError::Body(error.into()))]

@@ -129,7 +129,7 @@ mod tests {
         ] {
             let (found, stderr) = read_for(&[1], format!("{begins}{long}{ends}\n").as_bytes()).await;
             assert_eq!(found.iter().find_map(error), fails.then_some((1, -32049)), "{begins}");
-            assert!(stderr.contains("was skipped"), "{stderr}");
+            assert!(stderr.contains("a line of ") && stderr.contains("was skipped"), "{stderr}");
         }
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{garbage\n";
         assert!(read_for(&[1], broken).await.0.is_empty());

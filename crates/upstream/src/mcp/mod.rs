@@ -30,11 +30,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
+use tokio::time::timeout;
 
 use self::authorized::Authorization;
 use self::client::Client;
@@ -59,6 +61,8 @@ use state::LoginVersion;
 pub use handshake::Revision;
 pub use message::count_messages;
 
+/// Timeout for the address of posts of a server that may speak HTTP+SSE.
+const ENDPOINT: Duration = Duration::from_secs(5);
 /// Most bytes of a server's words in place of an answer.
 const MAX_WORDS: usize = 4000;
 
@@ -118,22 +122,26 @@ impl Connector {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
-        match (self.attempt(auto, place).await, place) {
+        let mut tried = self.attempt(auto, place).await;
+        if let Err(Failed::Handshake(error)) = &tried
+            && !matches!(place, Place::Http(HttpKind::Sse, ..))
+            && !is_about_login(error)
+            && !matches!(status_of(error), 400 | 404 | 405)
+        {
+            // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
+            // transport, with the handshake alone.
+            tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
+            tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+        }
+        match (tried, place) {
             (Err(Failed::Handshake(error)), Place::Http(HttpKind::Streamable, url, authorization))
                 if takes_no_messages(&error) =>
             {
                 // The first transport's error says more than the failure of the second.
-                self.connect_sse(url, authorization).await.map_err(|_| Failed::Handshake(error))
+                let patience = ENDPOINT.min(self.server.connect_timeout / 2);
+                self.connect_sse(url, authorization, patience).await.map_err(|_| Failed::Handshake(error))
             }
-            // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
-            // transport, with the handshake alone.
-            (Err(Failed::Handshake(error)), Place::Process(..) | Place::Http(HttpKind::Streamable, ..))
-                if !is_about_login(&error) =>
-            {
-                tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-                self.attempt(ClientLifecycleMode::Initialize, place).await
-            }
-            (connected, _) => connected,
+            (tried, _) => tried,
         }
     }
 
@@ -163,7 +171,7 @@ impl Connector {
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await?;
                 Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) })
             }
-            Place::Http(HttpKind::Sse, url, authorization) => self.connect_sse(url, authorization).await,
+            Place::Http(HttpKind::Sse, url, authorization) => self.connect_sse(url, authorization, Duration::MAX).await,
             Place::Http(HttpKind::Streamable, url, authorization) => {
                 let in_session = Arc::default();
                 let (authorization, session) = (authorization.clone(), Arc::clone(&in_session));
@@ -175,9 +183,11 @@ impl Connector {
         }
     }
 
-    async fn connect_sse(&self, url: &str, authorization: &Authorization) -> Result<Client, Failed> {
+    /// Connects over HTTP+SSE, if the server names the address for posts within `patience`.
+    async fn connect_sse(&self, url: &str, by: &Authorization, patience: Duration) -> Result<Client, Failed> {
         let client = http::client(url, Reach::configured()).map_err(Failed::Start)?;
-        let transport = sse::connect(client, url, authorization.clone(), self.passed_over(), &self.revision).await;
+        let transport = sse::connect(client, url, by.clone(), self.passed_over(), &self.revision);
+        let transport = timeout(patience, transport).await.unwrap_or(Err(HttpError::UnexpectedEndOfStream));
         let transport = transport.map_err(Failed::Http)?;
         let ended = transport.ended();
         let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await?;
@@ -243,10 +253,15 @@ impl Connector {
 }
 
 /// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does: by any status of the
-/// request, unless it is about credentials or the moment.
+/// request, unless it is about credentials or the moment, or by one for unknown methods.
 fn takes_no_messages(error: &ClientInitializeError) -> bool {
-    let status = failure::http_of_start(error).and_then(refusal::status).unwrap_or_default();
-    matches!(status, 400..=499) && !matches!(status, 401 | 403 | 408 | 429)
+    let status = status_of(error);
+    matches!(status, 400..=499 | 501) && !matches!(status, 401 | 403 | 408 | 429)
+}
+
+/// The status with which the server refused, or 0.
+fn status_of(error: &ClientInitializeError) -> u16 {
+    failure::http_of_start(error).and_then(refusal::status).unwrap_or_default()
 }
 
 /// True if only a login helps: another handshake would get the same error, or one that hides it.

@@ -1,8 +1,6 @@
 //! MCP servers over HTTP+SSE, the transport of 2024-11-05: a long-lived event stream whose first event names the
 //! address for posts.
 
-use std::future;
-
 use futures::{Stream, StreamExt as _};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
@@ -12,11 +10,11 @@ use url::Url;
 
 use super::authorized::Authorization;
 use super::connection::{Connection, Outgoing};
-use super::event_stream::{Event, Received, events};
+use super::event_stream::{ENDLESS, Event, Received, events};
 use super::failure::HttpError;
 use super::handshake::Revision;
 use super::http_post::EVENTS;
-use super::inbox::{Inbox, PassedOver};
+use super::inbox::{Inbox, PassedOver, is_answer};
 use super::pending::Pending;
 use super::refusal::{Refusal, challenge, header, is_needless};
 use super::sent_headers::Values;
@@ -50,10 +48,20 @@ pub(super) async fn connect(
 }
 
 /// Messages of each event, until the stream ends or fails.
-fn messages(events: Received, inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
-    events.scan(inbox, |inbox, event| {
-        let event = event.inspect_err(|error| tracing::debug!(%error, "the stream failed")).ok();
-        future::ready(event.map(|Event { fields, data }| inbox.event(fields.event.as_deref(), data)))
+fn messages(events: Received, mut inbox: Inbox) -> impl Stream<Item = Vec<ServerJsonRpcMessage>> {
+    let mut is_answered = false;
+    events.map(move |event| {
+        let messages = match event {
+            Ok(Event { fields, data }) => inbox.event(fields.event.as_deref(), data),
+            // The event itself may have named its request.
+            Err(error) if error.kind() == ENDLESS && !is_answered => inbox.endless().into_iter().collect(),
+            Err(error) => {
+                tracing::debug!(%error, "the stream failed");
+                Vec::new()
+            }
+        };
+        is_answered = messages.iter().any(is_answer);
+        messages
     })
 }
 
@@ -140,24 +148,31 @@ async fn sent(request: RequestBuilder, token: Option<String>, in_session: bool) 
 
 #[cfg(test)]
 mod tests {
-    use futures::stream;
+    use futures::{FutureExt as _, stream};
     use rmcp::model::{ClientRequest, PingRequest, RequestId};
 
     use super::*;
+    use crate::mcp::inbox::readable;
     use crate::mcp::lines::MAX_MESSAGE;
     use crate::stderr::Stderr;
 
+    fn over() -> PassedOver {
+        PassedOver::new("x", "stream", Stderr::default())
+    }
+
+    fn received(parts: impl Stream<Item = String> + Send + 'static) -> Received {
+        let body = reqwest::Body::wrap_stream(parts.map(Ok::<_, std::io::Error>));
+        events(http::Response::new(body).into())
+    }
+
     /// Ids and error codes of the messages in a stream of events, while these requests are pending.
-    async fn read(waiting: &[i64], text: String) -> Vec<(i64, i64)> {
-        let (pending, over) = (Pending::default(), PassedOver::new("x", "stream", Stderr::default()));
+    async fn read(waiting: &[i64], events: Received) -> Vec<(i64, i64)> {
+        let pending = Pending::default();
         for id in waiting {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             pending.sent(&ClientJsonRpcMessage::request(ping, RequestId::Number(*id)));
         }
-        // One event after the other.
-        let parts: Vec<_> = text.split_inclusive("\n\n").map(|part| Ok::<_, std::io::Error>(part.to_owned())).collect();
-        let events = events(http::Response::new(reqwest::Body::wrap_stream(stream::iter(parts))).into());
-        let found = messages(events, Inbox::of_connection(pending, over)).concat().await;
+        let found = messages(events, Inbox::of_connection(pending, over())).concat().await;
         let found = found.iter().map(|message| serde_json::to_value(message).expect("it is JSON"));
         found
             .map(|message| (message["id"].as_i64().unwrap_or(0), message["error"]["code"].as_i64().unwrap_or(0)))
@@ -182,9 +197,33 @@ mod tests {
             (vec![1], "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\",\"params\":{\"x\":\"", "\"}}", None),
         ] {
             let after = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}";
-            let found = read(&waiting, format!("data: {begins}{long}{ends}\n\ndata: {after}\n\n")).await;
+            let parts = [format!("data: {begins}{long}{ends}\n\n"), format!("data: {after}\n\n")];
+            let found = read(&waiting, received(stream::iter(parts))).await;
             let failed = fails.map(|id| (id, -32049));
             assert_eq!(found, failed.into_iter().chain([(9, 0)]).collect::<Vec<_>>(), "{begins} {waiting:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_without_end_fails_the_request_that_it_may_answer_and_is_not_read_again() {
+        let endless = |head: &str| {
+            let more = stream::repeat("x".repeat(1 << 20));
+            received(stream::iter([head.to_owned()]).chain(more))
+        };
+        for (waiting, head, fails) in [
+            (vec![1], "data: ", Some(1)),
+            (vec![1, 2], "data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"", Some(2)),
+            (vec![1, 2], "data: ", None),
+        ] {
+            let failed: Vec<_> = fails.map(|id| (id, -32049)).into_iter().collect();
+            assert_eq!(read(&waiting, endless(head)).await, failed, "{head} {waiting:?}");
+        }
+        for (owed, answers) in [(Some(RequestId::Number(7)), 1), (None, 0)] {
+            let mut events = readable(endless("id: 1\ndata: "), owed, over());
+            let found = events.by_ref().take(1 + answers).collect::<Vec<_>>().await;
+            let told = found.iter().flatten().filter_map(|event| event.data.as_deref());
+            assert_eq!(told.filter(|text| text.contains("-32049")).count(), answers, "{found:?}");
+            assert!(events.next().now_or_never().is_none(), "a stream that ends would be resumed");
         }
     }
 }
