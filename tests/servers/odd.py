@@ -282,8 +282,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.reply(400, "not awaited", "text/plain")
             if method == "initialize":
                 asked = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
-                self.streams[self.path.rsplit("=", 1)[1]].put(event(kind, json.dumps(asked)))
+                stream = self.streams[self.path.rsplit("=", 1)[1]]
+                stream.put(event(kind, json.dumps(asked)))
+                self.reply(202, "Accepted", "text/plain")
                 self.refused.wait(60)
+                return stream.put(event(kind, json.dumps(made)))
         if made is None:
             notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
