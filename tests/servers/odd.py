@@ -284,7 +284,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 asked = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
                 stream = self.streams[self.path.rsplit("=", 1)[1]]
                 stream.put(event(kind, json.dumps(asked)))
-                self.reply(202, "Accepted", "text/plain")
+                self.reply(202, "Accepted", "text/plain", Connection="close")
                 self.refused.wait(60)
                 return stream.put(event(kind, json.dumps(made)))
         if made is None:
