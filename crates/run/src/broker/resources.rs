@@ -105,8 +105,7 @@ impl Broker {
                 let error = Error::new(ErrorCode::InvalidArgs, format!("resources of that kind are not read: {why}"));
                 return Err(error.hint(format!("`ls /{}/resources` lists what can be read", entry.ident)));
             }
-            // Some servers list URIs with spaces.
-            let is_plain = !uri.trim().is_empty() && !uri.contains(char::is_control);
+            let is_plain = !uri.is_empty() && !uri.contains(|c: char| c.is_control() || c == ' ');
             is_plain.then_some(entry).ok_or_else(|| {
                 Error::new(ErrorCode::InvalidArgs, "that is not a URI")
                     .hint(format!("`ls /{}/resources` lists some", entry.ident))
