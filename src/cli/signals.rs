@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::Duration;
 
-use nix::sys::signal::{SigHandler, Signal as Number, raise, signal as set};
+use nix::sys::signal as posix;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -92,8 +92,8 @@ fn watch(kinds: Vec<SignalKind>, drain: Duration, unheard: fn()) -> (Sender<()>,
 /// Ends the process by the signal, as Ctrl-C does by itself: a loop of a shell ends with it.
 pub(super) fn end() -> ! {
     #[expect(unsafe_code, reason = "no handler is installed, but the default action")]
-    let default = unsafe { set(Number::SIGINT, SigHandler::SigDfl) };
-    let _ = default.and_then(|_| raise(Number::SIGINT));
+    let default = unsafe { posix::signal(posix::Signal::SIGINT, posix::SigHandler::SigDfl) };
+    let _ = default.and_then(|_| posix::raise(posix::Signal::SIGINT));
     end_by_force()
 }
 

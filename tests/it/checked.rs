@@ -54,7 +54,7 @@ fn shop() -> Value {
     ]}, "Buffer": {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}})
 }
 
-/// What `forgefs check --format json` says of each script, and what it prints besides.
+/// Judgement of each script by `forgefs check --format json`, and its other output.
 fn check_all<'c>(scripts: impl Iterator<Item = (&'c str, &'c str)>) -> (Vec<Value>, String) {
     let fence = Fence::new();
     fence.write("tools.json", &shop().to_string());

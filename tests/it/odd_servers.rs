@@ -41,7 +41,7 @@ impl Drop for Web {
 }
 
 /// A server: transport (`stdio`, `http`, `sse`, or `found` for one of HTTP+SSE that is not configured as such), revision, and
-/// what is odd.
+/// its oddity.
 #[derive(Clone, Copy)]
 struct Odd(&'static str, &'static str, &'static str);
 

@@ -5,6 +5,8 @@ use serde_json::Value;
 
 /// Beginnings of texts that Python has printed, unless they are something else.
 const BEGINNINGS: [&str; 5] = ["{'", "['", "[{'", "[('", "[['"];
+/// Longest beginning of a text in an error.
+const SHOWN: usize = 100;
 
 /// True for a text that begins like a list or dict of Python.
 #[must_use]
@@ -15,11 +17,8 @@ pub fn is_like(text: &str) -> bool {
 /// True if a text in this JSON begins so.
 #[must_use]
 pub fn has_like(json: &str) -> bool {
-    BEGINNINGS.iter().any(|begin| json.contains(&format!("\"{begin}")))
+    json.split('"').skip(1).any(is_like)
 }
-
-/// Longest beginning of a text in an error.
-const SHOWN: usize = 100;
 
 /// Says that a text is none, with its beginning.
 #[must_use]
@@ -42,6 +41,7 @@ pub fn as_json(text: &str) -> Option<String> {
     }
 }
 
+/// The same for a text that is no JSON; its result may be none either.
 fn translated(text: &str) -> Option<String> {
     let mut rest = text;
     let mut json = String::with_capacity(rest.len());
@@ -133,7 +133,12 @@ fn string(rest: &str) -> Option<(String, usize)> {
                     't' => value.push('\t'),
                     'r' => value.push('\r'),
                     'x' | 'u' | 'U' => {
-                        let end = at + 1 + [2, 4, 8][usize::from(escaped == 'u') + 2 * usize::from(escaped == 'U')];
+                        let count = match escaped {
+                            'x' => 2,
+                            'u' => 4,
+                            _ => 8,
+                        };
+                        let end = at + 1 + count;
                         let digits = rest.get(at + 1..end).filter(|digits| !digits.starts_with('+'))?;
                         let code = u32::from_str_radix(digits, 16).ok()?;
                         value.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));

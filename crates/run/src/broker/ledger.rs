@@ -136,7 +136,7 @@ pub(super) struct Call<'l> {
     opened: Instant,
     is_charged: bool,
     is_planned: bool,
-    /// What it has paid, until its outcome is known.
+    /// Its payment, until its outcome is known.
     pub(super) paid: Option<Paid>,
 }
 

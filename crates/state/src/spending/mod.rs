@@ -103,7 +103,7 @@ pub struct Item<'a> {
     pub free: bool,
 }
 
-/// What a call has paid. Dropped before the call goes out, it is refunded.
+/// Payment of a call. Dropped before the call goes out, it is refunded.
 #[derive(Debug)]
 pub struct Paid {
     /// The cost; zero if no budget and no price is configured.
