@@ -111,9 +111,6 @@ impl ServerStubs {
         for tool in &self.tools {
             members.entry(tool.category.as_deref().unwrap_or_default()).or_default().push(line(tool));
         }
-        if self.tools.is_empty() {
-            members.insert("", Vec::new());
-        }
         let (count, plural) = (self.tools.len(), if self.tools.len() == 1 { "" } else { "s" });
         let groups: Vec<_> = members.into_iter().map(|(name, lines)| context! { name, lines }).collect();
         let literals = self.tools.iter().any(|tool| tool.signature().contains("Literal["));

@@ -147,6 +147,15 @@ fn mypy_and_ty_find_every_mistake_of_a_script_and_no_other() {
 }
 
 #[test]
+fn ruff_would_format_no_stub_anew() {
+    let Some(python) = installed(VENV, "bin/python") else { return };
+    let (fence, _) = repository(&[".py"]);
+    let format = ["-m", "ruff", "format", "--check", "--isolated", "--no-cache", "--no-respect-gitignore", "stubs"];
+    let output = finish(Command::new(python).args(format).current_dir(fence.work()), "");
+    assert!(output.code == Some(0) && output.stdout.contains(" files already formatted"), "{output:?}");
+}
+
+#[test]
 fn right_scripts_are_right_and_wrong_ones_wrong_to_the_gateway_too() {
     let (fence, scripts) = repository(&[".ts", ".js", ".py"]);
     for script in scripts {
