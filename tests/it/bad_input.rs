@@ -213,6 +213,7 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
     let cases = [
         ("ls", json!({"path": "/tikets"}), vec!["there is no /tikets", "`/tickets/`", "people/"]),
         ("cat", json!({"path": "/tickets/get_tiket.pyi"}), vec!["`/tickets/get_ticket.pyi`", "list_tickets.pyi"]),
+        ("cat", json!({"path": "/tickets/{get_ticket,gone}.pyi"}), vec!["there is no /tickets/gone.pyi"]),
         ("cat", json!({"path": "/tickets"}), vec!["is a folder", "get_ticket.pyi"]),
         ("cat", json!({"path": "/nothing/*.pyi"}), vec!["nothing matches"]),
         ("cat", json!({"path": "/tickets/get_ticket.pyi", "lines": "x"}), vec!["10-40"]),

@@ -200,7 +200,7 @@ fn not_a_glob(pattern: &str, why: &str) -> Error {
 }
 
 /// Expands braces into patterns without them.
-fn alternatives(pattern: &str) -> Result<Vec<String>> {
+pub(super) fn alternatives(pattern: &str) -> Result<Vec<String>> {
     let mut all = vec![String::new()];
     let mut choices: Option<Vec<String>> = None;
     let mut is_class = false;

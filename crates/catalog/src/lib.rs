@@ -44,6 +44,7 @@ use upstream::auth;
 pub use direct::Named;
 pub use found::{Found, Hit, Hits, Weak};
 pub use index::{Boost, Explained, Fields, Learned, Ranking, Signals, Uses, Word};
+pub use matching::named;
 pub use resource_paths::Remote;
 pub use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::glob::{Glob, Matcher, is_glob};
+use super::glob::{Glob, Matcher, alternatives, is_glob};
 use super::vfs::{NAMES_A_STEP, segments};
 use super::{Catalog, Node};
 use crate::manifest::ServerEntry;
@@ -108,6 +108,18 @@ impl Catalog {
     fn every_prompt(&self) -> impl Iterator<Item = Node> {
         self.documents.iter().copied().filter(|node| matches!(node, Node::Prompt(..)))
     }
+}
+
+/// The paths that a path with alternatives alone names, so that one that is not there is told; any other path as it is.
+///
+/// # Errors
+/// `INVALID_ARGS` for braces that do not fit together, or over a limit.
+pub fn named(path: &str) -> Result<Vec<String>> {
+    if !path.contains('{') || path.contains(['*', '?', '[', '\\']) {
+        return Ok(vec![path.to_owned()]);
+    }
+    limits::GLOB.check(path.len())?;
+    alternatives(path)
 }
 
 fn parsed(pattern: &str) -> Result<Glob> {

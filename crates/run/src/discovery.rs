@@ -137,8 +137,10 @@ impl Discovery<'_> {
             return Err(Error::new(ErrorCode::InvalidArgs, "`cat` needs a path"));
         }
         limits::PATHS.check(paths.len())?;
+        let paths = paths.iter().map(|path| catalog::named(path)).collect::<Result<Vec<_>>>()?.concat();
+        limits::PATHS.check(paths.len())?;
         let mut asked = Vec::with_capacity(paths.len());
-        for path in paths {
+        for path in &paths {
             asked.push(self.asked(path, lines).await?);
         }
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
