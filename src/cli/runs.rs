@@ -69,9 +69,8 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8
                 let what = format!("run {} failed before its first call: it has no journal", entry.id);
                 return Err(Failure::usage(what).exit(1));
             }
-            let run = find(&journals, &entry.id).await?;
-            let is_gone = !journals.remove(&run).await?;
-            let id = run.file.id;
+            let is_gone = !journals.remove(&entry.client, &entry.id).await?;
+            let id = entry.id;
             let gone = if is_gone { "was gone already" } else { "is deleted" };
             let note = format!("the journal of run {id} {gone}");
             format.tell(json!({ "run": id, "deleted": !is_gone }), &note, ui);

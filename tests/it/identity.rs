@@ -303,6 +303,31 @@ async fn an_eager_server_is_not_called_before_it_has_listed() {
     }
 }
 
+/// An approved call that is not made, since its tool has changed, keeps its approval, and costs nothing.
+#[tokio::test]
+async fn an_approved_call_of_a_changed_tool_uses_nothing_up() {
+    let Some(fence) = has_python(SCRIPT) else { return };
+    let server = Shifting::new(&fence, "mail", &tools("Sends mail."));
+    let config = server.config(&[], "approval = \"writes\"\n[approvals]\nwait = \"1h\"");
+    let session = fence.serve(&config).await;
+    session.ready(&["mail"]).await;
+    let waits = session.execute_err("javascript", "return await mail.send({to: 'x'})").await;
+    assert!(waits.contains("APPROVAL_WAITS"), "{waits}");
+    let approvals = |args: &[&str]| fence.run([&["approvals"], args, &["--json"]].concat()).object();
+    let listed = approvals(&["list"])["approvals"][0].clone();
+    let (id, run) = (listed["id"].as_str().expect("an id"), listed["run"].clone());
+    approvals(&["allow", id]);
+    session.close().await;
+    server.lists(&tools("Sends spam."));
+    server.delays("2");
+    let session = fence.serve(&config).await;
+    session.ready(&["mail"]).await;
+    let denied = session.call("execute", json!({ "resume": run })).await.text;
+    assert!(denied.contains("TOOL_DENIED: mail.send: not called"), "{denied}");
+    assert_eq!((&approvals(&["show", id])["approval"]["state"], server.count("call send")), (&json!("allowed"), 0));
+    session.close().await;
+}
+
 /// Event, mode and flags of the server, keys of its configuration, seconds until the list expires, and whether the
 /// change is noticed.
 type OverHttp = (&'static str, &'static str, &'static [&'static str], &'static str, u64, bool);

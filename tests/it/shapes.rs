@@ -240,7 +240,8 @@ fn a_reviewed_tree_has_shapes_only_when_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_property_that_is_read_of_a_text_is_told_before_and_after_the_run() {
     let page = |version: u32| text(&format!("version: {version}\nauthor: Ann Lee\n---\nTea: 7"));
-    let answers = json!({ "page": [page(3), page(4)], "words": [text("all is well")] });
+    let inside = text(r#"{"result": "{\"n\": 2, \"ok\": true}"}"#);
+    let answers = json!({ "page": [page(3), page(4)], "words": [text("all is well")], "state": [inside] });
     let Some((fence, config)) = shop(&answers, "") else { return };
     let session = fence.serve(&config).await;
     session.ready(&["shop"]).await;
@@ -272,6 +273,17 @@ async fn a_property_that_is_read_of_a_text_is_told_before_and_after_the_run() {
             "javascript",
             "for (const word of await shop.words({})) console.log(word.count)",
             "so far was text: `[…].count` of it is undefined",
+        ),
+        (
+            "javascript",
+            "const r = await shop.state({});\nif (r.error) return 1;\nreturn r.ok ? 'yes' : 'no'",
+            "note: line 3, column 10: no answer of shop.state had `ok` so far: the JSON in its text `result` has it; \
+             `JSON.parse(answer.result).ok`",
+        ),
+        (
+            "starlark",
+            "r = shop.state()\n\"yes\" if r.get(\"ok\") else \"no\"",
+            "the JSON in its text `result` has it; `json.decode(answer[\"result\"])[\"ok\"]`",
         ),
         ("starlark", "shop.words()[0][\"count\"]", "every answer of shop.words so far was text: a text has no keys"),
         (

@@ -186,6 +186,8 @@ pub struct Read {
 pub enum How {
     /// A key of the answer.
     Key,
+    /// A key that the script asks for, which need not be there.
+    Guarded,
     /// An attribute, in Starlark, where answers have keys.
     Attribute,
     /// A property of the promise, in JavaScript, where `await` is missing.

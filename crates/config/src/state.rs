@@ -31,6 +31,8 @@ pub struct Store {
     pub timeout: Duration,
     /// Replicas of the store that must have a write before it counts as done.
     pub replicas: usize,
+    /// State folder of this machine, for what must hold while the store is away.
+    pub folder: Option<PathBuf>,
 }
 
 /// Keys with which logins are encrypted where they are stored.
@@ -93,6 +95,7 @@ pub(super) fn store(key: &Key<'_>, raw: RawState) -> Result<Option<Store>, Confi
         prefix,
         timeout: key.key("timeout").duration(timeout, 50 * MILLI..=30 * SECOND)?.unwrap_or(2 * SECOND),
         replicas: key.key("replicas").count(replicas, 0..=16)?.unwrap_or(0),
+        folder: key.state_folder(),
     }))
 }
 

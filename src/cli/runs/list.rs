@@ -13,6 +13,7 @@ use base::error::ErrorCode;
 use base::outcome::Outcome;
 use base::principal::LOCAL;
 use base::text::counted;
+use base::time::rfc3339_millis;
 use redact::{Outgoing as _, Surface};
 use state::audit::Record;
 use state::journal::Journals;
@@ -89,7 +90,8 @@ pub(super) async fn list(
 async fn journaled(journals: &Journals, entry: &Entry) -> Result<Option<(Value, String)>, Failure> {
     let run = match journals.find(Some(&entry.client), &entry.id).await {
         Err(error) if error.code == ErrorCode::InvalidArgs => return Ok(None),
-        run => run?,
+        Err(error) => return Ok(Some((damaged(entry), error.message))),
+        Ok(run) => run,
     };
     let read = journals.recorded(&run).await;
     let said = match read.as_ref().map(|recorded| calls(&run, recorded)) {
@@ -98,6 +100,14 @@ async fn journaled(journals: &Journals, entry: &Entry) -> Result<Option<(Value, 
         Err(error) => error.message.clone(),
     };
     Ok(Some((brief(&run, read.as_ref().ok()), said)))
+}
+
+/// A run whose journal cannot be read, as JSON.
+fn damaged(entry: &Entry) -> Value {
+    json!({
+        "run": entry.id, "time": rfc3339_millis(entry.at_ms), "client": entry.client, "session": null, "language": null,
+        "title": null, "state": "damaged", "calls": 0, "unknown": 0, "continues": null, "resumed_by": null,
+    })
 }
 
 fn row(object: &Value, calls: &str, time: String) -> [Cell; 8] {

@@ -96,6 +96,18 @@ fn what_is_not_the_journal_of_a_run_is_told_and_touched_no_further() {
         assert!(output.code != Some(0) && output.stderr.contains(expected), "{what}: {output:?}");
         assert_eq!((fs::read_to_string(&path).expect("a journal"), bank.paid()), (text.to_owned(), vec![1]), "{what}");
     }
+    // It hides behind no older run, and can be removed.
+    fs::write(&path, "").expect("writable");
+    let listed = bank.fence.run(["runs", "list", "--json"]).object();
+    assert_eq!(
+        (&listed["runs"][0]["run"], &listed["runs"][0]["state"]),
+        (&json!(run), &json!("damaged")),
+        "{listed:#}"
+    );
+    let last = bank.run(&["--resume", "last"], "return await bank.pay({n: 1})");
+    assert!(last.code != Some(0) && last.stderr.contains("look at what is done"), "{last:?}");
+    bank.fence.run(["runs", "delete", &run]).success();
+    assert!(!path.exists() && bank.paid() == [1]);
     for id in ["000000000000", "../../etc/passwd", "", "a", "LAST"] {
         let output = bank.run(&["--resume", id], "return 1");
         assert!(output.code == Some(1) && output.stderr.contains("there is no run"), "{id:?}: {output:?}");

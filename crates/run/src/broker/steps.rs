@@ -211,13 +211,20 @@ impl Broker {
         call.paid = Some(paid);
         let answer = self.send(call, asked, admitted).await;
         drop(slot);
-        let Some(paid) = call.paid.take() else { return answer };
-        if answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent) {
+        if let Some(paid) = call.paid.take()
+            && answer.as_ref().is_err_and(|error| was_turned_away(error) || !paid.is_sent)
+        {
             call.note(|record| record.cost = Amount::ZERO);
             paid.refund().await;
             self.give_back(call, admitted.approval.as_deref()).await;
         }
-        answer
+        match answer {
+            Err(mut error) if error.code == ErrorCode::ToolChanged => {
+                policy::changed(asked, admitted.is_vouched, &mut error);
+                Err(call.refused(error))
+            }
+            answer => answer,
+        }
     }
 
     /// Puts a call on record, and sends it if it is still admitted.
@@ -242,13 +249,7 @@ impl Broker {
             self.ended_with(call.key().0, error.effect);
             call.note(|record| record.is_undone = error.effect == Effect::Nothing);
         }
-        match answer {
-            Err(mut error) if error.code == ErrorCode::ToolChanged => {
-                policy::changed(asked, admitted.is_vouched, &mut error);
-                Err(call.refused(error))
-            }
-            answer => answer,
-        }
+        answer
     }
 
     /// Makes a call, or asks `task` of an earlier one for the answer.

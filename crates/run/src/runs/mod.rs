@@ -176,6 +176,7 @@ impl Runs {
             let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.id)).collect();
             ended.drain(..ended.len().saturating_sub(LISTED));
             for run in ended {
+                let Some(language) = run.language else { continue };
                 // It may have data of all its servers.
                 let is_seen = tells_all && sees(&run.servers);
                 let state = match run.is_running {
@@ -186,7 +187,7 @@ impl Runs {
                 };
                 listed.push(Listed {
                     id: run.id,
-                    language: run.language,
+                    language,
                     began: rfc3339(run.at_ms),
                     state,
                     code: if is_seen { calls::beginning(&run.code, MAX_CODE) } else { String::new() },

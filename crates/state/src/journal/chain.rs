@@ -82,13 +82,14 @@ impl Journals {
         Ok(run)
     }
 
-    /// The newest run of a client, or of one of its sessions, that did not end with a value.
+    /// The newest run of a client, or of one of its sessions, that did not end with a value. One that cannot be read may be
+    /// it, and is an error.
     async fn last(&self, client: &str, session: Option<&str>) -> Result<Run> {
         let folder = self.of(client);
         let ids = self.state.journal_ids(&folder).await?;
         for (id, ..) in ids.iter().rev().take(LOOKED_AT) {
             let Some(file) = self.state.journal(&folder, id).await? else { continue };
-            let Ok(head) = head(&file, client) else { continue };
+            let head = head(&file, client)?;
             if session.is_some_and(|session| session != head.session) {
                 continue;
             }

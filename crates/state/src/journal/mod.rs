@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::{BeginJournal, JournalFile, State, kept_folder};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
+use base::time::unix_ms;
 use base::{limits, memory, task, text};
 use config::Config;
 
@@ -86,8 +87,8 @@ pub struct Listed {
     pub id: String,
     /// Client that it belongs to.
     pub client: String,
-    /// Language of its script.
-    pub language: wire::Language,
+    /// Language of its script; `None` where the first line of its journal is damaged.
+    pub language: Option<wire::Language>,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
     /// Beginning of the first line of its script.
@@ -156,16 +157,16 @@ impl Journals {
             let folder = self.of(&owner);
             for (id, ..) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
                 let Some(file) = self.state.journal(&folder, id).await? else { continue };
-                match head(&file, &owner) {
-                    Ok(Head { run: id, client, language, at_ms, code, servers, .. }) => {
+                let (language, at_ms, code, servers) = match head(&file, &owner) {
+                    Ok(Head { language, at_ms, code, servers, .. }) => {
                         let first = code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-                        let code = text::head(first, FIRST_LINE).to_owned();
                         let servers = servers.into_iter().map(|server| server.name).collect();
-                        let JournalFile { changed, is_running, next, .. } = file;
-                        runs.push((changed, Listed { id, client, language, at_ms, code, servers, next, is_running }));
+                        (Some(language), at_ms, text::head(first, FIRST_LINE).to_owned(), servers)
                     }
-                    Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
-                }
+                    Err(_) => (None, unix_ms(file.changed), String::new(), Labels::new()),
+                };
+                let (client, JournalFile { id, changed, is_running, next, .. }) = (owner.clone(), file);
+                runs.push((changed, Listed { id, client, language, at_ms, code, servers, next, is_running }));
             }
         }
         runs.sort_by(|(a, first), (b, second)| (a, &first.id).cmp(&(b, &second.id)));
@@ -243,12 +244,12 @@ impl Journals {
         task::work_on(reader.bytes(), || Recorded::read(reader))
     }
 
-    /// Removes a run's journal; false if it is gone already.
+    /// Removes the journal of a client's run; false if it is gone already.
     ///
     /// # Errors
     /// `BUSY` while it is running, `INTERNAL` when it cannot be removed.
-    pub async fn remove(&self, run: &Run) -> Result<bool> {
-        self.state.remove_journal(&self.of(&run.head.client), &run.file.id).await
+    pub async fn remove(&self, client: &str, run: &str) -> Result<bool> {
+        self.state.remove_journal(&self.of(client), run).await
     }
 
     /// Folder of a client. Names of clients are names of files.
@@ -312,7 +313,11 @@ async fn pruned(state: &dyn State, folder: &Path, keep: Duration, max_bytes: u64
 fn head(file: &JournalFile, owner: &str) -> Result<Head> {
     let damaged = || {
         Error::new(ErrorCode::Internal, format!("the journal of run {} has no first line of this version", file.id))
-            .hint("run the script anew; `forgefs runs delete` removes the journal")
+            .hint(format!(
+                "what the run did is not known: look at what is done, then run a script for the rest; `forgefs runs delete {}` \
+                 removes the journal",
+                file.id
+            ))
     };
     match serde_json::from_str::<Line>(&file.first) {
         Ok(Line::Begun(head)) if (head.version, &*head.run, &*head.client) == (VERSION, &*file.id, owner) => Ok(*head),

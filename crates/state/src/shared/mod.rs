@@ -15,6 +15,7 @@ macro_rules! settled_script {
 mod collections;
 mod journals;
 mod link;
+mod revoked;
 mod spending;
 
 use std::collections::{HashMap, HashSet};
@@ -38,6 +39,7 @@ use base::task;
 use config::{Amount, Rate, Store};
 use journals::Claims;
 use link::{Call, Link};
+use revoked::Revocations;
 use spending::Spending;
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
@@ -121,11 +123,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn learn(&self, revoked: &HashSet<String>) {
+    /// Adds tokens that were taken back; all of them if some are new.
+    fn learn(&self, revoked: &HashSet<String>) -> Option<Revoked> {
         let mut known = self.revoked.lock();
-        if !revoked.is_subset(&known) {
+        (!revoked.is_subset(&known)).then(|| {
             *known = Arc::new(known.union(revoked).cloned().collect());
-        }
+            Arc::clone(&known)
+        })
     }
 }
 
@@ -170,12 +174,15 @@ impl Shared {
     pub(super) fn new(store: &Store) -> Result<Self> {
         let link = Arc::new(Link::new(store)?);
         let keys = Keys { prefix: store.prefix.as_str().into(), replica: random::id().into() };
-        let (spending, claims, seen) = (Arc::new(Spending::new(keys.clone())), Arc::default(), Arc::default());
+        let (spending, claims, seen) = (Arc::new(Spending::new(keys.clone())), Arc::default(), Arc::<Seen>::default());
+        let revocations = Revocations::new(store);
+        seen.learn(&revocations.read());
         let heart = Heart {
             keys: keys.clone(),
             spending: Arc::clone(&spending),
             claims: Arc::clone(&claims),
             seen: Arc::clone(&seen),
+            revocations,
             store: String::new(),
             replicas: Vec::new(),
         };
@@ -190,6 +197,7 @@ struct Heart {
     spending: Arc<Spending>,
     claims: Arc<Claims>,
     seen: Arc<Seen>,
+    revocations: Revocations,
     /// Server that has all that this replica knows; empty before the first.
     store: String,
     /// Replicas that were there with the last beat.
@@ -250,7 +258,9 @@ impl Heart {
             differs
         });
         let revoked: HashSet<String> = link.command(Cmd::smembers(self.keys.of("revoked", ""))).await?;
-        self.seen.learn(&revoked);
+        if let Some(all) = self.seen.learn(&revoked) {
+            self.revocations.keep(all).await;
+        }
         refresh(link, &self.keys, &self.seen).await?;
         Ok(is_settled == 1)
     }

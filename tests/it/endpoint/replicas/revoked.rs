@@ -41,9 +41,14 @@ async fn a_token_ends_at_all_replicas_for_good() {
         status(&started, LAPTOP).await == StatusCode::UNAUTHORIZED
     })
     .await;
-    let started = Served::start(Fence::new(), &store.config(&samples())).await;
+    let mut started = Served::start(Fence::new(), &store.config(&samples())).await;
     assert_eq!(status(&started, LAPTOP).await, StatusCode::UNAUTHORIZED, "with its first request");
     assert_eq!(status(&replicas[1], LAPTOP).await, StatusCode::UNAUTHORIZED);
+    // Nor a restart while the store is away.
+    store.kill();
+    started.restart().await;
+    assert_eq!(status(&started, LAPTOP).await, StatusCode::UNAUTHORIZED, "its state folder has it");
+    store.restart(false);
     // Rotation ends the one before at all of them, too.
     let rotated = command(&replicas[0], &["clients", "rotate", "ci"]).success();
     assert!(rotated.stderr.contains("at every replica"), "{}", rotated.stderr);

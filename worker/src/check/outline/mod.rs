@@ -96,7 +96,7 @@ struct Draft {
     /// Calls whose answer the script changes: its keys are no longer those of the tool.
     changed: Vec<usize>,
     /// Keys of answers that the script asks for before it reads them.
-    asked: Vec<(usize, Vec<String>)>,
+    asked: Vec<(usize, Read)>,
     /// Bytes left for names.
     room: usize,
     /// Bytes left for literals, of which a long one may be named often.
@@ -165,7 +165,8 @@ impl Draft {
         let bytes = path.iter().map(String::len).sum();
         if self.is_guarded {
             if self.asked.len() < wire::MAX_READS && self.has_room(bytes) {
-                self.asked.push((*call, path));
+                let how = if *is_promise { how } else { How::Guarded };
+                self.asked.push((*call, Read { at: at(), path, how, is_certain: false }));
             }
             return;
         }
@@ -207,14 +208,22 @@ impl Draft {
     }
 
     fn finish(mut self) -> Outline {
-        for call in self.changed {
-            if let Some(site) = self.outline.calls.get_mut(call) {
+        for call in &self.changed {
+            if let Some(site) = self.outline.calls.get_mut(*call) {
                 site.reads.clear();
             }
         }
-        for (call, path) in self.asked {
-            if let Some(site) = self.outline.calls.get_mut(call) {
-                site.reads.retain(|read| read.is_certain || !read.path.starts_with(&path));
+        for (call, asked) in &self.asked {
+            if let Some(site) = self.outline.calls.get_mut(*call) {
+                site.reads.retain(|read| read.is_certain || !read.path.starts_with(&asked.path));
+            }
+        }
+        for (call, asked) in self.asked {
+            if let Some(site) = self.outline.calls.get_mut(call).filter(|site| site.reads.len() < wire::MAX_READS)
+                && asked.how == How::Guarded
+                && !self.changed.contains(&call)
+            {
+                site.reads.push(asked);
             }
         }
         self.outline

@@ -162,7 +162,11 @@ impl Broker {
             let Ok((entry, stub)) = self.context.catalog.tool(server, tool) else { continue };
             let Some(schema) = entry.observed.of(stub).and_then(|observed| observed.schema) else { continue };
             let label = format!("{}.{}", entry.ident, stub.ident);
-            let doubt = |read: &Read| Some(Mistake::doubt(&reads::of_text(&label, &schema, read, language)?, read.at));
+            let doubt = |read: &Read| {
+                let error = reads::of_text(&label, &schema, read, language);
+                let error = error.or_else(|| reads::inside(&label, &schema, read, language))?;
+                Some(Mistake::doubt(&error, read.at))
+            };
             doubts.extend(reads.iter().filter_map(doubt).take(MAX_TOLD.saturating_sub(doubts.len())));
         }
         doubts
@@ -342,6 +346,7 @@ impl Judge<'_> {
         for read in &site.reads {
             let wrong = match read.how {
                 How::OfPromise => Some(reads::of_promise(&label, read)),
+                How::Guarded => None,
                 How::Key | How::Attribute => {
                     raw.get("outputSchema").and_then(|schema| reads::absent(&label, schema, read))
                 }

@@ -42,6 +42,9 @@ pub(super) fn of_promise(label: &str, read: &Read) -> Error {
 /// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
 pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
     let (last, before) = read.path.split_last()?;
+    if let Some(error) = inside(label, root, read, language) {
+        return Some(error);
+    }
     if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
         return None;
     }
@@ -55,6 +58,26 @@ pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language)
     let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
     let message = format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", "));
     Some(Error::new(ErrorCode::ScriptError, message).hint("`cat` the tool's stub"))
+}
+
+/// The doubt about a key that an answer lacks and the JSON in one of its texts has, as in `{result: "{…}"}`: what decides by
+/// it goes the wrong way in silence.
+pub(super) fn inside(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let properties = followed(root, before)?.get("properties")?.as_object()?;
+    let has = |schema: &Value| {
+        schema.get("contentMediaType").is_some_and(|kind| kind == "application/json")
+            && schema.pointer("/contentSchema/properties").is_some_and(|of| of.get(last).is_some())
+    };
+    let (text, _) = properties.iter().find(|(_, schema)| has(schema)).filter(|_| !properties.contains_key(last))?;
+    let text = head(text, MAX_KEY);
+    let place = place(label, before);
+    let fix = match language {
+        Language::Javascript => format!("`JSON.parse(answer.{text}).{last}`"),
+        Language::Starlark => format!("`json.decode(answer[\"{text}\"])[\"{last}\"]`"),
+    };
+    let message = format!("no answer of {place} had `{last}` so far: the JSON in its text `{text}` has it");
+    Some(Error::new(ErrorCode::ScriptError, message).hint(fix))
 }
 
 /// The doubt about a key that is read of a text, or of a character of one.

@@ -12,7 +12,7 @@ use oxc_ast::ast::{
     BinaryExpression, BinaryOperator, BindingPattern, BreakStatement, CallExpression, ChainExpression,
     ComputedMemberExpression, ConditionalExpression, DoWhileStatement, ExportDefaultDeclarationKind, Expression,
     ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters, Function, IdentifierReference,
-    IfStatement, LogicalExpression, Program, ReturnStatement, SimpleAssignmentTarget, Statement,
+    IfStatement, LogicalExpression, Program, PropertyDefinition, ReturnStatement, SimpleAssignmentTarget, Statement,
     StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, VariableDeclarator,
     WhileStatement,
 };
@@ -197,6 +197,13 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
         self.enter(self.draft.flow.repeated(), FunctionOf::Arrow(it));
+    }
+
+    /// The value of a field is made at each `new`, that of a static one once.
+    fn visit_property_definition(&mut self, it: &PropertyDefinition<'a>) {
+        self.visit_property_key(&it.key);
+        let flow = if it.r#static { self.draft.flow } else { self.draft.flow.repeated() };
+        self.under(flow, |reader| it.value.iter().for_each(|value| reader.visit_expression(value)));
     }
 
     fn visit_formal_parameters(&mut self, it: &FormalParameters<'a>) {

@@ -195,6 +195,15 @@ impl<'c> Reader<'c> {
             Expr::Call(callee, arguments) => {
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
                 self.call_expression(expression, callee, &arguments);
+                if let Expr::Dot(object, name) = &callee.node
+                    && name.node == "get"
+                    && let Some(Argument::Positional(key)) = arguments.first()
+                    && let Expr::Literal(AstLiteral::String(key)) = &key.node
+                {
+                    self.draft.is_guarded = true;
+                    self.note_read(object, expression, &key.node, How::Key);
+                    self.draft.is_guarded = false;
+                }
             }
             Expr::If(parts) => {
                 self.expression(&parts.0);
