@@ -403,6 +403,13 @@ fn a_server_whose_tools_are_not_known_is_told() {
     for (name, code, plan, exit) in [
         ("a.js", "return await dead.stop({})", "calls dead, whose tools are not known\n  at most 1 call", 3),
         ("b.star", "[dead.stop() for _ in range(3)]", "nothing in the text bounds the number of calls", 3),
+        (
+            "fields.js",
+            "class A { x = dead.stop({}) }\nfor (const i of [1, 2]) await new A().x",
+            "nothing in the text bounds the number of calls",
+            3,
+        ),
+        ("static.js", "class A { static x = dead.stop({}) }\nawait A.x", "at most 1 call", 3),
         ("c.js", "await dead.stop(); return missing.tool()", "calls dead, whose tools are not known", 1),
         ("d.js", "return 'dead'", "calls no tool", 0),
     ] {
