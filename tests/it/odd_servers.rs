@@ -304,6 +304,8 @@ const HANDSHAKES: &[&str] = &[
     "only 2024-11-05, -32600",
     "only 2024-11-05, -32601",
     "only 2024-10-07, named",
+    "capabilities of 2024",
+    "elicitation without forms",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,6 +317,9 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
     all.extend(across(&[("stdio", "2025-06-18")], &["questions first", "many questions first"]));
     all.extend(across(&[OLD_SSE], &["refusal refused"]));
+    let deaths = ["dies of capabilities of 2024", "dies in words of capabilities of 2024"];
+    all.extend(across(&[("stdio", "2025-06-18")], &deaths));
+    all.extend(across(&[("http", "2025-06-18")], &["HTTP 400 to capabilities of 2024"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
@@ -352,6 +357,19 @@ fn the_revision_that_a_server_accepts_is_kept_and_offered_first() {
     assert_eq!(offers(kinds[0])[4..], ["2024-11-05"], "the kept one is offered first");
     assert_eq!(offers(kinds[1])[2..], ["2025-03-26"]);
     assert_eq!(offers(kinds[2])[1..], ["2025-11-25"], "a server that refused nothing is offered the newest");
+}
+
+#[test]
+fn fewer_capabilities_are_kept() {
+    let Some(fence) = has_python("tests/servers/odd.py") else { return };
+    let web = Web::start(&fence);
+    let kinds = ["capabilities of 2024"];
+    fence.write("forge.toml", &config(&across(&[("http", "2025-06-18+session")], &kinds), &web));
+    let asked = |kind: &str, what: &str| web.logged(&format!("{kind} {what}")).len();
+    fence.run(["list", "--check"]).success();
+    assert_eq!(asked(kinds[0], "initialize"), 3, "all, those of 2025-06-18, none");
+    fence.run(["list", "--check"]).success();
+    assert_eq!(asked(kinds[0], "initialize"), 4, "what it accepted is offered first");
 }
 
 #[test]

@@ -56,6 +56,8 @@ HANDSHAKES = {
     "only 2024-10-07, named": lambda r, v: only(r, v, ["2024-10-07"], fault(-32602, "use 2024-10-07, built 2026-11-26")),
     "none at all": lambda r, v: fault(-32602, "no version will do"),
 }
+# Fields of a client's capabilities that a server knows, by kind.
+STRICT = {"capabilities of 2024": ["experimental", "roots", "sampling"], "elicitation without forms": None}
 # The same for `server/discover`.
 DISCOVERIES = {
     "no capabilities": lambda r: without(r, "capabilities"),
@@ -159,6 +161,14 @@ REFUSED = {
 }
 
 
+def unknown(kind, capabilities):
+    """The field that a strict parser refuses."""
+    known = next((known for name, known in STRICT.items() if kind.endswith(name)), ())
+    fields = [field for field in capabilities if known not in ((), None) and field not in known]
+    forms = capabilities.get("elicitation") or {} if known is None else {}
+    return next(iter([*fields, *forms]), None)
+
+
 def only(result, offered, known, refusal):
     return {"result": {**result, "protocolVersion": offered}} if offered in known else refusal
 
@@ -180,6 +190,8 @@ def answer(message, era, kind):
         if kind.startswith("header "):
             usual["protocolVersion"] = params.get("protocolVersion")
         made = HANDSHAKES.get(kind, lambda r, v: {"result": r})(usual, params.get("protocolVersion"))
+        if field := unknown(kind, params["capabilities"]):
+            made = fault(-32603, 'Unrecognized field "%s" (class ClientCapabilities), not marked as ignorable' % field)
     elif method == "server/discover" and revision == NEWEST:
         usual = {**extra, "supportedVersions": [NEWEST], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
         made = {"result": DISCOVERIES.get(kind, lambda r: r)(usual)}
@@ -209,6 +221,8 @@ def stdio(era, kind):
             # More than both pipes hold.
             for number in range(20000):
                 print(json.dumps({"jsonrpc": "2.0", "id": "q%d" % number, "method": "roots/list"}))
+        if kind.startswith("dies") and (field := unknown(kind, (message.get("params") or {}).get("capabilities") or {})):
+            sys.exit('Unrecognized field "%s"' % field if "in words" in kind else 1)
         made = answer(message, era, kind)
         if made is not None:
             print(json.dumps(made), flush=True)
@@ -304,6 +318,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.reply(400, "Bad Request: Unsupported protocol version (supported versions: %s)" % wanted, "text/plain")
         if method == "initialize":
             self.log("%s initialize %s" % (kind, message["params"]["protocolVersion"]))
+            if kind.startswith("HTTP 400 to") and "error" in made:
+                return self.reply(400, made["error"]["message"], "text/plain")
             if kind.startswith("header ") and message["params"]["protocolVersion"] != kind.split()[1]:
                 return self.reply(400, "Bad Request: Unsupported protocol version (supported versions: %s)" % kind.split()[1], "text/plain")
             if era.endswith("+session"):

@@ -42,7 +42,7 @@ pub use base::memory::Listed;
 pub use breaker::CallHealth;
 pub use caller::{APPS, Ask, Caller, Level, LogEntry, PAGE_TYPE, Question, Speaker, Step, TraceContext};
 pub use events::{Event, EventReceiver, EventSender, events};
-pub use mcp::{Revision, count_messages, examine};
+pub use mcp::{Offer, Revision, count_messages, examine};
 pub use process::end_all;
 pub use progress::{Progress, Report, ReservedMemory, TaskNote};
 pub use reading::{offer_bare, offer_digest};
@@ -199,9 +199,9 @@ impl Answer {
 pub struct Listing {
     /// Negotiated protocol revision.
     pub protocol: String,
-    /// The revision to offer first in the next handshake, since the server refused a newer one.
+    /// The offer to begin the next handshake with, since the server refused more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub offered: Option<String>,
+    pub offered: Option<Offer>,
     /// The server's own instructions.
     pub instructions: Option<String>,
     /// Tools.
@@ -282,7 +282,7 @@ pub struct Health {
     pub health: Arc<CallHealth>,
     /// Stderr of a child process, or what is no message of a server over HTTP.
     pub stderr: Option<Stderr>,
-    /// The revision that its next handshake offers first.
+    /// The offer that its next handshake begins with.
     pub revision: Revision,
 }
 

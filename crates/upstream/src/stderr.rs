@@ -85,14 +85,24 @@ impl Stderr {
 
     /// Adds the last lines to the error of a process that ended, or is not ready.
     pub(super) async fn with_last_words(&self, mut error: Error) -> Error {
-        let mut open = self.0.lock().open.subscribe();
-        let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
+        self.ended().await;
         let lines = self.last_lines(3);
         if !lines.is_empty() {
             let hint = error.hint.take().map_or(String::new(), |hint| format!("{hint}; "));
             error.hint = Some(format!("{hint}its stderr ended with: {lines}"));
         }
         error
+    }
+
+    /// All words of a process that ended.
+    pub(super) async fn all_words(&self) -> String {
+        self.ended().await;
+        self.last_lines(KEPT_LINES)
+    }
+
+    async fn ended(&self) {
+        let mut open = self.0.lock().open.subscribe();
+        let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
     }
 
     /// Reads the stream to its end.

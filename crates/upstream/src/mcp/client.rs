@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::failure::{self, excerpt};
 use super::handler::Handler;
+use super::handshake::Revision;
 use super::tasks::TaskTools;
 use super::{MAX_WORDS, others, results};
 use crate::events::Changes;
@@ -29,8 +30,8 @@ pub(super) struct Client {
     pub(super) name: String,
     pub(super) service: RunningService<RoleClient, Handler>,
     pub(super) stderr: Stderr,
-    /// The revision that it accepted after it had refused a newer one.
-    pub(super) revision: Option<String>,
+    /// The offer that the next handshake begins with.
+    pub(super) revision: Revision,
     /// The transport has ended, although not every request has seen it yet.
     pub(super) ended: Arc<AtomicBool>,
     pub(super) in_session: Option<Arc<AtomicBool>>,

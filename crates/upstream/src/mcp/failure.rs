@@ -245,7 +245,7 @@ pub(super) fn dead(what: impl Into<String>) -> Error {
 }
 
 /// Words for a server that ends before it is asked anything.
-const CLOSED: &str = "it closed the connection before the handshake";
+pub(super) const CLOSED: &str = "it closed the connection before the handshake";
 
 fn is_closed(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe

@@ -1,14 +1,16 @@
-//! Handshakes with servers that refuse the offered revision, or answer oddly. A server is offered the revision that it
-//! accepted last, else the newest; after a refusal those that it names, then the others. What its answer lacks is filled in.
+//! Handshakes with servers that refuse the offered revision or capabilities, or answer oddly. A server is offered the
+//! revision that it accepted last, else the newest; after a refusal those that it names, then the others. What its answer
+//! lacks is filled in.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, Implementation, JsonRpcError, JsonRpcRequest, ProtocolVersion,
-    ServerCapabilities, ServerJsonRpcMessage, ServerResult,
+    ClientCapabilities, ClientJsonRpcMessage, ClientRequest, CustomResult, ElicitationCapability, Implementation,
+    JsonRpcError, JsonRpcRequest, ProtocolVersion, ServerCapabilities, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::http_client::is_same;
@@ -27,19 +29,37 @@ const MAX_OFFERS: usize = 8;
 /// Codes of JSON-RPC with which servers refuse a revision: invalid parameters, request or method, and the code for it.
 const REFUSALS: [i32; 4] = [-32_602, -32_600, -32_601, -32_022];
 
-/// The revision that a server accepted after it had refused a newer one. It is offered first, and kept with the server's list.
+/// Number of the offer without capabilities.
+const NO_CAPABILITIES: u8 = 2;
+
+/// What a server accepted after it had refused more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offer {
+    /// The revision, if it refused a newer one.
+    revision: Option<String>,
+    /// Number of times that capabilities were taken away.
+    fewer: u8,
+}
+
+/// The offer that a server accepted. It is made first, and kept with the server's list.
 #[derive(Debug, Clone, Default)]
-pub struct Revision(Arc<Mutex<Option<String>>>);
+pub struct Revision(Arc<Mutex<Offer>>);
 
 impl Revision {
-    /// The revision, if the server refused a newer one.
-    pub fn get(&self) -> Option<String> {
-        self.0.lock().clone()
+    /// The offer, if it is not the usual one.
+    pub fn get(&self) -> Option<Offer> {
+        Some(self.0.lock().clone()).filter(|offer| *offer != Offer::default())
     }
 
     /// Sets it.
-    pub fn set(&self, revision: Option<String>) {
-        *self.0.lock() = revision;
+    pub fn set(&self, offer: Option<Offer>) {
+        *self.0.lock() = offer.unwrap_or_default();
+    }
+
+    /// Offers no capabilities; false if none were offered before.
+    pub(super) fn offer_none(&self) -> bool {
+        std::mem::replace(&mut self.0.lock().fewer, NO_CAPABILITIES) < NO_CAPABILITIES
     }
 }
 
@@ -50,6 +70,8 @@ type Field = (&'static str, fn(&Value) -> bool, Value);
 pub(super) struct Handshake {
     revision: Revision,
     offer: JsonRpcRequest<ClientRequest>,
+    /// Number of times that capabilities were taken away.
+    fewer: u8,
     offered: Vec<ProtocolVersion>,
     /// Revisions that the server named, newest first.
     named: Vec<ProtocolVersion>,
@@ -61,14 +83,18 @@ impl Handshake {
     /// The handshake that begins with `message`, if one does.
     pub(super) fn begin(message: &ClientJsonRpcMessage, revision: &Revision) -> Option<Self> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
-        let accepted = revision.get().and_then(|kept| revision_of(&kept)).filter(ProtocolVersion::has_initialize);
+        let Offer { revision: kept, fewer, .. } = revision.get().unwrap_or_default();
+        let accepted = kept.and_then(|kept| revision_of(&kept)).filter(ProtocolVersion::has_initialize);
         let first = match &request.request {
             ClientRequest::InitializeRequest(_) => accepted.unwrap_or(OFFERS[0].clone()),
             ClientRequest::DiscoverRequest(_) => ProtocolVersion::LATEST,
             _ => return None,
         };
         let (revision, offer) = (revision.clone(), request.clone());
-        let mut handshake = Self { revision, offer, offered: Vec::new(), named: Vec::new(), refusal: None };
+        let mut handshake = Self { revision, offer, fewer: 0, offered: Vec::new(), named: Vec::new(), refusal: None };
+        while handshake.fewer < fewer.min(NO_CAPABILITIES) {
+            handshake.take_capabilities();
+        }
         handshake.make(first);
         Some(handshake)
     }
@@ -90,8 +116,26 @@ impl Handshake {
         self.offered.push(revision);
     }
 
-    /// True if these words refuse the revision, and there is another offer to send.
+    /// Takes away what early SDKs do not know, then all.
+    fn take_capabilities(&mut self) {
+        self.fewer += 1;
+        let ClientRequest::InitializeRequest(initialize) = &mut self.offer.request else { return };
+        let offered = &mut initialize.params.capabilities;
+        match self.fewer {
+            1 => {
+                offered.extensions = None;
+                offered.elicitation = offered.elicitation.take().map(|_| ElicitationCapability::default());
+            }
+            _ => *offered = ClientCapabilities::default(),
+        }
+    }
+
+    /// True if these words refuse the offer, and there is another one to send.
     pub(super) fn is_refused(&mut self, code: Option<i32>, words: &str) -> bool {
+        if self.is_initialize() && self.fewer < NO_CAPABILITIES && is_about_fields(words) {
+            self.take_capabilities();
+            return true;
+        }
         let named: Vec<ProtocolVersion> =
             words.split(|c: char| !c.is_ascii_digit() && c != '-').filter_map(revision_of).collect();
         let is_refusal = code.is_some_and(|code| REFUSALS.contains(&code))
@@ -123,7 +167,8 @@ impl Handshake {
                 let result = self.filled(response.result);
                 if let ServerResult::InitializeResult(_) = &result {
                     let accepted = self.offered.last().filter(|last| **last != OFFERS[0]);
-                    self.revision.set(accepted.map(ToString::to_string));
+                    let mut kept = self.revision.0.lock();
+                    (kept.revision, kept.fewer) = (accepted.map(ToString::to_string), self.fewer);
                 }
                 Some(ServerJsonRpcMessage::response(result, response.id))
             }
@@ -212,6 +257,14 @@ fn plain(declared: Value) -> ServerCapabilities {
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_value(value.clone()).ok()
+}
+
+/// True for words about a field that is not known, as strict parsers say of a newer capability.
+pub(super) fn is_about_fields(words: &str) -> bool {
+    const UNKNOWN: [&str; 6] = ["unrecognized", "unrecognised", "unknown", "additional", "unexpected", "not permitted"];
+    const FIELD: [&str; 5] = ["field", "propert", "key", "input", "member"];
+    let words = words.to_ascii_lowercase();
+    [&UNKNOWN[..], &FIELD].iter().all(|some| some.iter().any(|word| words.contains(word)))
 }
 
 /// The revision that a text names: a date.

@@ -72,7 +72,7 @@ impl Client {
     /// When the tools cannot be listed.
     pub(super) async fn list(self: &Arc<Self>, progress: &Progress) -> Result<Listing> {
         let mut listing = Listing::default();
-        listing.offered.clone_from(&self.revision);
+        listing.offered = self.revision.get();
         let (mut tools, mut resources, mut prompts, mut declares) = (true, true, true, true);
         if let Some(info) = self.service.peer_info() {
             listing.protocol = info.protocol_version.to_string();

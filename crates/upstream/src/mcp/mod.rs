@@ -58,7 +58,7 @@ use config::secrets::{self, Resolved};
 use config::{HttpKind, Transport};
 use state::LoginVersion;
 
-pub use handshake::Revision;
+pub use handshake::{Offer, Revision};
 pub use message::count_messages;
 
 /// Timeout for the address of posts of a server that may speak HTTP+SSE.
@@ -118,6 +118,7 @@ impl Connector {
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
     /// (HTTP+SSE) if the address takes no messages.
     async fn connected(&self, place: &Place<'_>) -> Result<Client, Failed> {
+        let kept = self.revision.get();
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -132,6 +133,17 @@ impl Connector {
             // transport, with the handshake alone.
             tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
             tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+        }
+        if let (Err(Failed::Handshake(error)), Place::Process(..)) = (&tried, place)
+            && of_start(error) == failure::CLOSED
+            && is_silent_or_about_fields(&self.stderr.all_words().await)
+            && self.revision.offer_none()
+        {
+            // It may have died of a capability that it does not know.
+            tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+        }
+        if tried.is_err() {
+            self.revision.set(kept);
         }
         match (tried, place) {
             (Err(Failed::Handshake(error)), Place::Http(HttpKind::Streamable, url, authorization))
@@ -213,7 +225,7 @@ impl Connector {
         let (name, stderr) = (self.name.clone(), self.stderr.clone());
         // The lists count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(self.server.connect_timeout / 2);
-        let (revision, others) = (self.revision.get(), Mutex::default());
+        let (revision, others) = (self.revision.clone(), Mutex::default());
         let tasks = TaskTools::new(self.server.tasks, self.server.timeout);
         Client {
             name,
@@ -250,6 +262,11 @@ impl Connector {
         dead.hint = hint;
         self.with_last_words(dead).await
     }
+}
+
+/// True for the last words of a process that may have died of a capability.
+fn is_silent_or_about_fields(words: &str) -> bool {
+    words.is_empty() || handshake::is_about_fields(words)
 }
 
 /// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does: by any status of the
