@@ -317,7 +317,7 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
     all.extend(across(&[("stdio", "2025-06-18")], &["questions first", "many questions first"]));
     all.extend(across(&[OLD_SSE], &["refusal refused"]));
-    let deaths = ["dies of capabilities of 2024", "dies in words of capabilities of 2024"];
+    let deaths = ["dies of capabilities of 2024", "dies in words of capabilities of 2024", "blocks on discovery"];
     all.extend(across(&[("stdio", "2025-06-18")], &deaths));
     all.extend(across(&[("http", "2025-06-18")], &["HTTP 400 to capabilities of 2024"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
@@ -360,16 +360,18 @@ fn the_revision_that_a_server_accepts_is_kept_and_offered_first() {
 }
 
 #[test]
-fn fewer_capabilities_are_kept() {
+fn fewer_capabilities_and_silence_are_kept() {
     let Some(fence) = has_python("tests/servers/odd.py") else { return };
     let web = Web::start(&fence);
-    let kinds = ["capabilities of 2024"];
+    let kinds = ["capabilities of 2024", "silent discovery"];
     fence.write("forge.toml", &config(&across(&[("http", "2025-06-18+session")], &kinds), &web));
     let asked = |kind: &str, what: &str| web.logged(&format!("{kind} {what}")).len();
     fence.run(["list", "--check"]).success();
     assert_eq!(asked(kinds[0], "initialize"), 3, "all, those of 2025-06-18, none");
+    assert_eq!(asked(kinds[1], "discover"), 1);
     fence.run(["list", "--check"]).success();
     assert_eq!(asked(kinds[0], "initialize"), 4, "what it accepted is offered first");
+    assert_eq!((asked(kinds[1], "discover"), asked(kinds[1], "initialize")), (1, 2), "it is not asked again");
 }
 
 #[test]

@@ -221,6 +221,8 @@ def stdio(era, kind):
             # More than both pipes hold.
             for number in range(20000):
                 print(json.dumps({"jsonrpc": "2.0", "id": "q%d" % number, "method": "roots/list"}))
+        if kind == "blocks on discovery" and message.get("method") == "server/discover":
+            threading.Event().wait()
         if kind.startswith("dies") and (field := unknown(kind, (message.get("params") or {}).get("capabilities") or {})):
             sys.exit('Unrecognized field "%s"' % field if "in words" in kind else 1)
         made = answer(message, era, kind)
@@ -305,6 +307,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
         if method == "server/discover" and kind in ("silent discovery", "endless discovery"):
+            self.log("%s discover" % kind)
             if kind == "endless discovery":
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")

@@ -110,6 +110,10 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), O::Error>> + Send + 'static {
         let begun = Handshake::begin(&message, &self.revision);
+        if self.handshake.is_some() && begun.is_some() {
+            // `server/discover` has no answer.
+            self.revision.set_initialize(true);
+        }
         let message = begun.as_ref().map_or(message, |handshake| handshake.offer());
         self.begun.fetch_or(begun.is_some(), Ordering::Release);
         self.handshake = begun.or(self.handshake.take());
@@ -135,8 +139,10 @@ impl<O: Outgoing> Transport<RoleClient> for Connection<O> {
                 self.refuse(asked.id.clone());
             } else if answered(&message).is_none() {
                 return Some(message);
+            } else {
+                // It answers a discovery that was given up, as servers do that take long to start.
+                self.revision.set_initialize(false);
             }
-            // Else it answers a discovery that was given up, as servers do that take long to start.
         }
     }
 

@@ -32,12 +32,14 @@ const REFUSALS: [i32; 4] = [-32_602, -32_600, -32_601, -32_022];
 /// Number of the offer without capabilities.
 const NO_CAPABILITIES: u8 = 2;
 
-/// What a server accepted after it had refused more.
+/// What a server accepted after it had refused more, or kept silent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
     /// The revision, if it refused a newer one.
     revision: Option<String>,
+    /// It needs `initialize`, without `server/discover` before.
+    is_initialize: bool,
     /// Number of times that capabilities were taken away.
     fewer: u8,
 }
@@ -55,6 +57,16 @@ impl Revision {
     /// Sets it.
     pub fn set(&self, offer: Option<Offer>) {
         *self.0.lock() = offer.unwrap_or_default();
+    }
+
+    /// True if the next connection begins with `initialize`.
+    pub(super) fn is_initialize(&self) -> bool {
+        self.0.lock().is_initialize
+    }
+
+    /// Sets whether the next connection begins with `initialize`.
+    pub(super) fn set_initialize(&self, is_initialize: bool) {
+        self.0.lock().is_initialize = is_initialize;
     }
 
     /// Offers no capabilities; false if none were offered before.
@@ -165,10 +177,14 @@ impl Handshake {
         match answer {
             ServerJsonRpcMessage::Response(response) => {
                 let result = self.filled(response.result);
-                if let ServerResult::InitializeResult(_) = &result {
-                    let accepted = self.offered.last().filter(|last| **last != OFFERS[0]);
-                    let mut kept = self.revision.0.lock();
-                    (kept.revision, kept.fewer) = (accepted.map(ToString::to_string), self.fewer);
+                match &result {
+                    ServerResult::InitializeResult(_) => {
+                        let accepted = self.offered.last().filter(|last| **last != OFFERS[0]);
+                        let mut kept = self.revision.0.lock();
+                        (kept.revision, kept.fewer) = (accepted.map(ToString::to_string), self.fewer);
+                    }
+                    ServerResult::DiscoverResult(_) => self.revision.set_initialize(false),
+                    _ => {}
                 }
                 Some(ServerJsonRpcMessage::response(result, response.id))
             }

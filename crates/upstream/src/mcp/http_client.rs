@@ -74,7 +74,10 @@ impl HttpClient {
             };
             let read = match handshake.is_initialize() {
                 true => answer.await,
-                false => timeout(PROBE, answer).await.unwrap_or(Err(StreamableHttpError::UnexpectedEndOfStream)),
+                false => timeout(PROBE, answer).await.unwrap_or_else(|_| {
+                    self.revision.set_initialize(true);
+                    Err(StreamableHttpError::UnexpectedEndOfStream)
+                }),
             };
             match read {
                 Ok(StreamableHttpPostResponse::Json(answer, session)) => {

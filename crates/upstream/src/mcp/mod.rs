@@ -33,6 +33,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::{BoxFuture, select_ok};
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
@@ -115,24 +116,30 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
-    /// (HTTP+SSE) if the address takes no messages.
+    /// Tries `server/discover`, then the handshake of the older revisions, in the other order for a server that needs it, and
+    /// over HTTP the oldest transport (HTTP+SSE) if the address takes no messages.
     async fn connected(&self, place: &Place<'_>) -> Result<Client, Failed> {
         let kept = self.revision.get();
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
-        let mut tried = self.attempt(auto, place).await;
+        let mut ways = [auto, ClientLifecycleMode::Initialize];
+        let is_initialize = self.revision.is_initialize();
+        if is_initialize {
+            ways.reverse();
+        }
+        let [first, second] = ways;
+        let mut tried = self.attempt_with_patience(first, place).await;
         if let Err(Failed::Handshake(error)) = &tried
             && !matches!(place, Place::Http(HttpKind::Sse, ..))
             && !is_about_login(error)
-            && !matches!(status_of(error), 400 | 404 | 405)
+            && (is_initialize || !matches!(status_of(error), 400 | 404 | 405))
         {
             // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
             // transport, with the handshake alone.
-            tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-            tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+            tracing::debug!(server = self.name, %error, "the handshake failed, trying another");
+            tried = self.attempt(second, place).await;
         }
         if let (Err(Failed::Handshake(error)), Place::Process(..)) = (&tried, place)
             && of_start(error) == failure::CLOSED
@@ -155,6 +162,25 @@ impl Connector {
             }
             (tried, _) => tried,
         }
+    }
+
+    /// One attempt. Some processes of the older revisions block for ever on an unknown request: beside one that is not ready
+    /// in two thirds of the time another is started, with the handshake alone.
+    async fn attempt_with_patience(&self, way: ClientLifecycleMode, place: &Place<'_>) -> Result<Client, Failed> {
+        let mut first = Box::pin(self.attempt(way, place));
+        let patience = match place {
+            Place::Process(..) if !self.revision.is_initialize() => self.server.connect_timeout * 2 / 3,
+            _ => Duration::MAX,
+        };
+        if let Ok(tried) = timeout(patience, &mut first).await {
+            return tried;
+        }
+        let second = Box::pin(async {
+            let client = self.attempt(ClientLifecycleMode::Initialize, place).await?;
+            self.revision.set_initialize(true);
+            Ok(client)
+        });
+        select_ok([first as BoxFuture<'_, _>, second]).await.map(|(client, _)| client)
     }
 
     /// Reads the credentials that the configuration names.
