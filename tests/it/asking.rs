@@ -249,6 +249,20 @@ async fn a_client_that_cannot_be_asked_is_not_and_the_script_hears_why() {
 }
 
 #[tokio::test]
+async fn a_server_that_cannot_ask_in_the_newest_revision_is_connected_with_an_older_one() {
+    for server in ["both", "both-in-words"] {
+        let Some(config) = python("asking", "asking.py", &[server]) else { return };
+        let (fence, client) = (Fence::new(), Client::able());
+        let service = connected(&fence, Era::Modern, &config, "asking", &client).await;
+        let error = run(&service, "return await asking.confirm({text: 'go on?'})").await.expect_err("it cannot ask");
+        assert!(error.contains("no back-channel") && error.contains("call again"), "{server}: {error}");
+        let answer = run(&service, "return await asking.confirm({text: 'go on?'})").await.expect("it can ask now");
+        assert_eq!(answer["a"]["content"]["to"], relayed("go on?"), "{server}");
+        service.cancel().await.expect("the session ends");
+    }
+}
+
+#[tokio::test]
 async fn time_in_which_a_person_thinks_does_not_count() {
     let cases = SERVERS.iter().flat_map(|server| [Era::Legacy, Era::Modern].map(|era| (*server, era)));
     // In parallel: each of these users thinks for a while.

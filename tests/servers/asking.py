@@ -1,7 +1,8 @@
 """An MCP server (stdio, standard library only) that asks its client back, reports progress and logs.
 
 The argument is the era: `legacy` (2025-11-25) sends requests of its own, `modern` (2026-07-28) answers with
-`input_required` and goes on when the request is repeated. The tools are the same. `book` appends its number to the file
+`input_required` and goes on when the request is repeated. `both` and `both-in-words` speak either, and can ask nothing in
+2026-07-28: that is a JSON-RPC error, or the tool's. The tools are the same. `book` appends its number to the file
 of the second argument when its question is answered.
 """
 
@@ -11,6 +12,7 @@ import threading
 import time
 
 MODERN = sys.argv[1] == "modern"
+BOTH = sys.argv[1].startswith("both")
 LOCK = threading.Lock()
 ANSWERS = {}
 CANCELLED = []
@@ -120,6 +122,11 @@ def call(identifier, params):
 
 
 def modern(identifier, params, name, arguments):
+    if BOTH:
+        words = "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests."
+        if sys.argv[1] == "both":
+            return send({"id": identifier, "error": {"code": -32600, "message": words}})
+        return text(identifier, words, isError=True)
     left = int(params["requestState"]) if params.get("requestState") else arguments.get("rounds", 1)
     answers = params.get("inputResponses")
     if answers is not None:
@@ -153,7 +160,10 @@ def book(name, arguments):
 
 
 def handle(message):
+    global MODERN, VERSION
     method, identifier, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if BOTH and method == "server/discover":
+        MODERN, VERSION = True, "2026-07-28"
     if method is None:
         if identifier in ANSWERS:
             ANSWERS[identifier][1] = message

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use rmcp::model::{ClientRequest, DiscoverRequest, DiscoverRequestParams, PingRequest, ServerResult};
+use rmcp::model::{ClientRequest, DiscoverRequest, DiscoverRequestParams, PingRequest, ProtocolVersion, ServerResult};
 use rmcp::service::{PeerRequestOptions, RoleClient, RunningService, ServiceError};
 use serde_json::Value;
 
@@ -25,6 +25,10 @@ use base::task::{self, Task};
 use base::text::head;
 use config::secrets::Resolved;
 
+/// Words of SDKs about a question to the client, in a revision where only answers carry questions.
+const CANNOT_ASK: &str = "no back-channel";
+const NEWEST: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
 /// A live connection.
 pub(super) struct Client {
     pub(super) name: String,
@@ -32,6 +36,8 @@ pub(super) struct Client {
     pub(super) stderr: Stderr,
     /// The offer that the next handshake begins with.
     pub(super) revision: Revision,
+    /// It is replaced when it ends.
+    pub(super) reconnects: bool,
     /// The transport has ended, although not every request has seen it yet.
     pub(super) ended: Arc<AtomicBool>,
     pub(super) in_session: Option<Arc<AtomicBool>>,
@@ -81,11 +87,28 @@ impl Client {
         }
     }
 
+    /// Where a server could not ask in its revision, has the next connection made with one in which it can, and says so.
+    fn needs_initialize(&self, words: &str) -> Option<String> {
+        if self.is_old() || !words.contains(CANNOT_ASK) {
+            return None;
+        }
+        self.revision.set_initialize(true);
+        self.ended.store(self.reconnects, Ordering::Release);
+        self.service.service().events.tools_changed();
+        let next = if self.reconnects { "now" } else { "after a restart" };
+        Some(format!(
+            "the server cannot ask its client in revision {NEWEST}; it is connected with an older one {next}: call again, \
+             unless the call has done its work"
+        ))
+    }
+
     async fn answer_to(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer> {
-        let answer = self.request(operation, progress, rounds).await.map_err(|error| match progress.refusal() {
+        let answer = self.request(operation, progress, rounds).await.map_err(|error| {
             // The server's error seldom names why its question stayed unanswered.
-            Some(refusal) => error.hint(refusal),
-            None => error,
+            match progress.refusal().or_else(|| self.needs_initialize(&error.message)) {
+                Some(refusal) => error.hint(refusal),
+                None => error,
+            }
         })?;
         let result = match (operation, answer) {
             (Operation::Resource { .. }, whole @ ServerResult::ReadResourceResult(_))
@@ -96,10 +119,9 @@ impl Client {
             (_, other) => results::value_of(other),
         };
         if let Operation::Tool { .. } = operation {
-            return Ok(Answer::Tool(ToolAnswer {
-                refusal: progress.refusal(),
-                ..results::tool(result, !self.is_old())
-            }));
+            let answer = results::tool(result, !self.is_old());
+            let cannot_ask = || answer.failed.and_then(|_| self.needs_initialize(&results::said(&answer)));
+            return Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal().or_else(cannot_ask), ..answer }));
         }
         task::work_on(usize::MAX, || {
             // Only for an answer that cannot be read.

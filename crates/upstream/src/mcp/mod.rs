@@ -251,13 +251,14 @@ impl Connector {
         let (name, stderr) = (self.name.clone(), self.stderr.clone());
         // The lists count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(self.server.connect_timeout / 2);
-        let (revision, others) = (self.revision.clone(), Mutex::default());
+        let (revision, reconnects, others) = (self.revision.clone(), self.server.reconnect, Mutex::default());
         let tasks = TaskTools::new(self.server.tasks, self.server.timeout);
         Client {
             name,
             service,
             stderr,
             revision,
+            reconnects,
             ended,
             in_session,
             patience,

@@ -64,7 +64,7 @@ fn failed(is_error: &Value, answer: &ToolAnswer) -> Option<Effect> {
 }
 
 /// Everything that an answer says of an error, wherever it stands.
-fn said(answer: &ToolAnswer) -> String {
+pub(super) fn said(answer: &ToolAnswer) -> String {
     let structured = answer.structured.iter().map(Value::to_string);
     let blocks = answer.content.iter().map(|block| match block {
         Block::Text(text) => text.clone(),
