@@ -263,6 +263,56 @@ async fn a_server_that_cannot_ask_in_the_newest_revision_is_connected_with_an_ol
 }
 
 #[tokio::test]
+async fn questions_are_read_as_libraries_write_them() {
+    let Some(config) = python("asking", "asking.py", &["legacy"]) else { return };
+    let (fence, client) = (Fence::new(), Client::able());
+    let service = connected(&fence, Era::Modern, &config, "asking", &client).await;
+    let one = |field: Value| {
+        let kinds = json!({ "Size": { "type": "string", "enum": ["s", "m"] } });
+        json!({ "message": "q?", "requestedSchema": { "type": "object", "properties": { "a": field }, "$defs": kinds } })
+    };
+    let sampled =
+        json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }], "maxTokens": 5.0 });
+    // Method, parameters, and the refusal if there is one.
+    let table = [
+        (
+            "elicitation/create",
+            one(json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null })),
+            "",
+        ),
+        ("elicitation/create", one(json!({ "type": ["string", "null"], "title": "A" })), ""),
+        ("elicitation/create", one(json!({ "allOf": [{ "$ref": "#/$defs/Size" }], "default": "m" })), ""),
+        ("elicitation/create", one(json!({ "anyOf": [{ "$ref": "#/$defs/Size" }, { "type": "null" }] })), ""),
+        ("elicitation/create", one(json!({ "enum": ["x", "y"] })), ""),
+        ("elicitation/create", one(json!({ "type": "string", "format": "phone" })), ""),
+        ("elicitation/create", one(json!({ "type": "integer", "minimum": 0.0, "maximum": 10.0 })), ""),
+        ("elicitation/create", one(json!({ "type": "integer", "default": "5", "maximum": 10 })), ""),
+        ("elicitation/create", json!({ "message": "q?", "requestedSchema": {} }), ""),
+        ("elicitation/create", one(json!({ "type": "object", "properties": {} })), "field `a` is of type `object`"),
+        (
+            "elicitation/create",
+            one(json!({ "type": "array", "items": { "type": "string" } })),
+            "field `a` is of type `array`",
+        ),
+        ("elicitation/create", one(json!({ "$ref": "#/requestedSchema" })), "field `a` is of type"),
+        ("sampling/createMessage", sampled, ""),
+        ("sampling/createMessage", json!({ "messages": [] }), "maxTokens"),
+    ];
+    for (method, params, refusal) in table {
+        let code = format!("return await asking.put({})", json!({ "method": method, "params": params }));
+        let answer = run(&service, &code).await;
+        match refusal {
+            "" => assert!(answer.is_ok() && client.asked().len() == 1, "{params}: {answer:?}"),
+            why => {
+                let error = answer.expect_err("no form has it");
+                assert!(error.contains(why) && client.asked().is_empty(), "{params}: {error}");
+            }
+        }
+    }
+    service.cancel().await.expect("the session ends");
+}
+
+#[tokio::test]
 async fn time_in_which_a_person_thinks_does_not_count() {
     let cases = SERVERS.iter().flat_map(|server| [Era::Legacy, Era::Modern].map(|era| (*server, era)));
     // In parallel: each of these users thinks for a while.

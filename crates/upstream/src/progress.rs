@@ -202,9 +202,14 @@ impl Progress {
             (None, _) => Err(denied("no client is connected that could be asked")),
         };
         if let Err(error) = &answer {
-            *self.refused.lock() = Some(format!("the server asked for `{method}`: {}", error.message));
+            self.refuse(method, &error.message);
         }
         answer
+    }
+
+    /// Notes why a question of the server stays unanswered.
+    pub fn refuse(&self, method: &str, why: &str) {
+        *self.refused.lock() = Some(format!("the server asked for `{method}`: {why}"));
     }
 
     /// Counts a question, and refuses those not configured or over the limit.

@@ -3,9 +3,10 @@
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomNotification,
-    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability,
-    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
-    RootsCapabilities, SamplingCapability, TaskStatusNotificationParams, UrlElicitationCapability,
+    CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode as RpcCode,
+    FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProtocolVersion, RootsCapabilities, SamplingCapability, TaskStatusNotificationParams,
+    UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
@@ -14,8 +15,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::Progress;
 use crate::caller::{APPS, Ask, LogEntry, PAGE_TYPE, Question};
 use crate::events::EventSender;
+use crate::mcp::forms;
 use crate::mcp::reports::Reports;
 use crate::mcp::tasks::RELATED;
 use base::limits;
@@ -51,12 +54,7 @@ impl Handler {
             ))
         })?;
         let params = serde_json::to_value(params).unwrap_or(Value::Null);
-        let request = match context.extensions.get::<InboundStreamOrigin>() {
-            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
-            _ => None,
-        };
-        let related = context.meta.0.get(RELATED).and_then(|related| related.get("taskId")?.as_str());
-        let calls = self.reports.in_flight(related, request).map_err(refused)?;
+        let calls = self.calls(&context).map_err(refused)?;
         let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
         let question = Question { ask, params, name: None, about: latest.about(), put_off: None };
         // The server may wait with any of these calls.
@@ -66,6 +64,34 @@ impl Handler {
             () = context.ct.cancelled() => return Err(refused("the server has withdrawn it")),
         };
         serde_json::from_value(answer).map_err(|error| refused(&format!("the client's answer is not valid: {error}")))
+    }
+
+    /// Calls that a question can belong to, oldest first.
+    fn calls(&self, context: &RequestContext<RoleClient>) -> Result<Vec<Progress>, &'static str> {
+        let request = match context.extensions.get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
+            _ => None,
+        };
+        let related = context.meta.0.get(RELATED).and_then(|related| related.get("taskId")?.as_str());
+        self.reports.in_flight(related, request)
+    }
+
+    /// Forwards a question that rmcp has not read, if its meaning is plain.
+    async fn ask_odd<T: DeserializeOwned + Serialize>(
+        &self,
+        ask: Ask,
+        params: Value,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        match forms::read::<T>(params) {
+            Ok(params) => self.ask(ask, params, context).await.map(CustomResult),
+            Err(why) => {
+                if let Some(latest) = self.calls(&context).ok().as_deref().and_then(<[Progress]>::last) {
+                    latest.refuse(ask.method(), &why);
+                }
+                Err(ErrorData::invalid_params(why, None))
+            }
+        }
     }
 }
 
@@ -105,6 +131,22 @@ impl ClientHandler for Handler {
 
     async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         self.ask(Ask::Roots, Value::Null, context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        let params = params.unwrap_or_default();
+        match &*method {
+            "elicitation/create" => self.ask_odd::<ElicitRequestParams>(Ask::Elicitation, params, context).await,
+            "sampling/createMessage" => {
+                self.ask_odd::<CreateMessageRequestParams>(Ask::Sampling, params, context).await
+            }
+            _ => Err(ErrorData::new(RpcCode::METHOD_NOT_FOUND, method, None)),
+        }
     }
 
     async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

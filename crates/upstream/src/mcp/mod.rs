@@ -5,6 +5,7 @@ mod client;
 mod connection;
 mod event_stream;
 pub(super) mod failure;
+mod forms;
 mod handler;
 mod handshake;
 pub(super) mod http;
