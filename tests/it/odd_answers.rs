@@ -102,6 +102,7 @@ fn readable() -> Vec<(String, Value)> {
         of(json!({ "content": null, "structuredContent": { "a": 1 } }), json!({ "a": 1 })),
         of(json!({ "structuredContent": { "a": 1 } }), json!({ "a": 1 })),
         of(json!({ "content": [{ "type": "text", "text": "x" }], "structuredContent": null }), json!("x")),
+        of(json!({ "content": [{ "type": "text", "text": "x" }], "structuredContent": {} }), json!("x")),
         of(json!({ "content": { "type": "text", "text": "one" } }), json!("one")),
         of(json!({ "content": { "rows": 2 } }), json!({ "rows": 2 })),
         of(json!({ "content": ["a", { "text": "b" }, null] }), json!(["a", "b"])),

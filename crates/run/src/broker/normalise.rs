@@ -44,6 +44,13 @@ pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> (usize, Re
     (bytes, fits.map_err(|error| error.with_effect(effect)).and_then(|()| value(answer, origin)))
 }
 
+/// Drops empty structured content beside a text: without an output schema it stands for none.
+pub(super) fn without_empty(answer: &mut ToolAnswer) {
+    if answer.content.iter().any(|block| matches!(block, Block::Text(text) if !text.is_empty())) {
+        answer.structured.take_if(|value| value.as_object().is_some_and(Map::is_empty));
+    }
+}
+
 fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
     let Origin { server, tool, attachments, .. } = *origin;
     if let Some(effect) = answer.failed {

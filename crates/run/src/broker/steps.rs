@@ -294,7 +294,10 @@ impl Broker {
     /// The answer as scripts see it, and its size in bytes.
     fn normalise(&self, asked: &PendingCall<'_>, answer: Answer) -> (usize, Result<Value>) {
         match answer {
-            Answer::Tool(answer) => {
+            Answer::Tool(mut answer) => {
+                if asked.stub.is_none_or(|stub| stub.definition.tree().get("outputSchema").is_none()) {
+                    normalise::without_empty(&mut answer);
+                }
                 let tool = asked.label();
                 let origin = Origin { is_whole: self.wants_whole(asked), ..self.origin(asked.entry, &tool) };
                 let (bytes, value) = normalise::tool_answer(answer, &origin);
