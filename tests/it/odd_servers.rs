@@ -306,6 +306,7 @@ const HANDSHAKES: &[&str] = &[
     "only 2024-10-07, named",
     "capabilities of 2024",
     "elicitation without forms",
+    "cursor is a number",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

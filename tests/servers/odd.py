@@ -199,7 +199,10 @@ def answer(message, era, kind):
         cut = {**TOOL, "description": "cut within a character: \ud83d"}
         lists = {"no tools": [], "tools refused": None, "half a character": [cut]}
         tools = lists.get(kind, [TOOL, READ_ONLY])
-        made = fault(-32601, "Method not found") if tools is None else {"result": {**extra, "tools": tools, "ttlMs": 600000, "cacheScope": "private"}}
+        more = {}
+        if kind == "cursor is a number":
+            tools, more = ([TOOL], {}) if params.get("cursor") == 2 else ([READ_ONLY], {"nextCursor": 2})
+        made = fault(-32601, "Method not found") if tools is None else {"result": {**extra, "tools": tools, **more, "ttlMs": 600000, "cacheScope": "private"}}
     elif method == "tools/call":
         made = {"result": {**extra, "content": [{"type": "text", "text": "hello %s" % params["arguments"].get("n")}]}}
     elif method == "ping":

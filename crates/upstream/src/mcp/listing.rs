@@ -8,7 +8,7 @@ use rmcp::model::{
     ClientRequest, ErrorCode as RpcCode, PaginatedRequestParams, RequestOptionalParam, ServerCapabilities,
 };
 use rmcp::service::ServiceError;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::client::Client;
@@ -41,11 +41,17 @@ enum List {
 }
 
 impl List {
-    fn request(self, cursor: Option<String>) -> ClientRequest {
+    /// The request of a page. A cursor that is no text goes back as it came, which rmcp has no type for.
+    fn request(self, cursor: Option<Value>) -> ClientRequest {
         fn page<M: Default>(cursor: Option<String>) -> RequestOptionalParam<M, PaginatedRequestParams> {
             let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             RequestOptionalParam { params, ..RequestOptionalParam::default() }
         }
+        let cursor = match cursor {
+            None => None,
+            Some(Value::String(cursor)) => Some(cursor),
+            Some(cursor) => return tasks::request(self.names().0, json!({ "cursor": cursor })),
+        };
         match self {
             Self::Tools => ClientRequest::ListToolsRequest(page(cursor)),
             Self::Resources => ClientRequest::ListResourcesRequest(page(cursor)),
@@ -162,7 +168,7 @@ impl Client {
 
     async fn all(&self, list: List, progress: &Progress, left: &Allowance) -> Result<Entries, Failed> {
         let (method, mut all) = (list.names().0, Entries::default());
-        let mut cursors: Vec<String> = Vec::new();
+        let mut cursors: Vec<Value> = Vec::new();
         for _ in 0..limits::PAGES.max {
             let (page, next) = self.page(list, cursors.last().cloned(), progress).await?;
             task::work_on(usize::MAX, || left.take(&page.entries)).map_err(Failed::Odd)?;
@@ -170,8 +176,9 @@ impl Client {
             all.ttl_ms = page.ttl_ms;
             all.tasks.extend(page.tasks);
             let Some(next) = next.filter(|next| cursors.last() != Some(next)) else { return Ok(all) };
-            if next.len() > limits::NEXT_CURSOR.max {
-                return Err(Failed::Odd(limits::NEXT_CURSOR.exceeded(ErrorCode::UpstreamError, next.len()).message));
+            let bytes = next.as_str().map_or_else(|| next.to_string().len(), str::len);
+            if bytes > limits::NEXT_CURSOR.max {
+                return Err(Failed::Odd(limits::NEXT_CURSOR.exceeded(ErrorCode::UpstreamError, bytes).message));
             }
             if cursors.contains(&next) {
                 return Err(Failed::Odd(format!("its pages of `{method}` lead in a circle: one cursor came twice")));
@@ -187,9 +194,9 @@ impl Client {
     async fn page(
         &self,
         list: List,
-        cursor: Option<String>,
+        cursor: Option<Value>,
         progress: &Progress,
-    ) -> Result<(Entries, Option<String>), Failed> {
+    ) -> Result<(Entries, Option<Value>), Failed> {
         let (method, key) = list.names();
         let answer = match self.exchange(list.request(cursor), progress).await {
             Ok(answer) => answer,
@@ -202,7 +209,8 @@ impl Client {
             Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
         };
         let mut answer = value_of(answer);
-        let next = answer.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty()).map(str::to_owned);
+        let is_cursor = |next: &Value| !matches!(next, Value::Null | Value::Bool(false)) && next != "";
+        let next = answer.get_mut("nextCursor").map(Value::take).filter(is_cursor);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         let tasks = tasks::required(&answer);
         match answer.get_mut(key).map(Value::take) {

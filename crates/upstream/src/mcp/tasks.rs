@@ -92,7 +92,7 @@ struct Task {
 }
 
 /// A request of either revision: rmcp has types for the newer alone.
-fn request(method: &str, params: Value) -> ClientRequest {
+pub(super) fn request(method: &str, params: Value) -> ClientRequest {
     ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)))
 }
 
