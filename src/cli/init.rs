@@ -17,6 +17,7 @@ use super::{Failure, Format, Global, Ui, shapes};
 use crate::cli::servers::tell_backup;
 use base::files::{Edited, Layout};
 use base::limits;
+use config::entries::variables;
 use config::{Config, process_env};
 use env_file::EnvFile;
 use import::{Imported, Sources, import};
@@ -130,6 +131,8 @@ fn taken(
     let imported = import(Sources {
         files,
         env: &|name| process_env(name).or_else(|| in_files.get(name).cloned()),
+        real: &process_env,
+        referred: variables(existing).collect(),
         cwd: &std::env::current_dir().unwrap_or_default(),
         target,
         existing: servers(existing),

@@ -146,6 +146,46 @@ fn each_value_has_a_variable_of_its_own_and_is_read_back_as_it_was() {
     finish(fence.forgefs(["ls"]).env("PATH", "/nowhere"), "").success();
 }
 
+/// A host's reference means a variable of the environment, not the credential that another server has under that name.
+#[test]
+fn no_reference_gets_the_credential_of_another_server() {
+    let cur = json!({"mcpServers": {"cur": {"command": "s", "env": {"TOKEN": "cursor-secret-0123456789abcdef"}}}});
+    let code = json!({"servers": {
+        "b": {"command": "b", "env": {"T": "${input:token}"}},
+        "c": {"command": "c", "env": {"WHO": "${env:TOKEN}", "OTHER": "${OTHER:-none}"}},
+    }});
+    let codex = "[mcp_servers.d]\ncommand = 'd'\nenv_vars = ['TOKEN']\n\
+                 [mcp_servers.e]\nurl = 'https://e.test/mcp'\nbearer_token_env_var = 'TOKEN'\n";
+    let files = [
+        ("../home/.cursor/mcp.json", cur.to_string()),
+        ("../home/.config/Code/User/mcp.json", code.to_string()),
+        ("../home/.codex/config.toml", codex.to_owned()),
+    ];
+    // All at once, and one file after the other in both orders.
+    for order in [&[&[0, 1, 2][..]][..], &[&[0], &[1], &[2]], &[&[2], &[1], &[0]]] {
+        let fence = Fence::new();
+        for step in order {
+            let written = step.iter().map(|index| fence.write(files[*index].0, &files[*index].1));
+            let written: Vec<_> = written.collect();
+            let named = written.iter().map(|file| path(file));
+            let append = fence.work().join("forge.toml").exists().then_some("--append");
+            let args: Vec<&str> = append.into_iter().chain(["--import"]).chain(named).collect();
+            finish(fence.forgefs([&["init"], &args[..]].concat()).env("OTHER", "mine"), "").success();
+        }
+        let (text, kept) = (written(&fence), fs::read_to_string(fence.work().join("forge.env")).expect("variables"));
+        assert_eq!(kept.lines().count(), 1, "{kept}");
+        let (name, _) = kept.split_once('=').expect("a variable");
+        let servers: toml::Table = toml::from_str(&text).expect("TOML");
+        for (server, table) in servers["servers"].as_table().expect("servers") {
+            let is_on = table.get("enabled").is_none();
+            let refers = table.to_string().contains(&format!("${{{name}}}"));
+            assert!(server == "cur" || !(refers && is_on), "{order:?}: {server} gets {name}: {text}");
+            assert_eq!(is_on, ["cur", "d"].contains(&server.as_str()), "{order:?}: {server}: {text}");
+        }
+        assert!(order.len() == 3 && order[0] == [0] || name == "CUR_TOKEN", "{order:?}: {kept}");
+    }
+}
+
 #[test]
 fn an_existing_file_is_kept_unless_it_is_asked_for() {
     let fence = fence_of("windsurf");

@@ -15,8 +15,12 @@ use config::{Config, Env, ROOT_NAMES};
 pub(super) struct Sources<'a> {
     /// Files to read; empty searches all known places.
     pub(super) files: &'a [PathBuf],
-    /// The environment.
+    /// The environment, and the target's files of variables.
     pub(super) env: Env<'a>,
+    /// The environment alone.
+    pub(super) real: Env<'a>,
+    /// Variables that the target refers to.
+    pub(super) referred: BTreeSet<String>,
     /// The current folder.
     pub(super) cwd: &'a Path,
     /// File to write.
@@ -153,13 +157,15 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         _ => sources.cwd,
     };
     let nothing = Known::default();
-    let mut credentials =
-        Credentials { env: sources.env, leave_out: sources.leave_out, kept: sources.kept, known: &nothing };
-    // A credential in one value must not be visible in another.
-    let first =
-        found.iter().filter(|_| sources.leave_out).filter_map(|found| translated(found, credentials, base).ok());
-    let known = Known::new(first.flat_map(|entry| entry.hidden).collect::<Vec<_>>().iter());
-    credentials.known = &known;
+    let Sources { env, real, ref referred, leave_out, kept, .. } = *sources;
+    let mut credentials = Credentials { env, real, referred, leave_out, kept, known: &nothing };
+    // A credential in one value must not be visible in another, nor be kept under a name that another refers to.
+    let first = found.iter().filter(|_| leave_out).filter_map(|found| translated(found, credentials, base).ok());
+    let (hidden, refers): (Vec<_>, Vec<_>) = first.map(|entry| (entry.hidden, entry.refers)).unzip();
+    let known = Known::new(hidden.iter().flatten());
+    let referred: BTreeSet<String> = refers.into_iter().flatten().chain(referred.clone()).collect();
+    kept.map(RefCell::take);
+    (credentials.known, credentials.referred) = (&known, &referred);
     let mut entries: Vec<Entry> = Vec::new();
     let mut taken: BTreeSet<String> = sources.existing.keys().map(|name| name.to_lowercase()).collect();
     // The user's own files first: they decide names and rules.

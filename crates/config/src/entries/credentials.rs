@@ -1,7 +1,7 @@
 //! Finds credentials in imported values, and decides how to write them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::hidden::{Span, has_secret, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
@@ -12,8 +12,12 @@ use redact::sounds_secret;
 /// Handling of credentials in a host's file.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
-    /// The environment of this process.
+    /// The environment of this process, and the files of variables of the configuration.
     pub env: Env<'a>,
+    /// The environment of this process alone: references of hosts mean no other.
+    pub real: Env<'a>,
+    /// Variables that servers refer to: none of them gets the credential of another server.
+    pub referred: &'a BTreeSet<String>,
     /// Write references in their place. Otherwise they are copied, so that the servers work at once.
     pub leave_out: bool,
     /// Variables with the credentials that are left out, if they are kept in a file.
@@ -35,6 +39,11 @@ impl Credentials<'_> {
         }
     }
 
+    /// True if a variable without a value is that of other servers' references.
+    pub(super) fn is_referred(&self, name: &str) -> bool {
+        self.referred.contains(name) && self.env(name).is_none()
+    }
+
     /// Variable to refer to in place of a credential; `None` to copy it.
     pub(super) fn reference(&self, server: &str, part: &Part) -> Option<String> {
         let own = variable_name(&part.name);
@@ -45,7 +54,11 @@ impl Credentials<'_> {
         if !self.leave_out {
             return None;
         }
-        Some(if part.is_variable { own } else { variable_name(&format!("{server}_{}", part.name)) })
+        Some(if part.is_variable && !self.is_referred(&own) {
+            own
+        } else {
+            variable_name(&format!("{server}_{}", part.name))
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! One `[servers.<name>]` entry to write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::loss::Loss;
@@ -39,6 +39,8 @@ pub struct Entry {
     pub hidden: Vec<String>,
     /// Variables in place of credentials, with their values.
     pub variables: BTreeMap<String, String>,
+    /// Variables that its host's references name.
+    pub refers: BTreeSet<String>,
     /// Required variables that are not set.
     pub unset: Vec<String>,
     /// Parts of the server that the entry lacks: it may not work as it did.

@@ -21,7 +21,7 @@ pub use entry::{Entry, Transport, key, plain};
 pub use host::{Found, Host, Place};
 pub use loss::Loss;
 pub use names::Names;
-pub use references::Input;
+pub use references::{Input, variables};
 pub use spelling::Known;
 pub use translate::entry as translated;
 pub use typed::{Surroundings, Words, masked, typed};

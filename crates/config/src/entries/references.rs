@@ -90,6 +90,11 @@ pub(super) fn translate(value: &str, scope: &Scope<'_>) -> Text {
     out
 }
 
+/// Variables that a text of `forge.toml` refers to.
+pub fn variables(text: &str) -> impl Iterator<Item = String> {
+    text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next()).map(str::to_owned)
+}
+
 fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
     match inner.split_once(':') {
         Some(("env", name)) => variable(name, None, inner, out),

@@ -155,7 +155,7 @@ impl Translator<'_> {
             env.push((name, text));
         }
         for name in self.names("env_vars")? {
-            match self.credentials.env(&name) {
+            match (self.credentials.real)(&name) {
                 Some(_) => env.push((name.clone(), format!("${{{name}}}"))),
                 None => self.lose(Loss::Passed(name)),
             }

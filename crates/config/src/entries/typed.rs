@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, OWN_SESSION};
 use super::host::{Found, Host, Place};
+use super::references;
 use super::spelling::Known;
 use super::translate;
 use crate::Env;
@@ -61,7 +62,8 @@ pub fn typed(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Entry, Stri
     let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false, file: 0 };
     let base = around.target.parent().unwrap_or(around.cwd);
     let nothing = Known::default();
-    let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, kept: None, known: &nothing };
+    let (env, referred, leave_out) = (around.env, &BTreeSet::new(), !around.in_clear);
+    let mut credentials = Credentials { env, real: env, referred, leave_out, kept: None, known: &nothing };
     // A credential in one value must not be visible in another.
     let first = translate::entry(&found, credentials, base)?;
     let known = Known::new(first.hidden.iter());
@@ -91,10 +93,9 @@ impl Entry {
     /// Variables that hold credentials and that the entry refers to.
     pub fn references(&self) -> Vec<String> {
         let text = self.pairs().join("\n");
-        let names = text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
-        let is_secret = |name: &&str| sounds_secret(name) || self.variables.contains_key(*name);
-        let names: BTreeSet<&str> = names.filter(is_secret).collect();
-        names.into_iter().map(str::to_owned).collect()
+        let is_secret = |name: &String| sounds_secret(name) || self.variables.contains_key(name);
+        let names: BTreeSet<String> = references::variables(&text).filter(is_secret).collect();
+        names.into_iter().collect()
     }
 
     /// Comments to write above it where it was typed.

@@ -3,7 +3,7 @@
 use super::super::credentials::{self, Part};
 use super::super::hidden::{in_text, merged};
 use super::super::loss::Loss;
-use super::super::references::{references, translate};
+use super::super::references::{references, translate, variables};
 use super::super::spelling::Known;
 use super::Translator;
 
@@ -44,7 +44,9 @@ impl Translator<'_> {
             // A dollar before a reference would escape it.
             out.push_str(before.trim_end_matches('$'));
             out.push_str(&format!("${{{variable}}}"));
-            self.need(&variable);
+            if self.credentials.kept.is_none() {
+                self.need(&variable);
+            }
             self.entry.hidden.push(part.value);
             done = end;
         }
@@ -65,13 +67,14 @@ impl Translator<'_> {
             self.lose(Loss::Reference { label: label.to_owned(), inner });
         }
         for variable in text.answers {
-            if self.credentials.env(&variable).is_none() {
+            if (self.credentials.real)(&variable).is_none() {
                 self.lose(Loss::Answer { label: label.to_owned(), variable });
             }
         }
         for name in &text.needs {
             self.need(name);
         }
+        self.entry.refers.extend(variables(&text.text));
         text.text
     }
 
@@ -83,6 +86,7 @@ impl Translator<'_> {
         let is_other = |value: String| self.credentials.kept.is_some() && value != part.value;
         while self.named.get(&name).is_some_and(|value| *value != part.value)
             || self.credentials.env(&name).is_some_and(is_other)
+            || self.credentials.is_referred(&name)
         {
             name = format!("{wanted}_{number}");
             number += 1;
@@ -95,6 +99,7 @@ impl Translator<'_> {
     /// A reference to a variable that the host names itself.
     pub(super) fn reference(&mut self, variable: &str) -> String {
         self.need(variable);
+        self.entry.refers.insert(variable.to_owned());
         format!("${{{variable}}}")
     }
 
@@ -106,7 +111,7 @@ impl Translator<'_> {
 
     pub(super) fn need(&mut self, variable: &str) {
         let known = self.entry.unset.iter().any(|name| name == variable);
-        if !known && self.credentials.env(variable).is_none() {
+        if !known && (self.credentials.real)(variable).is_none() {
             self.entry.unset.push(variable.to_owned());
         }
     }
