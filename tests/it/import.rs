@@ -162,7 +162,8 @@ fn no_reference_gets_the_credential_of_another_server() {
         ("../home/.codex/config.toml", codex.to_owned()),
     ];
     // All at once, and one file after the other in both orders.
-    for order in [&[&[0, 1, 2][..]][..], &[&[0], &[1], &[2]], &[&[2], &[1], &[0]]] {
+    let orders: [&[&[usize]]; 3] = [&[&[0, 1, 2]], &[&[0], &[1], &[2]], &[&[2], &[1], &[0]]];
+    for order in orders {
         let fence = Fence::new();
         for step in order {
             let written = step.iter().map(|index| fence.write(files[*index].0, &files[*index].1));
@@ -182,8 +183,31 @@ fn no_reference_gets_the_credential_of_another_server() {
             assert!(server == "cur" || !(refers && is_on), "{order:?}: {server} gets {name}: {text}");
             assert_eq!(is_on, ["cur", "d"].contains(&server.as_str()), "{order:?}: {server}: {text}");
         }
-        assert!(order.len() == 3 && order[0] == [0] || name == "CUR_TOKEN", "{order:?}: {kept}");
+        // What is written already keeps its name.
+        let is_first = order[0].len() == 1 && order[0][0] == 0;
+        assert_eq!(name, if is_first { "TOKEN" } else { "CUR_TOKEN" }, "{order:?}: {kept}");
     }
+}
+
+#[test]
+fn what_an_editor_asks_for_is_no_variable_that_is_there_for_another_purpose() {
+    let fence = Fence::new();
+    let env = json!({"ROOT": "${input:path}", "AS": "${input:user}", "IN": "${input:tz}", "AT": "${input:stage}"});
+    let inputs = json!([{"type": "promptString", "id": "tz", "default": "Europe/Berlin"}]);
+    let servers = json!({"inputs": inputs, "servers": {"files": {"command": "s", "env": env}}});
+    fence.write("../home/.config/Code/User/mcp.json", &servers.to_string());
+    let output = finish(fence.forgefs(["init", "--import"]).env("STAGE", "mine").env("USER", "me"), "").success();
+    let text = written(&fence);
+    for line in [
+        "env.ROOT = \"${FILES_PATH}\"",
+        "env.AS = \"${FILES_USER}\"",
+        "env.IN = \"${FILES_TZ:-Europe/Berlin}\"",
+        "env.AT = \"${FILES_STAGE}\"",
+        "enabled = false",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(output.stderr.contains("FILES_PATH stands for the editor's input `path`"), "{}", output.stderr);
 }
 
 #[test]

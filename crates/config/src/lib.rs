@@ -101,7 +101,7 @@ use raw::{Raw, RawRedaction, RawSkills};
 pub use references::{Environment, References};
 pub use sandbox::{Limits, RecyclePolicy, Sandbox};
 pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
-pub use server::{Access, Binding, Breaker, ROOT_NAMES, Server, Start};
+pub use server::{Access, Binding, Breaker, INHERITED, ROOT_NAMES, Server, Start};
 pub use share::{Scope, Share, keeps_session};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use state::{Sealing, Store};

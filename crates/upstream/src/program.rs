@@ -11,12 +11,12 @@ use tokio::io::BufReader;
 use tokio::process::{ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::confined::{self, Examined, INHERITED};
+use crate::confined::{self, Examined};
 use crate::process::{Process, Stdin, end_of};
 use crate::stderr::Stderr;
 use base::error::{Error, ErrorCode, Result};
 use base::program::Running;
-use config::Confinement;
+use config::{Confinement, INHERITED};
 use redact::secret::Secret;
 
 /// Read buffer in bytes.

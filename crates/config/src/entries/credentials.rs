@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hidden::{Span, has_secret, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
-use crate::Env;
+use crate::{Env, INHERITED};
 use redact::sounds_secret;
 
 /// Handling of credentials in a host's file.
@@ -42,6 +42,13 @@ impl Credentials<'_> {
     /// True if a variable without a value is that of other servers' references.
     pub(super) fn is_referred(&self, name: &str) -> bool {
         self.referred.contains(name) && self.env(name).is_none()
+    }
+
+    /// True if a variable is not what an editor asks for under its name: a server inherits it, a file has it for another
+    /// server, or it is set and no credential.
+    pub(super) fn is_other(&self, name: &str) -> bool {
+        let is_in_file = || (self.env)(name).is_some();
+        INHERITED.contains(&name) || (self.real)(name).map_or_else(is_in_file, |_| !sounds_secret(name))
     }
 
     /// Variable to refer to in place of a credential; `None` to copy it.

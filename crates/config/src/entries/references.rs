@@ -15,6 +15,10 @@ pub(super) struct Scope<'a> {
     pub(super) inputs: &'a [Input],
     /// True to drop defaults that are credentials.
     pub(super) hides: bool,
+    /// Name of the server.
+    pub(super) server: &'a str,
+    /// True for a variable that no input may stand for.
+    pub(super) is_other: &'a dyn Fn(&str) -> bool,
 }
 
 impl Scope<'_> {
@@ -128,9 +132,10 @@ fn need(name: &str, out: &mut Text) {
     }
 }
 
-/// Turns an input of the editor into a variable of the same name.
+/// Turns an input of the editor into a variable of the same name, or of the server's own if that is another's.
 fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
-    let name = variable_name(id);
+    let own = || variable_name(&format!("{}_{id}", scope.server));
+    let name = Some(variable_name(id)).filter(|name| !(scope.is_other)(name)).unwrap_or_else(own);
     let known = scope.inputs.iter().find(|input| input.id == id);
     match known
         .and_then(|input| input.default.as_deref())
@@ -197,7 +202,17 @@ mod tests {
             Input { id: "api-key".to_owned(), description: Some("Your key".to_owned()), default: None },
             Input { id: "host".to_owned(), description: None, default: Some("localhost".to_owned()) },
         ];
-        translate(value, &Scope { expands: true, project: Some(Path::new("/p/app")), inputs: &inputs, hides: false })
+        translate(
+            value,
+            &Scope {
+                expands: true,
+                project: Some(Path::new("/p/app")),
+                inputs: &inputs,
+                hides: false,
+                server: "s",
+                is_other: &|name| name == "PATH",
+            },
+        )
     }
 
     #[test]
@@ -211,6 +226,7 @@ mod tests {
             ("${workspaceFolderBasename}", "app"),
             ("${input:api-key}", "${API_KEY}"),
             ("${input:host}", "${HOST:-localhost}"),
+            ("${input:path}", "${S_PATH}"),
             ("${command:pick} ${file:/x}", "$${command:pick} $${file:/x}"),
             ("${unclosed", "$${unclosed"),
             ("${a b}", "$${a b}"),
@@ -228,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_host_that_replaces_nothing_means_its_text_literally() {
-        let scope = Scope { expands: false, project: None, inputs: &[], hides: false };
+        let scope =
+            Scope { expands: false, project: None, inputs: &[], hides: false, server: "s", is_other: &|_| false };
         let text = translate("${TOKEN} ${file:/x}", &scope);
         assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN} $${file:/x}", 0));
         assert!(text.unknown.is_empty(), "its own text is no loss");

@@ -20,11 +20,14 @@ use values::without;
 /// # Errors
 /// The reason why it is skipped.
 pub fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
+    let is_other = |name: &str| credentials.is_other(name);
     let scope = Scope {
         expands: found.place.host.expands(),
         project: found.place.project.as_deref(),
         inputs: &found.inputs,
         hides: credentials.leave_out && credentials.kept.is_none(),
+        server: &found.name,
+        is_other: &is_other,
     };
     let entry = Entry { name: found.name.clone(), ..Entry::default() };
     let (fields, named) = (found.fields.clone(), BTreeMap::new());

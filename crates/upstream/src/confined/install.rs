@@ -14,11 +14,12 @@ use tokio::io::AsyncWriteExt as _;
 use super::launcher::{Launcher, Registry, npm_name};
 use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
-use super::{INHERITED, Server, apply, dead, helper, own_command, system};
+use super::{Server, apply, dead, helper, own_command, system};
 use base::error::Error;
 use base::files;
 use base::random;
 use base::text::head;
+use config::INHERITED;
 
 /// Timeout of an installation. `connect_timeout` bounds it too.
 const INSTALL: Duration = Duration::from_secs(300);

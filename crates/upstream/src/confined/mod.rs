@@ -31,26 +31,6 @@ use config::Confinement;
 pub(crate) use self::held::Held;
 pub use self::launcher::may_install;
 
-/// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
-pub(crate) const INHERITED: &[&str] = &[
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TEMP",
-    "TERM",
-    "TMP",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-];
-
 /// Timeout for the report of a process that confines itself.
 const READY: Duration = Duration::from_secs(20);
 /// The executable that confines itself.
