@@ -239,7 +239,11 @@ impl Connector<'_> {
                         Undo::Restore => "is as it was before".to_owned(),
                         Undo::Remove => "is removed, which `connect` had made".to_owned(),
                         Undo::Entry => {
-                            format!("was edited since, so only the entry is taken out; the old file is {backup}")
+                            let back = match plan.back.join(", ") {
+                                names if names.is_empty() => names,
+                                names => format!("; back in it: {names}"),
+                            };
+                            format!("was edited since, so only the entry is taken out{back}; the old file is {backup}")
                         }
                     };
                     self.ui.note(&format!("{}: {} {what}", client.name, self.show(plan.path())));

@@ -13,12 +13,16 @@ use base::files::{Edited, Layout};
 pub(super) struct Plan {
     file: Edited,
     after: After,
+    /// Servers that an undo brings back into the file.
+    pub(super) back: Vec<String>,
     pub(super) difference: String,
 }
 
 /// State of the file after the edit.
 enum After {
     Content(String),
+    /// As [`Self::Content`], without servers that moved.
+    Moved(String),
     /// The content of this backup, as it was shown.
     Backup(PathBuf, Vec<u8>),
     Removed,
@@ -63,7 +67,9 @@ impl Plan {
             None => document::new(client, entry)?,
         };
         let difference = document.difference(&text, file.path());
-        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, file }))
+        let content = layout.render(&text);
+        let after = if names.is_empty() { After::Content(content) } else { After::Moved(content) };
+        Ok(Some(Self { after, back: Vec::new(), difference, file }))
     }
 
     /// Plans to take ForgeFS out; `None` when it is not there.
@@ -83,21 +89,21 @@ impl Plan {
             let before = Layout::of(&content).map_err(|error| wrong(error.to_string()))?;
             Document::parse(client, before.plain()).map_err(wrong)?;
             let difference = document.difference(before.plain(), file.path());
-            return Ok(Some(Self { after: After::Backup(backup, content), difference, file }));
+            return Ok(Some(Self { after: After::Backup(backup, content), back: Vec::new(), difference, file }));
         }
         // A file with a backup existed before.
         let is_made = !file.has_backups().map_err(|error| error.to_string())?;
         let is_all = is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
-        let (text, after) = match is_all {
-            true => (String::new(), After::Removed),
+        let (text, back, after) = match is_all {
+            true => (String::new(), Vec::new(), After::Removed),
             false => {
-                let text = document.without(&[NAME])?;
+                let (text, back) = with_moved(client, &file, document.without(&[NAME])?)?;
                 let content = layout.render(&text);
-                (text, After::Content(content))
+                (text, back, After::Content(content))
             }
         };
         let difference = document.difference(&text, file.path());
-        Ok(Some(Self { after, difference, file }))
+        Ok(Some(Self { after, back, difference, file }))
     }
 
     /// True if the file is still as it was when this was planned.
@@ -115,7 +121,7 @@ impl Plan {
         match &self.after {
             After::Backup(..) => Undo::Restore,
             After::Removed => Undo::Remove,
-            After::Content(_) => Undo::Entry,
+            After::Content(_) | After::Moved(_) => Undo::Entry,
         }
     }
 
@@ -126,10 +132,33 @@ impl Plan {
     pub(super) fn apply(&self) -> io::Result<Option<PathBuf>> {
         match &self.after {
             After::Content(content) => self.file.replace(content.as_bytes()),
+            After::Moved(content) => self.file.replace_moved(content.as_bytes()),
             After::Backup(backup, content) => self.file.restore(backup, content).map(|()| None),
             After::Removed => self.file.remove().map(|()| None),
         }
     }
+}
+
+/// The text with the servers that moved behind ForgeFS and are not in it, and their names.
+fn with_moved(client: &Client, file: &Edited, mut text: String) -> Result<(String, Vec<String>), String> {
+    let mut back = Vec::new();
+    for (backup, is_move) in file.backups().map_err(|error| error.to_string())?.into_iter().rev() {
+        let Ok(content) = file.read_backup(&backup) else { continue };
+        let Ok(layout) = Layout::of(&content) else { continue };
+        let Ok(before) = Document::parse(client, layout.plain()) else { continue };
+        for (name, server) in before.servers().into_iter().flatten().filter(|(name, _)| is_move && *name != NAME) {
+            let document = Document::parse(client, &text)?;
+            if document.server(name).is_none() {
+                text = document.with_server(name, server)?;
+                back.push(name.clone());
+            }
+        }
+        // What moved before ForgeFS was connected anew has its own undo.
+        if before.entry().is_none() {
+            break;
+        }
+    }
+    Ok((text, back))
 }
 
 /// The servers in a client's file, by name.

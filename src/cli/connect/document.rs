@@ -46,13 +46,22 @@ impl<'a> Document<'a> {
 
     /// The entry of ForgeFS.
     pub(super) fn entry(&self) -> Option<&Value> {
-        self.servers()?.get(NAME)
+        self.server(NAME)
+    }
+
+    /// One of its servers.
+    pub(super) fn server(&self, name: &str) -> Option<&Value> {
+        self.servers()?.get(name)
     }
 
     /// True if ForgeFS is there with every value of `entry`.
     pub(super) fn has(&self, entry: &Value) -> bool {
-        let Some(wanted) = entry.as_object() else { return false };
-        self.entry().is_some_and(|found| wanted.iter().all(|(key, value)| found.get(key) == Some(value)))
+        self.has_server(NAME, entry)
+    }
+
+    fn has_server(&self, name: &str, entry: &Value) -> bool {
+        let Some(wanted) = entry.as_object() else { return self.server(name) == Some(entry) };
+        self.server(name).is_some_and(|found| wanted.iter().all(|(key, value)| found.get(key) == Some(value)))
     }
 
     /// The text with ForgeFS among the servers. Its other keys, such as `env`, stay.
@@ -60,13 +69,21 @@ impl<'a> Document<'a> {
     /// # Errors
     /// Why it cannot be edited without loss.
     pub(super) fn with(&self, entry: &Value) -> Result<String, String> {
+        self.with_server(NAME, entry)
+    }
+
+    /// The text with a server.
+    ///
+    /// # Errors
+    /// As [`Self::with`].
+    pub(super) fn with_server(&self, name: &str, entry: &Value) -> Result<String, String> {
         let edited = match self.client.form {
-            Form::Toml => toml::with(self.text, &self.table, NAME, entry)?,
-            Form::Plain | Form::Typed | Form::Local => json::with(self.text, &self.table, NAME, entry)?,
+            Form::Toml => toml::with(self.text, &self.table, name, entry)?,
+            Form::Plain | Form::Typed | Form::Local => json::with(self.text, &self.table, name, entry)?,
         };
         let after = Document::parse(self.client, &edited)?;
-        let is_added = self.entry().is_none();
-        let is_same = self.rest(&[NAME]) == after.rest(&[NAME]) && after.has(entry);
+        let is_added = self.server(name).is_none();
+        let is_same = self.rest(&[name]) == after.rest(&[name]) && after.has_server(name, entry);
         match is_same && (!is_added || is_part(self.text, &edited)) {
             true => Ok(edited),
             false => Err("it cannot be edited without loss".to_owned()),

@@ -73,7 +73,7 @@ impl TakeOver {
 
     /// Says what `--undo` brings back and what it leaves.
     pub(super) fn way_back(&self, client: &Client) -> String {
-        let undo = format!("`forgefs connect {} --undo` brings its servers back, unless its file is edited", client.id);
+        let undo = format!("`forgefs connect {} --undo` brings its servers back", client.id);
         match self.moved.imported.written.as_slice() {
             [] => undo,
             written => format!("{undo}; in {} stay, until you remove them: {}", self.shown, written.join(", ")),

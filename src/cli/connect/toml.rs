@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
-use toml_edit::{Array, Document, Formatted, Item, Table};
+use toml_edit::{Array, Document, Formatted, InlineTable, Item, Table};
 
 use super::document::{self, OWN};
 use crate::cli::clients::parse;
@@ -118,7 +118,15 @@ fn input(value: &Value) -> Result<toml_edit::Value, String> {
     match value {
         Value::Bool(flag) => Ok(toml_edit::Value::Boolean(Formatted::new(*flag))),
         Value::String(text) => Ok(toml_edit::Value::from(text.as_str())),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Ok(whole.into()),
+            None => Ok(number.as_f64().unwrap_or_default().into()),
+        },
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| Ok((key.as_str(), input(value)?)));
+            fields.collect::<Result<InlineTable, String>>().map(toml_edit::Value::InlineTable)
+        }
         Value::Array(items) => items.iter().map(input).collect::<Result<Array, _>>().map(toml_edit::Value::Array),
-        other => Err(format!("{other} has no form in TOML")),
+        Value::Null => Err("null has no form in TOML".to_owned()),
     }
 }

@@ -114,6 +114,31 @@ fn the_servers_of_a_client_move_behind_the_gateway_when_asked_to_on_a_terminal()
     }
 }
 
+/// Claude Code writes its file at each start.
+#[test]
+fn the_servers_come_back_to_a_client_that_edited_its_file_since() {
+    for (client, file, place, _) in CLIENTS {
+        let Some(fence) = has_python("a terminal") else { return };
+        let before = content(client, table(place));
+        let path = put(&fence, file, &before);
+        on_a_terminal(&fence, "y\\n", &[client, "--import"]).success();
+        let moved = fs::read_to_string(&path).expect("a file");
+        fs::write(&path, moved.replace("dark", "light")).expect("written");
+        let output = connect(&fence, &[client, "--undo", "--yes"]).success();
+        assert!(output.stderr.contains("back in it: github"), "{client}: {}", output.stderr);
+        assert!(!format!("{}{}", output.stdout, output.stderr).contains("planted"), "{client}: {}", output.stdout);
+        let (now, old) = (parsed(&path), parsed_text(client, &before.replace("dark", "light")));
+        assert_eq!(now, old, "{client}");
+        // A connection that moves nothing has nothing to bring back.
+        connect(&fence, &[client, "--yes"]).success();
+        let text = fs::read_to_string(&path).expect("a file").replace("github", "other").replace("light", "grey");
+        fs::write(&path, text).expect("written");
+        connect(&fence, &[client, "--undo", "--yes"]).success();
+        let servers = parsed(&path)[table(place)].as_object().expect("a table").clone();
+        assert!(servers.contains_key("other") && !servers.contains_key("github"), "{client}: {servers:?}");
+    }
+}
+
 #[test]
 fn a_server_that_does_not_start_behind_the_gateway_stays_in_its_client() {
     let Some(fence) = has_python("a terminal") else { return };

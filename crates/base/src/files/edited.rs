@@ -74,6 +74,14 @@ impl Edited {
         self.write(content, Kind::Import, &exchange)
     }
 
+    /// Does the same as [`Self::replace`]; [`Self::backups`] tells the backup as one from before servers moved.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub fn replace_moved(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        self.write(content, Kind::Move, &exchange)
+    }
+
     /// True if the file is still as it was read.
     pub fn is_current(&self) -> bool {
         content(&self.path, self.max).is_ok_and(|now| now == self.before)

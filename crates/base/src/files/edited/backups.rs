@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Edit,
     /// Content before an import, which later edits keep.
     Import,
+    /// Content before servers moved to another file.
+    Move,
     /// Content of another program that could not be put back, which later edits keep.
     Aside,
 }
@@ -34,6 +36,7 @@ impl Kind {
         match self {
             Self::Edit => "",
             Self::Import => ".import",
+            Self::Move => ".move",
             Self::Aside => ".aside",
         }
     }
@@ -48,19 +51,35 @@ impl Edited {
     pub fn backup(&self) -> io::Result<Option<PathBuf>> {
         let Some(content) = &self.before else { return Ok(None) };
         let digest = digest(content);
+        Ok(self.own_backups(|parts| parts.digest == digest)?.pop().map(|(path, _)| path))
+    }
+
+    /// All backups, the oldest first, each with true if it is from before servers moved to another file.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn backups(&self) -> io::Result<Vec<(PathBuf, bool)>> {
+        self.own_backups(|_| true)
+    }
+
+    fn own_backups(&self, is_meant: impl Fn(&Parts<'_>) -> bool) -> io::Result<Vec<(PathBuf, bool)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.folder())? {
             let entry = entry?;
             let name = entry.file_name();
             if let Some(parts) = name.to_str().and_then(|name| self.parts(name))
                 && parts.kind != Kind::Aside
-                && parts.digest == digest
+                && is_meant(&parts)
                 && self.is_own(&entry)
             {
-                found.push((parts.time.to_owned(), parts.number, self.folder().join(&name)));
+                // Backups of one second have no order by their names.
+                let changed = entry.metadata().map(|found| (found.ctime(), found.ctime_nsec())).unwrap_or_default();
+                let path = self.folder().join(&name);
+                found.push((parts.time.to_owned(), changed, parts.number, path, parts.kind == Kind::Move));
             }
         }
-        Ok(found.into_iter().max().map(|(_, _, path)| path))
+        found.sort();
+        Ok(found.into_iter().map(|(.., path, is_move)| (path, is_move)).collect())
     }
 
     /// True if anything in the folder is named like a backup of the file: it existed before an edit.
@@ -148,7 +167,7 @@ impl Edited {
         let stem = name.strip_prefix(&self.name())?.strip_prefix('.')?.strip_suffix(BACKUP)?;
         let (time, rest) = stem.split_once('-')?;
         let (digest, rest) = rest.split_at_checked(rest.find('.').unwrap_or(rest.len()))?;
-        let kinds = [Kind::Import, Kind::Aside, Kind::Edit];
+        let kinds = [Kind::Import, Kind::Move, Kind::Aside, Kind::Edit];
         let (kind, rest) = kinds.into_iter().find_map(|kind| Some((kind, rest.strip_prefix(kind.mark())?)))?;
         let number = match rest {
             "" => 0,
