@@ -115,6 +115,7 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
         (&["npx"], 2, "a command follows `--`: forgefs add broken -- npx"),
         (&["https://example.com/mcp", "--env", "A=b"], 2, "--env and --cwd are for a command"),
         (&["--header", "a", "--", "x"], 2, "'NAME: VALUE'"),
+        (&["http://127.0.0.1:9/mcp", "-H", "Authorization: Bearer "], 2, "the value after Bearer is empty"),
         (&["--env", "MISSING_TOKEN", "--", "x"], 2, "environment variable `MISSING_TOKEN` is not set"),
         (&["--", "forgefs", "serve"], 2, "it is ForgeFS itself"),
         (&[], 2, "required"),

@@ -18,6 +18,9 @@ use redact::sounds_secret;
 /// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
 const SHORTEST: usize = 8;
 
+/// Schemes of credentials in headers.
+const SCHEMES: [&str; 4] = ["Basic", "Bearer", "Digest", "Token"];
+
 /// Words of `forgefs add`.
 pub struct Words<'a> {
     /// Name of the server.
@@ -183,6 +186,9 @@ fn headers(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, Va
         let (name, value) = (name.trim(), value.trim());
         if name.is_empty() || value.is_empty() {
             return Err("--header: give 'NAME: VALUE', such as 'Authorization: Bearer ${TOKEN}'".to_owned());
+        }
+        if let Some(scheme) = SCHEMES.iter().find(|scheme| scheme.eq_ignore_ascii_case(value)) {
+            return Err(format!("--header: the value after {scheme} is empty; is the variable set?"));
         }
         if headers.insert(name.to_owned(), referring(value, around).into()).is_some() {
             return Err(format!("--header: {name} is given twice"));
