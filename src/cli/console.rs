@@ -93,7 +93,7 @@ async fn open(global: &Global, opening: &Opening, how: (bool, bool), ui: Ui) -> 
     if super::daemon::console(global, &config, opening, &mut end, |url| tell(url, how, ui)).await? {
         return Ok(0);
     }
-    let gateway = Arc::new(serve::started(global, config)?);
+    let gateway = Arc::new(serve::started(global, config).await?);
     let open = opening.open(&gateway).await.map_err(Failure::of_usage)?;
     ui.note(
         "note: no daemon runs, so this gateway has servers of its own; it lists the runs of all, and what runs here",

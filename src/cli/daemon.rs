@@ -305,7 +305,7 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<u8
         tokio::time::sleep(LOOK).await;
     };
     let config = Config::load(&place.config, &process_env)?;
-    let gateway = Arc::new(serve::started(global, config)?);
+    let gateway = Arc::new(serve::started(global, config).await?);
     let listener = place.listen(&held).map_err(failed)?;
     tracing::info!(target: "forgefs::daemon", socket = %place.socket().display(), "the daemon listens");
     let answering: Answering = Arc::new(|gateway, session, request| {

@@ -115,6 +115,7 @@ fn show(played: &Played, ui: Ui) {
 /// Id of the run that begins so, its record, and the journals that have it.
 pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded, Arc<Journals>), Failure> {
     let journals = runs::journals(global)?;
+    runs::know_secrets(global).await?;
     let run = runs::find(&journals, begin).await?;
     if run.file.is_running {
         return Err(Failure::usage(format!("run {} is still running", run.file.id)).hint("wait for its end"));

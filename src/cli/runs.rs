@@ -13,6 +13,7 @@ use super::{Failure, Format, Global, Ui, audit, style};
 use base::outcome::Outcome;
 use base::text::counted;
 use base::time::rfc3339_millis;
+use config::{Server, secrets};
 use redact::{Outgoing as _, Surface};
 use run::calls::title_of;
 use run::replay::{Asked, shown};
@@ -49,6 +50,11 @@ pub(super) enum Command {
 
 pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let journals = journals(global)?;
+    if !matches!(command, Command::Delete { .. })
+        && let Err(error) = know_secrets(global).await
+    {
+        ui.note(&format!("warning: a secret in a run may be shown, as it cannot be read: {}", error.message));
+    }
     match command {
         Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
         Command::Show { run, format, times } => {
@@ -77,6 +83,12 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8
         }
     }
     Ok(0)
+}
+
+/// Has redaction know the secrets of all servers: no server starts here, and scripts may hold them.
+pub(super) async fn know_secrets(global: &Global) -> Result<(), Failure> {
+    let config = global.load(false)?;
+    Ok(secrets::know(config.servers.values().flat_map(Server::credentials)).await?)
 }
 
 /// The journals of the configuration.

@@ -7,7 +7,9 @@ use clap::Args;
 
 use super::{Failure, Global, Ui, signals};
 use base::panics;
-use config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
+use config::{
+    Config, Credential, Expose, LISTEN_FORM, Place, Server, Source, exposures, parse_listen, process_env, secrets,
+};
 use run::telemetry;
 use server::gateway::Gateway;
 use server::mcp::HttpListener;
@@ -93,7 +95,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<u
         let failure = Failure::usage("--as is for one client, and --http serves several");
         return Err(failure.hint("clients of HTTP have tokens: `forgefs clients add NAME`"));
     }
-    let gateway = Arc::new(started(global, config)?);
+    let gateway = Arc::new(started(global, config).await?);
     if let Some(url) = url {
         ui.note(&format!("MCP is served at {url}"));
         if ui.is_interactive() {
@@ -126,9 +128,15 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<u
 }
 
 /// A gateway that serves, with warnings of what others could change.
-pub(super) fn started(global: &Global, config: Config) -> Result<Gateway, Failure> {
+pub(super) async fn started(global: &Global, config: Config) -> Result<Gateway, Failure> {
     for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
         tracing::warn!("{exposure}");
+    }
+    // Journals may hold secrets of servers that are disabled since.
+    let is_file = |credential: &&Credential| matches!(credential.source(), Some(Source { place: Place::File(_), .. }));
+    let disabled = config.servers.values().filter(|server| !server.enabled);
+    if let Err(error) = secrets::know(disabled.flat_map(Server::credentials).filter(is_file)).await {
+        tracing::info!(%error, "a secret of a disabled server is not redacted");
     }
     let gateway = global.gateway(config)?;
     gateway.warm_up();

@@ -148,6 +148,46 @@ async fn nothing_is_run_when_the_configuration_is_only_read() {
     assert!(doctor.stdout.contains("vault: failed") && doctor.stdout.contains("it is empty"), "{}", doctor.stdout);
 }
 
+/// Commands that start no server redact what a run has of a server's secret, whether the server is enabled by now or not.
+#[tokio::test]
+async fn records_are_shown_and_exported_without_kept_secrets() {
+    const LONG: &str = "Zk9-qT4-wLm-v7Xr2bN8";
+    for place in ["{ file = \"value\" }", "{ command = [\"cat\", \"value\"] }"] {
+        let fence = Fence::new();
+        fence.write("value", LONG);
+        let Some(config) = server(&fence, "vault", place) else { return };
+        let config = format!("{config}[scripts]\npath = \"scripts\"\n");
+        let code = format!("return await vault.tell({{ to: {LONG:?} }})");
+        fence.write("forge.toml", &config);
+        fence.write("s.js", &code);
+        fence.run(["run", "s.js"]).success();
+        for config in [config.replacen("env =", "enabled = false\nenv =", 1), config] {
+            fence.write("forge.toml", &config);
+            for args in [
+                &["runs", "list"][..],
+                &["runs", "show", "last"],
+                &["runs", "show", "last", "--json"],
+                &["journal", "export", "last"],
+                &["scripts", "save", "last", "--as", "saved", "--keep"],
+            ] {
+                let output = fence.run(args);
+                let said = format!("{}{}", output.stdout, output.stderr);
+                assert!(!said.contains(LONG), "{place}: {args:?}: {said}");
+                assert!(!said.contains("may be shown"), "{place}: {args:?}: {said}");
+            }
+            for file in fs::read_dir(fence.work().join("scripts")).into_iter().flatten().flatten() {
+                let text = fs::read_to_string(file.path()).unwrap_or_default();
+                assert!(!text.contains(LONG), "{place}: {}", file.path().display());
+            }
+        }
+        fs::remove_file(fence.work().join("value")).expect("it is there");
+        let shown = fence.run(["runs", "show", "last"]).success();
+        assert!(shown.stderr.contains("a secret in a run may be shown"), "{place}: {}", shown.stderr);
+        let refused = fence.run(["journal", "export", "last", "-o", "cassette.json"]);
+        assert!(refused.code != Some(0) && !fence.work().join("cassette.json").exists(), "{place}: {}", refused.stderr);
+    }
+}
+
 #[tokio::test]
 async fn rotation_keeps_calls_in_flight_and_old_values_redacted() {
     let fence = Fence::new();

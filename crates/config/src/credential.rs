@@ -93,7 +93,8 @@ pub(super) fn variables(
             RawCredential::Table(raw) => (Some(Credential::Kept(source(key, *raw, false)?)), true),
         };
         match is_private || !is_credential {
-            true => Ok(value.filter(|_| key.env.is_some())),
+            // Where one is kept is known of a disabled server too, for redaction.
+            true => Ok(value.filter(|value| key.env.is_some() || value.source().is_some())),
             false => Err(key.at_key(PLAIN_CREDENTIAL).with_hint(PLAIN)),
         }
     })?;

@@ -47,7 +47,7 @@ pub struct Server {
     /// One line for `ls /`, in place of the server's own description.
     pub description: Option<String>,
     /// False disables the entry. Its texts stay as written, references such as `${VAR}` included, and the values of
-    /// `env` and `headers` are dropped: nothing may be started from it.
+    /// `env` and `headers` are dropped but for places of secrets: nothing may be started from it.
     pub enabled: bool,
     /// Timeout of a call since it began, or since the server last reported progress.
     pub timeout: Duration,

@@ -319,7 +319,7 @@ pub(super) fn headers(
         }
     }
     if key.env.is_none() {
-        headers.clear();
+        headers.retain(|_, value| value.source().is_some());
     }
     Ok(headers)
 }

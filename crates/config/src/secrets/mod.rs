@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use http::HeaderValue;
 use url::Url;
 
@@ -82,6 +82,16 @@ pub async fn value(credential: &Credential) -> Result<Secret> {
             Ok(Secret::unlisted(value))
         }
     }
+}
+
+/// Has redaction know those of `credentials` that are kept outside of the configuration: records of calls that were made
+/// while their servers ran may hold them.
+///
+/// # Errors
+/// As [`resolve`], for the first that cannot be read. The others are known.
+pub async fn know(credentials: impl Iterator<Item = &Credential>) -> Result<()> {
+    let kept = credentials.filter(|credential| credential.source().is_some());
+    join_all(kept.map(value)).await.into_iter().collect::<Result<Vec<_>>>().map(drop)
 }
 
 /// Keeps the memory of this process, and of those that it starts, out of core dumps. Of the soft limit 1 is enough: it also
