@@ -99,7 +99,10 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
     let mut imported = Imported::default();
     let mut found = gather(&places, &sources, home.as_deref(), &mut imported);
     let is_nothing = found.is_empty();
-    found.retain(|found| !sources.is_move || found.place.project.is_none());
+    for found in found.extract_if(.., |found| sources.is_move && found.place.project.is_some()) {
+        let text = format!("{}: stays where it is: it is a server of one project", found.name);
+        imported.say(found.file, 0, &text);
+    }
     let entries = entries(&found, &sources, home.as_deref(), &mut imported);
     for entry in &entries {
         write(entry, &sources, &mut imported);

@@ -192,6 +192,12 @@ fn only_a_server_that_works_the_same_behind_the_gateway_leaves_its_client() {
         ),
         ("command = 's'\nenabled = false", json!({"command": "s"}), true, "is disabled"),
         ("command = 'other'", json!({"command": "s", "args": ["${workspaceFolder}"]}), true, "no server to move"),
+        (
+            "command = 'other'",
+            json!({"command": "s", "args": ["${workspaceFolder}"]}),
+            true,
+            "gh: stays where it is: `${workspaceFolder}` in its args[0] means another folder in each project",
+        ),
         // What the client alone is concerned with is no loss, everything else is.
         ("command = 's'", json!({"command": "s", "alwaysAllow": ["x"], "trust": true}), false, "Take out gh, which"),
         ("command = 's'", json!({"command": "s", "envFile": ".env"}), true, "write what that file sets as `env`"),
@@ -239,6 +245,14 @@ fn only_a_server_that_works_the_same_behind_the_gateway_leaves_its_client() {
     let after = parsed(&path)["mcpServers"].as_object().expect("servers").clone();
     assert_eq!(after.keys().collect::<Vec<_>>(), ["gh", "forgefs"], "{}", output.stdout);
     assert_eq!(after["gh"], both["gh"]);
+    let forge = parsed(&home(&fence).join(".config/forgefs/forge.toml"));
+    assert_eq!(forge["servers"].as_object().expect("servers").keys().collect::<Vec<_>>(), ["time"]);
+    // Nor is one that means the folder of each project.
+    let Some(fence) = has_python("a terminal") else { return };
+    let both = json!({"gh": {"command": "s", "args": ["${workspaceFolder}"]}, "time": {"command": "t"}});
+    let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": both}).to_string());
+    on_a_terminal(&fence, "y\\n", &["cursor", "--import"]).success();
+    assert_eq!(parsed(&path)["mcpServers"]["gh"], both["gh"]);
     let forge = parsed(&home(&fence).join(".config/forgefs/forge.toml"));
     assert_eq!(forge["servers"].as_object().expect("servers").keys().collect::<Vec<_>>(), ["time"]);
     // Two that allow different tools do not become one.

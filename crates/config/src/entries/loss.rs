@@ -34,6 +34,15 @@ pub enum Loss {
     Key(String),
     /// A key of the login without a counterpart.
     Login(String),
+    /// The folder that the host has open.
+    Folder {
+        /// Value that has it.
+        label: String,
+        /// Text between its braces.
+        inner: String,
+        /// Variable in its place.
+        variable: String,
+    },
     /// A reference that stays as text.
     Reference {
         /// Value that has it.
@@ -77,6 +86,10 @@ impl Loss {
                 let name = cut(name);
                 format!("ForgeFS has nothing like `{name}` of its login; remove `{name}` if the login does without")
             }
+            Self::Folder { label, inner, .. } => format!(
+                "`${{{inner}}}` in its {} means another folder in each project; write the one that is meant",
+                cut(label)
+            ),
             Self::Reference { label, inner } => format!(
                 "ForgeFS does not know `${{{}}}` in its {}; write the value, or a reference to a variable that you export",
                 kind(inner),
@@ -102,6 +115,10 @@ impl fmt::Display for Loss {
             Self::EnvFile => out.write_str("`envFile` is not imported: export what that file sets, or list it as env"),
             Self::Key(name) => write!(out, "`{name}` is not imported"),
             Self::Login(name) => write!(out, "`{name}` of its login is not imported"),
+            Self::Folder { label, inner, variable } => write!(
+                out,
+                "{label}: `${{{inner}}}` means another folder in each project; set {variable} or write the one that is meant"
+            ),
             Self::Reference { label, inner } => {
                 write!(out, "{label}: `${{{}}}` is not known here and stays as text", kind(inner))
             }

@@ -65,6 +65,8 @@ pub(super) struct Text {
     pub(super) needs: Vec<String>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
+    /// References to the folder that the host has open, without their braces, each with the variable in its place.
+    pub(super) folders: Vec<(String, String)>,
     /// References that stay as text, without their braces.
     pub(super) unknown: Vec<String>,
     /// Variables with a default, in place of answers that the user gave the editor.
@@ -158,10 +160,7 @@ fn folder(inner: &str, scope: &Scope<'_>, out: &mut Text) {
     let Some(project) = scope.project else {
         // Disabled until someone says which folder.
         need(&variable_name(inner), out);
-        return out.notes.push(format!(
-            "`${{{inner}}}` means another folder in each project; set {} or write the one that is meant",
-            variable_name(inner)
-        ));
+        return out.folders.push((inner.to_owned(), variable_name(inner)));
     };
     let path = match inner {
         "workspaceFolder" => project.to_string_lossy(),

@@ -63,6 +63,9 @@ impl Translator<'_> {
         for note in &text.notes {
             self.entry.notes.push(format!("{label}: {note}"));
         }
+        for (inner, variable) in text.folders {
+            self.lose(Loss::Folder { label: label.to_owned(), inner, variable });
+        }
         for inner in text.unknown {
             self.lose(Loss::Reference { label: label.to_owned(), inner });
         }
