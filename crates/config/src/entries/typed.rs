@@ -127,6 +127,9 @@ fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Va
         }
         ([], Some(word)) => {
             let name = words.name;
+            if let Some(scheme) = missing_scheme(word) {
+                return Err(format!("`{word}` is not a URL; forgefs add {name} {scheme}://{word}"));
+            }
             return Err(format!("`{word}` is not a URL; a command follows `--`: forgefs add {name} -- {word}"));
         }
         _ => return Err("a server is a command or a URL, not both".to_owned()),
@@ -160,6 +163,17 @@ fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Va
         fields.insert("description".to_owned(), json!(description));
     }
     Ok(fields)
+}
+
+/// The scheme of a word that is a URL but for it: a host with a port or a path.
+fn missing_scheme(word: &str) -> Option<&'static str> {
+    let end = word.find([':', '/'])?;
+    let (host, rest) = word.split_at(end);
+    let port = rest.strip_prefix(':').map(|rest| rest.split('/').next().unwrap_or_default());
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    let is_here = host == "localhost" || host.starts_with("127.");
+    let is_host = is_here || (host.contains('.') && host.starts_with(|first: char| first.is_ascii_alphanumeric()));
+    (is_port && is_host).then_some(if is_here { "http" } else { "https" })
 }
 
 fn variables(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, Value>, String> {
