@@ -1,6 +1,6 @@
 //! `forgefs doctor`: checks configuration, servers and sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use catalog::Catalog;
 use catalog::findings::Severity;
 use catalog::manifest::{ServerEntry, ServerState};
 use catalog::people;
-use config::{AuditTo, Required, exposures};
+use config::entries::variables;
+use config::{AuditTo, Config, Required, exposures, process_env};
 use run::discovery::objects;
 use server::gateway::Gateway;
 use state::audit;
@@ -38,7 +39,8 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<u8, Failure> {
-    let mut report = Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new(), exit: 0 };
+    let mut report =
+        Report { ui, is_json: args.format.json, found: Map::new(), faults: BTreeMap::new(), exit: 0, enable: None };
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
@@ -73,6 +75,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         report.push("warnings", &format!("pins     {text}"), format!("pins: {text}").into());
     }
     let servers = config.servers.clone();
+    let only_off = only_off(&config);
     let gateway = global.gateway(config)?;
     sandbox(&gateway, &mut report).await;
     super::settle_all(&gateway, ui).await;
@@ -87,11 +90,13 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             ServerState::NeedsLogin { command } => report.failure("server", &format!("`{command}`"), 3),
             _ => {}
         }
-        report.push(
-            "servers",
-            &format!("server   {}: {}", server.name, state(server)),
-            objects::server(&catalog, server),
-        );
+        let mut line = format!("server   {}: {}", server.name, state(server));
+        if only_off.contains(&server.name) {
+            let enable = format!("`forgefs enable {}`", people::line(&server.name));
+            line.push_str(&format!("; its variables are set: {enable}"));
+            report.enable.get_or_insert(enable);
+        }
+        report.push("servers", &line, objects::server(&catalog, server));
     }
     report.many("quarantined");
     for server in catalog.servers() {
@@ -235,6 +240,20 @@ fn confined(name: &str, examined: base::error::Result<Examined>, report: &mut Re
     report.push("confined", &lines.join("\n"), object);
 }
 
+/// Disabled servers that refer to variables, all of which are set: nothing is left but to enable them.
+fn only_off(config: &Config) -> BTreeSet<String> {
+    let text = config.path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let (table, files) = (toml::from_str::<toml::Table>(&text).unwrap_or_default(), config.file_variables());
+    let is_set = |name: String| process_env(&name).is_some() || files.contains_key(&name);
+    let servers = table.get("servers").and_then(toml::Value::as_table).into_iter().flatten();
+    let off = servers.filter(|(name, entry)| {
+        let names: Vec<String> = variables(&json!(entry).to_string()).collect();
+        let is_off = config.servers.get(*name).is_some_and(|server| !server.enabled);
+        is_off && !names.is_empty() && names.into_iter().all(is_set)
+    });
+    off.map(|(name, _)| name.clone()).collect()
+}
+
 fn state(server: &ServerEntry) -> String {
     match &server.state {
         ServerState::Ready { protocol } => {
@@ -269,6 +288,8 @@ struct Report {
     /// How many, and what to do about the first.
     faults: BTreeMap<usize, (usize, String)>,
     exit: u8,
+    /// Command that enables a server of which nothing else is missing.
+    enable: Option<String>,
 }
 
 impl Report {
@@ -325,11 +346,15 @@ impl Report {
     fn summary(&self, catalog: &Catalog) {
         let is_up =
             |server: &&Arc<ServerEntry>| matches!(server.state, ServerState::Ready { .. } | ServerState::Resting);
-        let ready = counted(catalog.servers().iter().filter(is_up).count(), "server") + " ready";
+        let up = catalog.servers().iter().filter(is_up).count();
+        let ready = counted(up, "server") + " ready";
         let faults = self.faults.iter().map(|(fault, (count, _))| counted(*count, FAULTS[*fault].0) + FAULTS[*fault].1);
         let counts = [ready].into_iter().chain(faults).collect::<Vec<_>>().join(", ");
-        let (role, then) = match self.faults.values().next() {
-            Some((_, first)) => (Role::Waiting, format!("; first: {first}")),
+        let disabled = || catalog.servers().first().map(|off| format!("`forgefs enable {}`", people::line(&off.name)));
+        let first = self.faults.values().next().map(|(_, first)| first.clone()).or_else(|| self.enable.clone());
+        let first = first.or_else(|| (up == 0).then(|| disabled().unwrap_or_else(|| "`forgefs add`".to_owned())));
+        let (role, then) = match first {
+            Some(first) => (Role::Waiting, format!("; first: {first}")),
             None => (Role::Good, "; nothing to do".to_owned()),
         };
         self.ui.parts(&[(role, &counts), (Role::Plain, &then)]);

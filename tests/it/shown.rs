@@ -141,6 +141,19 @@ fn doctor_ends_with_counts_and_the_first_thing_to_do() {
     let pinned = "[manifest]\npin_first_use = true\n";
     fence.write("forge.toml", &format!("{pinned}{}", samples()));
     assert_eq!(last(&fence), "3 servers ready; nothing to do");
+    fence.write("forge.toml", pinned);
+    assert_eq!(last(&fence), "0 servers ready; first: `forgefs add`");
+    let off = "[servers.off]\ncommand = \"x\"\nenabled = false\n";
+    fence.write("forge.toml", &format!("{pinned}{off}"));
+    assert_eq!(last(&fence), "0 servers ready; first: `forgefs enable off`");
+    // One of which nothing but its variable was missing.
+    let waiting = off.replace("off", "waiting") + "headers.X = \"${X_TOKEN}\"\n";
+    let waiting = waiting.replace("command = \"x\"", "url = \"https://example.test/mcp\"");
+    fence.write("forge.toml", &format!("{pinned}{off}{waiting}"));
+    assert_eq!(last(&fence), "0 servers ready; first: `forgefs enable off`");
+    let doctor = finish(fence.forgefs(["doctor"]).env("X_TOKEN", "x"), "").stdout;
+    let said = "server   waiting: disabled; its variables are set: `forgefs enable waiting`";
+    assert!(doctor.contains(said) && doctor.trim_end().ends_with("; first: `forgefs enable waiting`"), "{doctor}");
     fence.write("forge.toml", &samples());
     assert_eq!(last(&fence), "3 servers ready, 1 warning; first: see the line `pins`");
     let dead = "deny = [\"no_such_tool\"]\n[servers.dead]\ncommand = \"no-such-program-anywhere\"\n";
