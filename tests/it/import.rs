@@ -190,6 +190,25 @@ fn no_reference_gets_the_credential_of_another_server() {
 }
 
 #[test]
+fn references_of_opencode_are_translated_if_their_variables_are_set() {
+    for (value, written) in [
+        ("Bearer {env:GITHUB_TOKEN}", Some("headers.X = \"Bearer ${GITHUB_TOKEN}\"")),
+        ("{env:GITHUB_TOKEN}-{env:UNSET}", None),
+        ("{env:GITHUB_TOKEN} ${literal}", None),
+        ("{file:~/key}", None),
+    ] {
+        let fence = Fence::new();
+        let server = json!({"type": "remote", "url": "https://x.test/mcp", "headers": {"X": value}});
+        fence.write("../home/.config/opencode/opencode.json", &json!({"mcp": {"one": server}}).to_string());
+        let output = init(&fence, &["--import"]);
+        match written {
+            Some(line) => assert!(self::written(&fence).contains(line), "{value}: {}", self::written(&fence)),
+            None => assert!(output.stderr.contains("write it with ${NAME}"), "{value}: {}", output.stderr),
+        }
+    }
+}
+
+#[test]
 fn what_an_editor_asks_for_is_no_variable_that_is_there_for_another_purpose() {
     let fence = Fence::new();
     let env = json!({"ROOT": "${input:path}", "AS": "${input:user}", "IN": "${input:tz}", "AT": "${input:stage}"});

@@ -111,8 +111,15 @@ impl Translator<'_> {
         }
         if self.found.place.host == Host::OpenCode {
             let text = Value::Object(fields.clone()).to_string();
-            if ["{env:", "{file:"].iter().any(|form| text.contains(form)) {
-                return Err("it uses `{env:…}` or `{file:…}`; write it with ${NAME}".to_owned());
+            let is_set = |rest: &str| rest.split('}').next().and_then(self.credentials.real).is_some();
+            let is_clear = !text.contains("${") && text.split("{env:").skip(1).all(is_set);
+            match (text.contains("{env:"), text.contains("{file:")) {
+                (false, false) => {}
+                (true, false) if is_clear => {
+                    *fields = serde_json::from_str(&text.replace("{env:", "${")).map_err(|error| error.to_string())?;
+                    self.scope.expands = true;
+                }
+                _ => return Err("it uses `{env:…}` or `{file:…}`; write it with ${NAME}".to_owned()),
             }
         }
         if self.found.place.host == Host::Gemini {
