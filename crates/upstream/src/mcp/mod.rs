@@ -142,15 +142,18 @@ impl Connector {
             tracing::debug!(server = self.name, %error, "the handshake failed, trying another");
             tried = self.attempt(second, place).await;
         }
+        let mut is_kept = true;
         if let (Err(Failed::Handshake(error)), Place::Process(..)) = (&tried, place)
             && of_start(error) == failure::CLOSED
-            && is_silent_or_about_fields(&self.stderr.all_words().await)
-            && self.revision.offer_none()
         {
-            // It may have died of a capability that it does not know.
-            tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+            let words = self.stderr.all_words().await;
+            // It may have died of a capability that it does not know. Silence proves nothing for the next start.
+            is_kept = !words.is_empty();
+            if (!is_kept || handshake::is_about_fields(&words)) && self.revision.offer_none() {
+                tried = self.attempt(ClientLifecycleMode::Initialize, place).await;
+            }
         }
-        if tried.is_err() {
+        if tried.is_err() || !is_kept {
             self.revision.set(kept);
         }
         match (tried, place) {
@@ -290,11 +293,6 @@ impl Connector {
         dead.hint = hint;
         self.with_last_words(dead).await
     }
-}
-
-/// True for the last words of a process that may have died of a capability.
-fn is_silent_or_about_fields(words: &str) -> bool {
-    words.is_empty() || handshake::is_about_fields(words)
 }
 
 /// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does: by any status of the
