@@ -295,6 +295,7 @@ async fn questions_are_read_as_libraries_write_them() {
             "field `a` is of type `array`",
         ),
         ("elicitation/create", one(json!({ "$ref": "#/requestedSchema" })), "field `a` is of type"),
+        ("elicitation/create", json!({ "message": "q?" }), "it has no `requestedSchema`"),
         ("sampling/createMessage", sampled, ""),
         ("sampling/createMessage", json!({ "messages": [] }), "maxTokens"),
     ];

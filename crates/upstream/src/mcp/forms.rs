@@ -30,6 +30,10 @@ pub(super) fn read<T: DeserializeOwned>(mut params: Value) -> Result<T, String> 
             }
         }
     }
+    let is_form = ["messages", "url", "requestedSchema"].iter().all(|key| params.get(key).is_none());
+    if is_form {
+        return Err("it has no `requestedSchema`".to_owned());
+    }
     serde_json::from_value(params).map_err(|error| format!("it cannot be read: {error}"))
 }
 
