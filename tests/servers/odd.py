@@ -306,6 +306,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.reply(202, "Accepted", "text/plain", Connection="close")
                 self.refused.wait(60)
                 return stream.put(event(kind, json.dumps(made)))
+        session, later = self.headers.get("Mcp-Session-Id"), method not in ("initialize", "server/discover")
+        if kind == "session comes late" and later and session != "late":
+            is_notice = method is None or method.startswith("notifications/")
+            return self.reply(202, "", None, Mcp_Session_Id="late") if is_notice else self.reply(400, "no session", "text/plain")
         if made is None:
             notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
@@ -316,7 +320,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header("Content-Type", "text/event-stream")
                 self.end_headers()
             return time.sleep(60)
-        session = self.headers.get("Mcp-Session-Id")
         headers = {}
         if kind.startswith("header ") and method != "initialize":
             wanted = kind.split()[1]
@@ -339,6 +342,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if form == "text/event-stream":
                 body = "data: %s\n\n" % json.dumps(body)
             return self.reply(status, body, form)
+        elif kind == "session changes" and later:
+            self.sessions.pop(session)
+            headers = {"Mcp_Session_Id": str(next(self.numbers))}
+            self.sessions[headers["Mcp_Session_Id"]] = True
         if method == "tools/call":
             if kind in REFUSED:
                 self.log("%s %s refused" % (kind, message["params"]["name"]))

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
@@ -35,6 +36,8 @@ const MAX_REPEATS: u32 = 3;
 pub(super) struct Target {
     pub(super) uri: Arc<str>,
     pub(super) session: Option<Arc<str>>,
+    /// Takes the session of the response.
+    pub(super) latest: Latest,
     pub(super) token: Option<String>,
     pub(super) headers: Headers,
 }
@@ -48,12 +51,21 @@ pub(super) struct HttpClient {
     pub(super) in_session: Arc<AtomicBool>,
     pub(super) passed_over: PassedOver,
     pub(super) revision: Revision,
+    pub(super) latest: Latest,
 }
 
+/// The session that a response named last, after that of the handshake.
+pub(super) type Latest = Arc<Mutex<Option<Arc<str>>>>;
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
+    /// A target in the session that a response named last, else in that of the handshake.
+    fn target(&self, uri: &Arc<str>, session: &Option<Arc<str>>, token: Option<String>, headers: Headers) -> Target {
+        let session = self.latest.lock().clone().or_else(|| session.clone());
+        Target { uri: Arc::clone(uri), session, latest: Arc::clone(&self.latest), token, headers }
+    }
+
     /// Posts a message. A handshake is made again as often as the server refuses a revision.
     async fn post(&self, to: Target, message: ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
         if to.session.is_some() {
@@ -148,8 +160,7 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = |token, own: &Values| {
-            let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
-            self.post(Target { uri, session, token, headers }, message.clone())
+            self.post(self.target(&uri, &session, token, both(&headers, &own.headers)), message.clone())
         };
         match self.authorization.send(request).await {
             Err(error) if is_needless(&message, &error) => Ok(StreamableHttpPostResponse::Accepted),
@@ -165,7 +176,8 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<(), HttpError> {
         let request = |token, own: &Values| {
-            self.client.delete_session(uri.clone(), session.clone(), token, both(&headers, &own.headers))
+            let session = self.latest.lock().clone().unwrap_or_else(|| session.clone());
+            self.client.delete_session(uri.clone(), session, token, both(&headers, &own.headers))
         };
         self.authorization.send(request).await
     }
@@ -179,8 +191,8 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<Events, HttpError> {
         let request = |token, own: &Values| {
-            let (uri, session, headers) = (uri.clone(), session.clone(), both(&headers, &own.headers));
-            let (target, last) = (Target { uri, session, token, headers }, last_event.clone());
+            let target = self.target(&uri, &session, token, both(&headers, &own.headers));
+            let last = last_event.clone();
             async move { http_post::listen(&self.client, &target, last, &self.passed_over).await }
         };
         self.authorization.send(request).await

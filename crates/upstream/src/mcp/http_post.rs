@@ -46,6 +46,10 @@ pub(super) async fn post(
     if !status.is_success() {
         return refused(response, message, target.session.is_some()).await;
     }
+    let now = header(&response, SESSION);
+    if let (false, Some(now)) = (is_handshake(message), now.as_deref().filter(|now| !now.is_empty())) {
+        *target.latest.lock() = Some(now.into());
+    }
     let kind = header(&response, CONTENT_TYPE);
     let form = essence(kind.as_deref().unwrap_or_default());
     let ClientJsonRpcMessage::Request(request) = message else { return Ok(StreamableHttpPostResponse::Accepted) };
@@ -54,7 +58,6 @@ pub(super) async fn post(
     {
         return Ok(StreamableHttpPostResponse::Accepted);
     }
-    let now = header(&response, SESSION);
     if form == EVENTS {
         let events = readable(events(response), Some(request.id.clone()), over.clone());
         return Ok(StreamableHttpPostResponse::Sse(events, now));
@@ -68,6 +71,12 @@ pub(super) async fn post(
     let pending = Pending::of(&request.id);
     let parsed = task::work_on(body.len(), || message::chosen(message::parse(&body, &pending), &request.id));
     Ok(StreamableHttpPostResponse::Json(answer(parsed, &request.id, &body), now))
+}
+
+fn is_handshake(message: &ClientJsonRpcMessage) -> bool {
+    use ClientRequest::{DiscoverRequest, InitializeRequest};
+    let ClientJsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, InitializeRequest(_) | DiscoverRequest(_))
 }
 
 /// Opens the stream that a server sends on of its own accord, or goes on with one after the event `last`.
