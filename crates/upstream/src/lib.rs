@@ -200,7 +200,7 @@ pub struct Listing {
     /// Negotiated protocol revision.
     pub protocol: String,
     /// The offer to begin the next handshake with, since the server refused more.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "offer", skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offer>,
     /// The server's own instructions.
     pub instructions: Option<String>,

@@ -34,7 +34,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{BoxFuture, select_ok};
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
@@ -131,7 +130,7 @@ impl Connector {
             ways.reverse();
         }
         let [first, second] = ways;
-        let mut tried = self.attempt_with_patience(first, place).await;
+        let mut tried = self.attempt(first, place).await;
         if let Err(Failed::Handshake(error)) = &tried
             && !matches!(place, Place::Http(HttpKind::Sse, ..))
             && !is_about_login(error)
@@ -166,25 +165,6 @@ impl Connector {
             }
             (tried, _) => tried,
         }
-    }
-
-    /// One attempt. Some processes of the older revisions block for ever on an unknown request: beside one that is not ready
-    /// in two thirds of the time another is started, with the handshake alone.
-    async fn attempt_with_patience(&self, way: ClientLifecycleMode, place: &Place<'_>) -> Result<Client, Failed> {
-        let mut first = Box::pin(self.attempt(way, place));
-        let patience = match place {
-            Place::Process(..) if !self.revision.is_initialize() => self.server.connect_timeout * 2 / 3,
-            _ => Duration::MAX,
-        };
-        if let Ok(tried) = timeout(patience, &mut first).await {
-            return tried;
-        }
-        let second = Box::pin(async {
-            let client = self.attempt(ClientLifecycleMode::Initialize, place).await?;
-            self.revision.set_initialize(true);
-            Ok(client)
-        });
-        select_ok([first as BoxFuture<'_, _>, second]).await.map(|(client, _)| client)
     }
 
     /// Reads the credentials that the configuration names.
