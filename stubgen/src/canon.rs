@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::hidden::is_format;
-use crate::text::separated;
+use crate::text::{new_line, separated};
 
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
@@ -58,10 +58,7 @@ pub fn pretty_json(value: &Value) -> String {
 }
 
 fn write_pretty(out: &mut String, value: &Value, indent: usize) {
-    let line = |out: &mut String, indent: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n(' ', indent.min(MAX_INDENT)));
-    };
+    let line = |out: &mut String, indent: usize| new_line(out, indent.min(MAX_INDENT));
     match value {
         Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) => {
             out.push('[');

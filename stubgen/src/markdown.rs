@@ -127,12 +127,7 @@ fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>, letters: &mut u
 
 /// A code span that its content cannot end.
 fn code(text: &str) -> String {
-    let mut longest = 0;
-    let mut run = 0;
-    for byte in text.bytes() {
-        run = if byte == b'`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest + 1);
     let pad = if longest > 0 { " " } else { "" };
     format!("{fence}{pad}{text}{pad}{fence}")

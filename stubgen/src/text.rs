@@ -23,6 +23,12 @@ pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
+/// Begins a line.
+pub(crate) fn new_line(out: &mut String, indent: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', indent));
+}
+
 /// Writes items with a separator between them.
 pub(crate) fn separated<T>(
     out: &mut String,
@@ -202,12 +208,7 @@ pub(crate) fn is_directive(text: &str) -> bool {
 
 /// A string literal as `ruff format` and prettier write it: double quotes unless single ones save escapes.
 pub(crate) fn quoted(text: &str, language: Language) -> String {
-    let (mut double, mut single) = (0_usize, 0_usize);
-    for byte in text.bytes() {
-        double += usize::from(byte == b'"');
-        single += usize::from(byte == b'\'');
-    }
-    let quote = if double > single { '\'' } else { '"' };
+    let quote = if text.matches('"').count() > text.matches('\'').count() { '\'' } else { '"' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);
     push_escaped(&mut out, text, quote, language);

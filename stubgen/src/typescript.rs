@@ -2,7 +2,7 @@
 
 use crate::hidden::is_format;
 use crate::schema::{Body, Field, Lit, Named, Shape, Ty, literal};
-use crate::text::{self, Language};
+use crate::text::{self, Language, new_line};
 
 /// Line length of prettier without configuration.
 const WIDTH: usize = 80;
@@ -352,9 +352,4 @@ pub(crate) fn key(wire: &str) -> String {
     let mut chars = wire.chars();
     let plain = chars.next().is_some_and(start) && chars.all(rest);
     if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
-}
-
-fn new_line(out: &mut String, indent: usize) {
-    out.push('\n');
-    out.extend(std::iter::repeat_n(' ', indent));
 }

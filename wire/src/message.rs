@@ -117,7 +117,8 @@ pub struct Call {
 
 /// A script's request to the gateway. Names are as the script wrote them: the gateway resolves both the identifier and
 /// the wire name.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Op {
     /// Call a tool. `args` is a JSON object.
     Tool {
@@ -268,6 +269,13 @@ pub struct CallError {
     /// Structured data of the tool's own error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub data: Option<Json>,
+}
+
+impl CallError {
+    /// An error without advice, not worth a second attempt.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retryable: false, suggested_fix: None, data: None }
+    }
 }
 
 /// Error codes. The gateway has the table of their behaviour (retryable, fault, fix).

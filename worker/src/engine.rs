@@ -107,7 +107,7 @@ pub(crate) fn no_json_fix(message: &str) -> &'static str {
 
 /// Error of a script's invalid call.
 pub(crate) fn invalid_call_error(message: String) -> CallError {
-    CallError { code: ErrorCode::InvalidArgs, message, retryable: false, suggested_fix: None, data: None }
+    CallError::new(ErrorCode::InvalidArgs, message)
 }
 
 /// Error of a script's call over a sandbox limit. It ends the run: no script catches it.
@@ -115,5 +115,5 @@ pub(crate) fn limit_call_error(message: String) -> CallError {
     let fix =
         "the calls before it were made: split the rest over several runs, or use a tool that does more in one call";
     let suggested_fix = Some(fix.to_owned());
-    CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix, data: None }
+    CallError { suggested_fix, ..CallError::new(ErrorCode::LimitExceeded, message) }
 }

@@ -57,9 +57,3 @@ impl Principal {
         Self { client: client.into(), profile: None, session: random::id().into(), person: None }
     }
 }
-
-impl Default for Principal {
-    fn default() -> Self {
-        Self::local()
-    }
-}

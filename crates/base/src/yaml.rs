@@ -44,18 +44,13 @@ enum Open {
     List(Vec<Value>),
 }
 
-/// A value that an anchor names, and its bytes.
-struct Anchored {
-    value: Value,
-    bytes: usize,
-}
-
 struct Reader<'r> {
     rules: &'r Rules,
     /// With the anchor of each, or 0, and the bytes before it.
     open: Vec<(Open, usize, usize)>,
     whole: Option<Value>,
-    anchored: HashMap<usize, Anchored>,
+    /// Values that anchors name, and their bytes.
+    anchored: HashMap<usize, (Value, usize)>,
     /// Bytes of the values so far, and of those that anchors keep.
     bytes: usize,
     kept: usize,
@@ -119,7 +114,7 @@ impl Reader<'_> {
         }
         self.kept = self.kept.saturating_add(bytes);
         self.check()?;
-        self.anchored.insert(anchor, Anchored { value: value.clone(), bytes });
+        self.anchored.insert(anchor, (value.clone(), bytes));
         Ok(())
     }
 
@@ -127,12 +122,9 @@ impl Reader<'_> {
         if self.rules.with_aliases.is_none() {
             return Err("has an alias, which is not read,".to_owned());
         }
-        let bytes = match self.anchored.get(&anchor) {
-            Some(anchored) => anchored.bytes,
-            None => return Err("has an alias to a value that contains it".to_owned()),
-        };
-        self.charge(bytes)?;
-        let value = self.anchored.get(&anchor).map(|anchored| anchored.value.clone()).unwrap_or_default();
+        let bytes = self.anchored.get(&anchor).map(|(_, bytes)| *bytes);
+        self.charge(bytes.ok_or("has an alias to a value that contains it")?)?;
+        let value = self.anchored.get(&anchor).map(|(value, _)| value.clone()).unwrap_or_default();
         match (self.open.last_mut(), &value) {
             (Some((Open::Mapping(_, key @ None), ..)), Value::String(text)) => {
                 *key = Some(text.clone());

@@ -53,11 +53,8 @@ impl Catalog {
         }
         let glob = parsed(pattern)?;
         let reached = self.reached(&mut glob.matcher(), meter)?;
-        let found = self.servers.iter().zip(reached).filter(|(server, reached)| {
-            let has_some = !server.offers.resources.is_empty();
-            *reached && has_some
-        });
-        Ok(found.map(|(server, _)| server.name.clone()).collect())
+        let found = self.servers.iter().zip(reached).filter(|(_, reached)| *reached).map(|(server, _)| server);
+        Ok(found.filter(|server| !server.offers.resources.is_empty()).map(|server| server.name.clone()).collect())
     }
 
     /// For each server, true if a glob may match something in its folder.

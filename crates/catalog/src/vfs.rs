@@ -309,10 +309,8 @@ impl Catalog {
 
     /// Name of the server whose stderr the node is.
     pub fn stderr_of(&self, node: Node) -> Option<&str> {
-        match node {
-            Node::Stderr(server) => Some(&self.servers[server].name),
-            _ => None,
-        }
+        let Node::Stderr(server) = node else { return None };
+        Some(&self.servers[server].name)
     }
 
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {

@@ -43,10 +43,7 @@ pub(super) fn metrics(key: &Key<'_>, raw: RawMetrics) -> Result<Option<Metrics>,
 pub(super) fn telemetry(key: &Key<'_>, raw: RawTelemetry) -> Result<Option<Telemetry>, ConfigError> {
     const PATH: &str = "v1/traces";
     let Some(endpoint) = raw.endpoint else {
-        return match raw.headers {
-            Some(_) => Err(key.key("headers").at_key("headers of no endpoint")),
-            None => Ok(None),
-        };
+        return raw.headers.map_or(Ok(None), |_| Err(key.key("headers").at_key("headers of no endpoint")));
     };
     let (mut traces, is_private) = address(&key.key("endpoint"), endpoint)?;
     if traces.contains(['?', '#']) {

@@ -75,12 +75,10 @@ fn whole(joined: &str, ends: &[usize], found: &mut Vec<Found>) {
 fn text_of(item: &mut Value) -> Option<&mut String> {
     match item {
         Value::String(text) => Some(text),
-        Value::Object(block) if block.get("type").and_then(Value::as_str) == Some("text") => {
-            match block.get_mut("text") {
-                Some(Value::String(text)) => Some(text),
-                _ => None,
-            }
-        }
+        Value::Object(block) if block.get("type")? == "text" => match block.get_mut("text")? {
+            Value::String(text) => Some(text),
+            _ => None,
+        },
         _ => None,
     }
 }

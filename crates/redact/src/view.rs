@@ -78,9 +78,7 @@ impl View {
         match self.places.get(next) {
             // The end of an escape, or the position before one.
             Some((here, there)) if *here == at => *there,
-            _ => {
-                next.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(here, there)| there + at - here)
-            }
+            _ => self.from(at),
         }
     }
 }

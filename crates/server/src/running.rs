@@ -55,12 +55,8 @@ pub fn hang_up(folder: &Path, config: &Path) -> io::Result<Vec<u32>> {
 /// Every gateway of this user that follows `config`, by process id, with its entry. Removes entries of dead processes.
 fn all(folder: &Path, config: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let prefix = prefix(config);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
     let mut gateways = Vec::new();
-    for entry in entries {
+    for entry in files::if_there(fs::read_dir(folder))?.into_iter().flatten() {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix)).and_then(|pid| pid.parse::<u32>().ok());

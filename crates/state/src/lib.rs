@@ -274,32 +274,17 @@ impl Room {
         drops_oldest: true,
     };
     /// Of the approvals of a session.
-    pub const APPROVALS: Self = Self {
-        entries: limits::CONSENTS.max,
-        bytes: limits::CONSENT_BYTES.max,
-        overhead: 256,
-        label_sets: None,
-        drops_oldest: true,
-    };
+    pub const APPROVALS: Self =
+        Self { entries: limits::CONSENTS.max, bytes: limits::CONSENT_BYTES.max, overhead: 256, ..Self::RESULTS };
 
     /// Of the setup requests of a session: `initialize`, a log level and subscriptions.
-    pub const SETUP: Self = Self {
-        entries: limits::SUBSCRIBED.max + 2,
-        bytes: limits::SETUP.max,
-        overhead: 0,
-        label_sets: None,
-        drops_oldest: false,
-    };
+    pub const SETUP: Self =
+        Self { entries: limits::SUBSCRIBED.max + 2, bytes: limits::SETUP.max, drops_oldest: false, ..Self::RESULTS };
 
     /// Of the stash of a session.
     pub fn stash(limits: &Limits) -> Self {
-        Self {
-            entries: limits.stash_entries,
-            bytes: limits.stash_bytes,
-            overhead: 0,
-            label_sets: Some(8),
-            drops_oldest: false,
-        }
+        let (entries, bytes) = (limits.stash_entries, limits.stash_bytes);
+        Self { entries, bytes, label_sets: Some(8), ..Self::SETUP }
     }
 }
 

@@ -77,7 +77,7 @@ impl<U: Upstream> Upstream for Invite<U> {
         let is_own = |caller: &Arc<dyn Caller>| self.logins.account.is_of(&caller.principal().client);
         if !progress.caller().is_none_or(is_own) {
             let answer = self.inner.call(operation, progress).await;
-            return answer.map_err(|error| if wants_login(&error) { of_operator(error) } else { error });
+            return answer.map_err(|error| if wants_login(&error) { error.hint(OF_OPERATOR) } else { error });
         }
         let before = self.logins.account.version();
         let mut answer = self.inner.call(operation, progress).await;
@@ -104,12 +104,9 @@ impl<U: Upstream> Upstream for Invite<U> {
     }
 }
 
-/// The error of a server whose lists need a login, to a client that cannot give it.
-fn of_operator(error: Error) -> Error {
-    let hint =
-        "its lists come by the gateway's own login, which its operator makes; your login is asked for when you call";
-    error.hint(hint)
-}
+/// Said of a server whose lists need a login, to a client that cannot give it.
+const OF_OPERATOR: &str =
+    "its lists come by the gateway's own login, which its operator makes; your login is asked for when you call";
 
 /// Adds the address to the error, for a client that cannot be asked.
 fn told(refused: Error, invitation: &Invitation, why: &Error, is_page: bool) -> Error {

@@ -70,7 +70,8 @@ impl Stderr {
     /// trace below it says less.
     fn last_lines(&self, count: usize) -> String {
         let lines = self.0.lock();
-        let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
+        let said =
+            lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !words.starts_with(STARTED)));
         let mut said = said.map_while(Line::said).map(str::trim).filter(|words| words.contains(char::is_alphabetic));
         let mut last: Vec<&str> = said.by_ref().take(count).collect();
         if !last.iter().any(|words| is_error(words))
@@ -163,10 +164,6 @@ const TRACE: usize = 30;
 fn is_error(line: &str) -> bool {
     let name = line.split_once(": ").and_then(|(name, _)| name.split(" [").next()).unwrap_or_default();
     name.ends_with("Error") && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
-}
-
-fn is_start(note: &str) -> bool {
-    note.starts_with(STARTED)
 }
 
 impl Line {

@@ -94,11 +94,9 @@ pub(super) async fn all(global: &Global, place: &Place, ui: Ui) -> Result<Vec<Ex
 fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog) -> Examined {
     let Judgement { mistakes, warnings, plan, uses, scripts, .. } = judgement;
     let mut refused: Vec<Refusal> = mistakes.iter().map(wrong).collect();
-    let mut tools: BTreeMap<(String, String), LockedCall> = BTreeMap::new();
     let steps = plan.steps.iter().filter(|step| step.server != SERVER);
-    for (server, tool) in steps.filter_map(|step| Some((&step.server, step.tool.as_ref()?))) {
-        tools.extend(named(catalog, server, tool));
-    }
+    let tools = steps.filter_map(|step| named(catalog, &step.server, step.tool.as_ref()?));
+    let mut tools: BTreeMap<(String, String), LockedCall> = tools.collect();
     refused.extend(plan.unknown.iter().map(|server| {
         let state = catalog.server(server).map(|entry| format!(" ({})", entry.state.describe())).unwrap_or_default();
         let message = format!("the tools of {server} are not known{state}");
@@ -192,10 +190,9 @@ fn of(used: Use, wire: impl Fn(&String) -> String) -> Use {
 
 /// Refuses each script that calls itself through others, with the path.
 fn refuse_cycles(examined: &mut [Examined]) {
-    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for script in examined.iter() {
-        edges.insert(script.source.name.clone(), script.calls.iter().map(|(name, _)| name.clone()).collect());
-    }
+    let called = |script: &Examined| script.calls.iter().map(|(name, _)| name.clone()).collect();
+    let edges: BTreeMap<String, BTreeSet<String>> =
+        examined.iter().map(|script| (script.source.name.clone(), called(script))).collect();
     for script in examined {
         if let Some(path) = rights::way_back(&edges, &script.source.name) {
             let message = format!("it calls itself: {}", path.join(" → "));

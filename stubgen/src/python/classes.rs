@@ -1,10 +1,10 @@
 //! Prints named types as `TypedDict` classes and aliases.
 
-use super::types::{Break, push_indent};
+use super::types::Break;
 use super::{Python, WIDTH};
 use crate::ident;
 use crate::schema::{Body, Field, Named, Ty, literal};
-use crate::text::{self, Language};
+use crate::text::{self, Language, new_line};
 
 impl Python<'_> {
     /// The definition of a named type.
@@ -71,11 +71,10 @@ impl Python<'_> {
         if used + text::width(&line[before..]) + comma > WIDTH {
             line.truncate(before);
             if optional {
-                line.push_str("NotRequired[\n");
-                push_indent(&mut line, indent + 4);
+                line.push_str("NotRequired[");
+                new_line(&mut line, indent + 4);
                 self.put(&mut line, &field.ty, indent + 4, indent + 4, 0, Break::Bare);
-                line.push('\n');
-                push_indent(&mut line, indent);
+                new_line(&mut line, indent);
                 line.push(']');
             } else {
                 self.put(&mut line, &field.ty, indent, used, comma, style);

@@ -67,28 +67,17 @@ impl<'s> Python<'s> {
         for (at, (field, ident)) in shape.params.iter().zip(idents).enumerate() {
             if out.len() > MAX_SIGNATURE {
                 python.used.insert("Any");
-                out.push_str(", **");
-                out.push_str(rest_name(idents));
-                out.push_str(": Any) -> ");
+                out.extend([", **", rest_name(idents), ": Any) -> "]);
                 python.flat(&mut out, &shape.result);
                 return out;
             }
-            out.push_str(if at == 0 { "*, " } else { ", " });
-            out.push_str(ident);
-            out.push_str(": ");
-            let default = python.annotate(&mut out, field);
-            if let Some(default) = default {
-                out.push_str(" = ");
-                out.push_str(&default);
+            out.extend([if at == 0 { "*, " } else { ", " }, ident, ": "]);
+            if let Some(default) = python.annotate(&mut out, field) {
+                out.extend([" = ", &default]);
             }
         }
         if let Some(extra) = &shape.extra {
-            if !shape.params.is_empty() {
-                out.push_str(", ");
-            }
-            out.push_str("**");
-            out.push_str(rest_name(idents));
-            out.push_str(": ");
+            out.extend([if shape.params.is_empty() { "**" } else { ", **" }, rest_name(idents), ": "]);
             python.flat(&mut out, extra);
         }
         out.push_str(") -> ");
@@ -98,10 +87,8 @@ impl<'s> Python<'s> {
 
     /// Definition of a tool, with `doc` as the docstring.
     pub(crate) fn definition(&mut self, shape: &Shape<'_>, name: &str, idents: &[String], doc: &str) -> String {
-        let mut params = Vec::with_capacity(shape.params.len() + 1);
-        for (field, ident) in shape.params.iter().zip(idents) {
-            params.push(self.param(field, ident));
-        }
+        let params = shape.params.iter().zip(idents).map(|(field, ident)| self.param(field, ident));
+        let params: Vec<Param> = params.collect();
         let mut rest = String::new();
         if let Some(extra) = &shape.extra {
             rest = format!("**{}: ", rest_name(idents));

@@ -2,7 +2,7 @@
 
 use super::{Python, WIDTH};
 use crate::schema::{Body, Lit, Ty};
-use crate::text::{self, Language};
+use crate::text::{self, Language, new_line};
 
 /// Style of a broken union.
 #[derive(Clone, Copy)]
@@ -109,11 +109,10 @@ impl Python<'_> {
         match (ty, style) {
             (Ty::Union(members), Break::Bare) => self.put_members(out, members, indent, used, tail),
             (Ty::Union(members), Break::Parenthesised) => {
-                out.push_str("(\n");
-                push_indent(out, indent + 4);
+                out.push('(');
+                new_line(out, indent + 4);
                 self.put_members(out, members, indent + 4, indent + 4, 0);
-                out.push('\n');
-                push_indent(out, indent);
+                new_line(out, indent);
                 out.push(')');
             }
             (Ty::List(item), _) => self.put_subscript(out, "list", &[Item::Type(item)], indent),
@@ -139,8 +138,7 @@ impl Python<'_> {
             if at == 0 {
                 self.put(out, member, indent, used, last, Break::Bare);
             } else {
-                out.push('\n');
-                push_indent(out, indent);
+                new_line(out, indent);
                 out.push_str("| ");
                 self.put(out, member, indent, indent + 2, last, Break::Bare);
             }
@@ -153,8 +151,7 @@ impl Python<'_> {
         out.push('[');
         let comma = items.len() > 1;
         for item in items {
-            out.push('\n');
-            push_indent(out, indent + 4);
+            new_line(out, indent + 4);
             match item {
                 Item::Type(ty) => self.put(out, ty, indent + 4, indent + 4, usize::from(comma), Break::Bare),
                 Item::Lit(literal) => push_lit(out, literal),
@@ -174,8 +171,7 @@ impl Python<'_> {
                 out.push(',');
             }
         }
-        out.push('\n');
-        push_indent(out, indent);
+        new_line(out, indent);
         out.push(']');
     }
 }
@@ -210,8 +206,4 @@ fn push_lit(out: &mut String, literal: &Lit) {
         Lit::Int(number) => out.push_str(&number.to_string()),
         Lit::Bool(flag) => out.push_str(if *flag { "True" } else { "False" }),
     }
-}
-
-pub(super) fn push_indent(out: &mut String, indent: usize) {
-    out.extend(std::iter::repeat_n(' ', indent));
 }

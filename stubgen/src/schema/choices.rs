@@ -51,33 +51,22 @@ impl<'a> Translator<'a> {
             let literal = match value {
                 Value::String(text) if text.len() > MAX_TEXT => {
                     self.note("a very long enum value was read as any string");
-                    others.push(Ty::Str);
-                    continue;
+                    Err(Ty::Str)
                 }
-                Value::String(text) => Lit::Str(text.clone()),
-                Value::Bool(flag) => Lit::Bool(*flag),
+                Value::String(text) => Ok(Lit::Str(text.clone())),
+                Value::Bool(flag) => Ok(Lit::Bool(*flag)),
                 Value::Number(number) => match number.as_i64() {
-                    Some(number) => Lit::Int(number),
-                    None => {
-                        others.push(if bits_of(value) == INTEGER { Ty::Int } else { Ty::Float });
-                        continue;
-                    }
+                    Some(number) => Ok(Lit::Int(number)),
+                    None => Err(if bits_of(value) == INTEGER { Ty::Int } else { Ty::Float }),
                 },
-                Value::Null => {
-                    others.push(Ty::Null);
-                    continue;
-                }
-                Value::Array(_) => {
-                    others.push(Ty::List(Box::new(Ty::Any)));
-                    continue;
-                }
-                Value::Object(_) => {
-                    others.push(Ty::Dict(Box::new(Ty::Str), Box::new(Ty::Any)));
-                    continue;
-                }
+                Value::Null => Err(Ty::Null),
+                Value::Array(_) => Err(Ty::List(Box::new(Ty::Any))),
+                Value::Object(_) => Err(Ty::Dict(Box::new(Ty::Str), Box::new(Ty::Any))),
             };
-            if seen.insert(literal.clone()) {
-                literals.push(literal);
+            match literal {
+                Ok(literal) if !seen.insert(literal.clone()) => {}
+                Ok(literal) => literals.push(literal),
+                Err(other) => others.push(other),
             }
         }
         let letters: usize =

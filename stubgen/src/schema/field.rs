@@ -164,9 +164,8 @@ impl<'a> Field<'a> {
     }
 
     fn interval(&self) -> Option<String> {
-        let exclusive = |keyword: &str| self.first(keyword);
         // In draft 4 the exclusive keywords are booleans beside the limits.
-        let bound = |plain: &str, strict: &str| match exclusive(strict) {
+        let bound = |plain: &str, strict: &str| match self.first(strict) {
             Some(Value::Number(_)) => self.number(strict).map(|bound| (bound, true)),
             Some(Value::Bool(true)) => self.number(plain).map(|bound| (bound, true)),
             _ => self.number(plain).map(|bound| (bound, false)),

@@ -73,12 +73,13 @@ fn is_integer(text: &str) -> bool {
 /// `value` as a literal of `language`; `None` if it is too long for a signature.
 pub(crate) fn literal(value: &Value, language: Language) -> Option<String> {
     let mut out = String::new();
-    write(&mut out, value, language).then_some(out)
+    write(&mut out, value, language).map(|()| out)
 }
 
-/// True if it was written in full.
-fn write(out: &mut String, value: &Value, language: Language) -> bool {
+/// `None` if it was not written in full.
+fn write(out: &mut String, value: &Value, language: Language) -> Option<()> {
     let python = language == Language::Python;
+    let quoted = |text: &str| (text.len() <= MAX_LITERAL).then(|| text::quoted(text, language));
     match value {
         Value::Null => out.push_str(if python { "None" } else { "null" }),
         Value::Bool(true) => out.push_str(if python { "True" } else { "true" }),
@@ -86,45 +87,29 @@ fn write(out: &mut String, value: &Value, language: Language) -> bool {
         Value::Number(number) => {
             let number = number.to_string();
             if number.len() > 24 {
-                return false;
+                return None;
             }
             out.push_str(&number.to_ascii_lowercase().replace("e+", "e"));
         }
-        Value::String(string) => {
-            if string.len() > MAX_LITERAL {
-                return false;
-            }
-            out.push_str(&text::quoted(string, language));
-        }
+        Value::String(string) => out.push_str(&quoted(string)?),
         Value::Array(items) => {
             out.push('[');
             for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push_str(", ");
-                }
-                if !write(out, item, language) {
-                    return false;
-                }
+                out.push_str(if at > 0 { ", " } else { "" });
+                write(out, item, language)?;
             }
             out.push(']');
         }
         Value::Object(map) => {
             out.push('{');
             for (at, (key, item)) in sorted(map).into_iter().enumerate() {
-                if at > 0 {
-                    out.push_str(", ");
-                }
-                if key.len() > MAX_LITERAL {
-                    return false;
-                }
-                out.push_str(&text::quoted(key, language));
+                out.push_str(if at > 0 { ", " } else { "" });
+                out.push_str(&quoted(key)?);
                 out.push_str(": ");
-                if !write(out, item, language) {
-                    return false;
-                }
+                write(out, item, language)?;
             }
             out.push('}');
         }
     }
-    out.len() <= MAX_LITERAL
+    (out.len() <= MAX_LITERAL).then_some(())
 }

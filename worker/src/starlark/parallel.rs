@@ -297,13 +297,7 @@ pub(super) fn outcome<'v>(
 fn error_value<'v>(error: &starlark::Error, session: &Session, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
     let error = match CallFailed::of(error) {
         Some(failed) => failed.error.clone(),
-        None => CallError {
-            code: ErrorCode::ScriptError,
-            message: error.without_diagnostic().to_string(),
-            retryable: false,
-            suggested_fix: None,
-            data: None,
-        },
+        None => CallError::new(ErrorCode::ScriptError, error.without_diagnostic().to_string()),
     };
     let data = match &error.data {
         Some(data) => session.read_json(data.get(), heap)?,

@@ -251,11 +251,7 @@ impl Edited {
 
 /// Content of a file; `None` without one.
 fn content(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    match super::read_regular(path, max) {
-        Ok(content) => Ok(Some(content)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    super::if_there(super::read_regular(path, max))
 }
 
 /// The file that `path` leads to.

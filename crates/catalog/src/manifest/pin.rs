@@ -197,10 +197,8 @@ impl Pin {
 
     /// Reviewed instructions of a server.
     pub(super) fn instructions(&self, ident: &str) -> Option<String> {
-        match self.offers.get(ident)?.get(&Item::Instructions)?.tree()? {
-            Value::String(text) => Some(text),
-            _ => None,
-        }
+        let Value::String(text) = self.offers.get(ident)?.get(&Item::Instructions)?.tree()? else { return None };
+        Some(text)
     }
 
     /// Definition shown for a quarantined tool: the reviewed one, or only the identifier.

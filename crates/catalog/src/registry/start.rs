@@ -185,10 +185,8 @@ impl Start {
                 return Err(format!("{} is not the name of an option", shown(name)));
             }
             let label = name.or(argument.value_hint.as_deref()).unwrap_or("an argument");
-            let value = match argument.value.as_deref().or(argument.default.as_deref()) {
-                Some(value) => filled(value, argument.variables.as_ref())?,
-                None => None,
-            };
+            let given = argument.value.as_deref().or(argument.default.as_deref());
+            let value = given.map(|value| filled(value, argument.variables.as_ref())).transpose()?.flatten();
             match (value, name) {
                 (Some(value), None) if value.starts_with('-') => {
                     return Err(format!("{} stands where no option belongs", shown(&value)));
@@ -222,10 +220,7 @@ impl Start {
         }
         let fixed =
             input.value.as_deref().or(input.default.as_deref().filter(|_| input.is_required && !input.is_secret));
-        let value = match fixed {
-            Some(value) => filled(value, input.variables.as_ref())?,
-            None => None,
-        };
+        let value = fixed.map(|value| filled(value, input.variables.as_ref())).transpose()?.flatten();
         match value {
             Some(value) => self.env.push(format!("{name}={value}")),
             None if input.is_required || input.value.is_some() => {

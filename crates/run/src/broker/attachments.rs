@@ -278,16 +278,9 @@ pub(super) fn bytes_of(base64: &str) -> usize {
 
 /// Short form of a handle in a value beside the block, so that nothing is sent twice.
 fn brief(held: &Value) -> Value {
-    let mut brief = Map::new();
-    for key in ["type", "uri", "mimeType", "bytes", "handle"] {
-        if let Some(value) = held.get(key) {
-            brief.insert(key.to_owned(), value.clone());
-        }
-    }
-    if let Some(uri) = held.get("resource").and_then(|resource| resource.get("uri")) {
-        brief.insert("uri".to_owned(), uri.clone());
-    }
-    Value::Object(brief)
+    let field = |key: &str, value: Option<&Value>| Some((key.to_owned(), value?.clone()));
+    let own = ["type", "uri", "mimeType", "bytes", "handle"].into_iter().filter_map(|key| field(key, held.get(key)));
+    own.chain(field("uri", held.pointer("/resource/uri"))).collect()
 }
 
 /// Rewrites the resource URIs of a content block to those under which the client reads them here. Web addresses that no

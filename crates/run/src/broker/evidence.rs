@@ -399,19 +399,12 @@ pub(super) fn definition<'a>(asked: &PendingCall<'a>) -> &'a str {
 
 fn maybe_done(asked: &PendingCall<'_>, earlier: &Taken, doubt: Doubt) -> Error {
     let (label, run, at) = (asked.label(), &earlier.call.origin.run, rfc3339(earlier.call.at_ms));
-    let message = match doubt {
-        Doubt::Unanswered | Doubt::Fresh => format!(
-            "{label} was sent with these arguments by run {run} at {at}, and no answer came: it may be done or not"
-        ),
-        Doubt::LeftOut => {
-            format!("{label} was done with these arguments by run {run} at {at}; its answer is not in the journal")
-        }
-        Doubt::Changed => {
-            format!(
-                "{label} was done with these arguments by run {run} at {at}, and its definition, or the settings of its server, have changed since"
-            )
-        }
+    let (was, rest) = match doubt {
+        Doubt::Unanswered | Doubt::Fresh => ("sent", ", and no answer came: it may be done or not"),
+        Doubt::LeftOut => ("done", "; its answer is not in the journal"),
+        Doubt::Changed => ("done", ", and its definition, or the settings of its server, have changed since"),
     };
+    let message = format!("{label} was {was} with these arguments by run {run} at {at}{rest}");
     Error::new(ErrorCode::MaybeDone, message).hint(
         "find out by a call that reads; then go on without this one, or catch this error and call again to repeat it",
     )

@@ -243,16 +243,11 @@ impl Broker {
             let arguments = arguments::fitting(&self.context, (entry, stub), given, self.language).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
+        let is_out = |error: &Error| matches!(error.code, ErrorCode::AuthRequired | ErrorCode::TransportDead);
+        let may_start = |entry: &ServerEntry| entry.is_startable() && !entry.is_scripts();
         let (entry, stub, arguments, is_filled) = match fit.await {
             Ok(fitting) => fitting,
-            Err(refused)
-                if matches!(refused.code, ErrorCode::AuthRequired | ErrorCode::TransportDead)
-                    && self
-                        .context
-                        .catalog
-                        .server(server)
-                        .is_ok_and(|entry| entry.is_startable() && !entry.is_scripts()) =>
-            {
+            Err(refused) if is_out(&refused) && self.context.catalog.server(server).is_ok_and(may_start) => {
                 return Err(self.connect(call, server).await.err().unwrap_or(refused));
             }
             Err(error) => return Err(self.record_invalid(call, server, tool, args, hidden(&back, error))),

@@ -36,7 +36,7 @@ impl Search<'_> {
             let counts = |server: &str| !self.hidden.contains(server);
             let named = catalog.named_server(query, path, &counts, meter)?;
             if let Some((_, listing)) = &named {
-                lines.push(Line::of(listing.clone()));
+                lines.push(Line { text: listing.clone(), ..Line::default() });
             }
             let weak = weak.as_ref().filter(|_| named.is_none()).map(|weak| weak.unknown.clone());
             let is_any_ready = hits.found.iter().any(|(hit, by)| by.contains(&number) && hit.answers());
@@ -95,6 +95,7 @@ pub(super) struct Group {
 }
 
 /// A line of a hit.
+#[derive(Default)]
 pub(super) struct Line {
     text: String,
     /// Numbers of the other queries that found it, from 0.
@@ -103,12 +104,6 @@ pub(super) struct Line {
     beside: String,
     /// Name of its server, if it is a resource.
     pub(super) owner: Option<String>,
-}
-
-impl Line {
-    fn of(text: String) -> Self {
-        Self { text, also: Vec::new(), beside: String::new(), owner: None }
-    }
 }
 
 /// The lines that fit. Where there are several queries, each has a heading, its number.

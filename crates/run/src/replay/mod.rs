@@ -42,18 +42,12 @@ impl Asked {
     pub fn of(op: &Op) -> Result<Self> {
         let unfit = |why: Cause| Error::new(ErrorCode::InvalidArgs, "a request is none").caused_by(why);
         let text = serde_json::to_string(op).map_err(|error| unfit(error.into()))?;
-        let value = json::parse(text.as_bytes(), limits::JOURNAL_READ.max).map_err(|error| unfit(error.into()))?;
-        let (kind, mut fields) = match value {
-            Value::Object(object) => object.into_iter().next().unwrap_or_default(),
-            Value::String(kind) => (kind, Value::Null),
-            other => return Err(unfit(other.to_string().into())),
-        };
-        if let Value::Object(fields) = &mut fields {
-            fields.retain(|_, value| !value.is_null());
-        } else {
-            fields = Map::new().into();
-        }
-        Ok(Self { kind: snake(&kind), fields })
+        let value = json::parse(text.as_bytes(), limits::JOURNAL_READ.max);
+        let mut value: Value = value.map_err(|error| unfit(error.into()))?;
+        let given = value.as_object_mut().and_then(|op| op.values_mut().next()?.as_object_mut());
+        let mut fields = given.map(std::mem::take).unwrap_or_default();
+        fields.retain(|_, value| !value.is_null());
+        Ok(Self { kind: <&str>::from(op).to_owned(), fields: fields.into() })
     }
 
     /// A request that was too large for the journal.
@@ -169,16 +163,4 @@ pub enum Parting {
 /// A value as JSON text.
 fn raw(value: &Value) -> Json {
     serde_json::value::to_raw_value(value).unwrap_or_default()
-}
-
-/// `ReadResource` as `read_resource`.
-fn snake(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 2);
-    for c in name.chars() {
-        if c.is_ascii_uppercase() && !snake.is_empty() {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake
 }

@@ -299,13 +299,7 @@ impl Drop for Worker {
 async fn answer(host: &dyn Host, call: Call) -> Reply {
     let answered = AssertUnwindSafe(host.call(call.call, call.op)).catch_unwind().await;
     let Answer { outcome, now_ms } = answered.unwrap_or_else(|_| {
-        let error = CallError {
-            code: ErrorCode::Internal,
-            message: "the gateway failed at this call; its log says where".to_owned(),
-            retryable: false,
-            suggested_fix: None,
-            data: None,
-        };
+        let error = CallError::new(ErrorCode::Internal, "the gateway failed at this call; its log says where");
         Answer { outcome: Outcome::Err(error), now_ms: now_ms() }
     });
     Reply { run: call.run, call: call.call, outcome, now_ms }
@@ -315,13 +309,9 @@ async fn answer(host: &dyn Host, call: Call) -> Reply {
 fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
     let (run, call, now_ms) = (reply.run, reply.call, reply.now_ms);
     let encoded = wire::encode(&ToWorker::Reply(reply)).or_else(|error| {
-        let error = CallError {
-            code: ErrorCode::LimitExceeded,
-            message: format!("the answer does not fit into the sandbox: {error}"),
-            retryable: false,
-            suggested_fix: Some("ask the tool for less at a time".to_owned()),
-            data: None,
-        };
+        let message = format!("the answer does not fit into the sandbox: {error}");
+        let suggested_fix = Some("ask the tool for less at a time".to_owned());
+        let error = CallError { suggested_fix, ..CallError::new(ErrorCode::LimitExceeded, message) };
         wire::encode(&ToWorker::Reply(Reply { run, call, outcome: Outcome::Err(error), now_ms }))
     });
     encoded.map_err(|error| Failure::Protocol(error.to_string()))

@@ -29,13 +29,7 @@ impl Trace {
         let client = client.and_then(parse);
         let own = traces.map(|_| match &client {
             // The start of the trace decides about sampling.
-            Some(client) => SpanContext::new(
-                client.trace_id(),
-                span_id(),
-                client.trace_flags(),
-                false,
-                client.trace_state().clone(),
-            ),
+            Some(client) => within(client, span_id()),
             None => {
                 let trace = TraceId::from_bytes(random());
                 SpanContext::new(trace, span_id(), TraceFlags::SAMPLED, false, Default::default())
@@ -103,9 +97,14 @@ fn call_span(own: &SpanContext, call: &EndedCall<'_>) -> Option<SpanData> {
     if !record.cost.is_zero() {
         attributes.push(KeyValue::new("forgefs.cost", record.cost.number()));
     }
-    let context = SpanContext::new(own.trace_id(), id, own.trace_flags(), false, own.trace_state().clone());
+    let context = within(own, id);
     let times = (record.began.0, record.began.0 + call.took());
     Some(span(context, own.span_id(), name, times, record.outcome, attributes))
+}
+
+/// A span of the trace that another one is in.
+fn within(other: &SpanContext, id: SpanId) -> SpanContext {
+    SpanContext::new(other.trace_id(), id, other.trace_flags(), false, other.trace_state().clone())
 }
 
 fn span(

@@ -54,11 +54,8 @@ impl Refusal {
 
     pub(super) fn full() -> Self {
         let what = "the console has no place for a further connection of this person";
-        Self::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            what,
-            "close pages that are not needed, and send it again: nothing was done",
-        )
+        let hint = "close pages that are not needed, and send it again: nothing was done";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, what, hint)
     }
 
     pub(super) fn method() -> Self {

@@ -116,13 +116,8 @@ fn open_log(path: &Path) -> io::Result<File> {
 
 /// Moves a log of over `most` bytes aside; returns the length of the log now.
 fn rotate(path: &Path, most: u64) -> io::Result<u64> {
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.len() <= most => return Ok(metadata.len()),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    }
-    std::fs::rename(path, path.with_extension("log.1")).map(|()| 0)
+    let length = files::if_there(std::fs::symlink_metadata(path))?.map_or(0, |metadata| metadata.len());
+    if length <= most { Ok(length) } else { std::fs::rename(path, path.with_extension("log.1")).map(|()| 0) }
 }
 
 /// End of the log from this position on.

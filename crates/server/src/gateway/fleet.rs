@@ -201,12 +201,9 @@ impl Fleet {
 
     /// Lists every server again.
     pub(super) fn relist(&self) {
-        let running = self.running.lock();
-        running
-            .servers
-            .values()
-            .flat_map(|server| &server.live)
-            .for_each(|live| live.event_sender.tell(Event::Changed));
+        for live in self.running.lock().servers.values().flat_map(|server| &server.live) {
+            live.event_sender.tell(Event::Changed);
+        }
     }
 
     /// Connections of a server; `None` if it is not running.

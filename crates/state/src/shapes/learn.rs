@@ -120,13 +120,11 @@ impl Learner<'_> {
                         self.see(&mut inner, &value, depth.saturating_sub(1));
                         Text::Json(Box::new(inner))
                     }
-                    Err(_) => match self.lines(text, depth) {
-                        Some(inner) => Text::JsonLines(Box::new(inner)),
-                        None => match self.python(text, depth) {
-                            Some(inner) => Text::Python(Box::new(inner)),
-                            None => Text::of(text, &self.given.0),
-                        },
-                    },
+                    Err(_) => {
+                        let lines = self.lines(text, depth).map(|inner| Text::JsonLines(Box::new(inner)));
+                        let python = || self.python(text, depth).map(|inner| Text::Python(Box::new(inner)));
+                        lines.or_else(python).unwrap_or_else(|| Text::of(text, &self.given.0))
+                    }
                 }
             }
         };

@@ -86,10 +86,7 @@ impl Shape {
         self.long |= other.long;
         self.float |= other.float;
         self.text = joined(self.text.take(), other.text, Text::join);
-        self.list = joined(self.list.take(), other.list, |mut ours, theirs| {
-            ours.join(*theirs);
-            ours
-        });
+        self.list = joined(self.list.take(), other.list, |ours, theirs| both(ours, *theirs));
         self.object = joined(self.object.take(), other.object, Object::join);
         if self.any || other.any {
             *self = Self::anything();
@@ -198,13 +195,9 @@ impl Object {
                 }
                 Self::Fields(ours)
             }
-            (Self::Map(mut value), Self::Map(other)) => {
-                value.join(*other);
-                Self::Map(value)
-            }
-            (Self::Map(mut value), Self::Fields(fields)) | (Self::Fields(fields), Self::Map(mut value)) => {
-                value.join(values(fields));
-                Self::Map(value)
+            (Self::Map(ours), Self::Map(theirs)) => Self::Map(both(ours, *theirs)),
+            (Self::Map(value), Self::Fields(fields)) | (Self::Fields(fields), Self::Map(value)) => {
+                Self::Map(both(value, values(fields)))
             }
         }
     }
@@ -215,6 +208,12 @@ fn values(fields: BTreeMap<String, Field>) -> Shape {
     let mut all = Shape::default();
     fields.into_values().for_each(|field| all.join(field.shape));
     all
+}
+
+/// The least shape that has both.
+fn both(mut ours: Box<Shape>, theirs: Shape) -> Box<Shape> {
+    ours.join(theirs);
+    ours
 }
 
 fn joined<T>(ours: Option<T>, theirs: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {

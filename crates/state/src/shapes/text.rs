@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Object, Shape, keys};
+use super::{Object, Shape, both, keys};
 
 /// Bytes of the beginning that is looked at.
 const MAX_LOOKED_AT: usize = 16 << 10;
@@ -88,20 +88,11 @@ impl Text {
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown | Self::Old(_), kind) | (kind, Self::Unknown | Self::Old(_)) => kind,
-            (Self::Json(mut ours), Self::Json(theirs)) => {
-                ours.join(*theirs);
-                Self::Json(ours)
-            }
+            (Self::Json(ours), Self::Json(theirs)) => Self::Json(both(ours, *theirs)),
             // JSON is read by `forge.literal` too.
-            (Self::Python(mut ours), Self::Python(theirs) | Self::Json(theirs))
-            | (Self::Json(mut ours), Self::Python(theirs)) => {
-                ours.join(*theirs);
-                Self::Python(ours)
-            }
-            (Self::JsonLines(mut ours), Self::JsonLines(theirs)) => {
-                ours.join(*theirs);
-                Self::JsonLines(ours)
-            }
+            (Self::Python(ours), Self::Python(theirs) | Self::Json(theirs))
+            | (Self::Json(ours), Self::Python(theirs)) => Self::Python(both(ours, *theirs)),
+            (Self::JsonLines(ours), Self::JsonLines(theirs)) => Self::JsonLines(both(ours, *theirs)),
             (Self::Tables(mut ours, quoted), Self::Tables(theirs, also)) => {
                 ours.extend(theirs);
                 // Equal names before others are names of data: `Name;Alice`, `Name;Bob`.

@@ -289,14 +289,11 @@ fn file_name(path: &Path) -> String {
 /// Sets a key that is not there, for a time or for good. Answered by nothing if it is there.
 fn create(key: &str, value: &str, ttl: Option<Duration>) -> Cmd {
     let absent = SetOptions::default().conditional_set(ExistenceCheck::NX);
-    Cmd::set_options(
-        key,
-        value,
-        match ttl {
-            Some(ttl) => absent.with_expiration(SetExpiry::PX(ttl.as_millis() as u64)),
-            None => absent,
-        },
-    )
+    let options = match ttl {
+        Some(ttl) => absent.with_expiration(SetExpiry::PX(ttl.as_millis() as u64)),
+        None => absent,
+    };
+    Cmd::set_options(key, value, options)
 }
 
 /// Names of the keys of a record, and of the ids of all of its kind.

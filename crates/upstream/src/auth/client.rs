@@ -170,12 +170,9 @@ impl Client {
     /// Body of a successful `GET`.
     pub(super) async fn get(&self, url: Url) -> Option<Vec<u8>> {
         let request = reqwest::Request::new(reqwest::Method::GET, url);
-        let answer = self.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
-        if answer.status().is_success() {
-            self.read(answer, false).await.ok().map(http::Response::into_body)
-        } else {
-            None
-        }
+        let answer = self.send(request, OAuthHttpRedirectPolicy::Stop).await.ok();
+        let answer = answer.filter(|answer| answer.status().is_success())?;
+        self.read(answer, false).await.ok().map(http::Response::into_body)
     }
 
     /// The MCP server's own name, if it is known and differs by a slash at the end.

@@ -142,11 +142,7 @@ async fn client(
 /// The address of a login at an identity provider, where some refuse the `resource` of MCP.
 fn without_resource(address: &str) -> Result<String, AuthError> {
     let mut url = Url::parse(address).map_err(|error| AuthError::InternalError(error.to_string()))?;
-    let others: Vec<_> = url
-        .query_pairs()
-        .filter(|(key, _)| key != "resource")
-        .map(|pair| (pair.0.into_owned(), pair.1.into_owned()))
-        .collect();
+    let others: Vec<_> = url.query_pairs().into_owned().filter(|(key, _)| key != "resource").collect();
     url.query_pairs_mut().clear().extend_pairs(others);
     Ok(url.into())
 }

@@ -47,7 +47,7 @@ impl Account {
     /// # Errors
     /// As [`Account::token`].
     pub async fn renew(self: &Arc<Self>, refused: Option<String>) -> Result<Option<String>, AuthError> {
-        if let (Some((last, at)), Some(refused)) = (self.last_renewed(), &refused)
+        if let (Some((last, at)), Some(refused)) = (self.renewed.lock().clone(), &refused)
             && last == *refused
             && at.elapsed() < REFUSED_AT_ONCE
         {
@@ -80,10 +80,6 @@ impl Account {
             wider.inspect_err(|error| tracing::info!(server = account.server, %error, "no wider scopes")).ok().flatten()
         });
         task.await.ok().flatten()
-    }
-
-    fn last_renewed(&self) -> Option<(String, Instant)> {
-        self.renewed.lock().clone()
     }
 
     /// Exchanges the refresh token, unless another process has done so since `refused` was current.

@@ -247,9 +247,7 @@ fn of_defaults(pattern: &ObjectPattern<'_>) -> Fit<Shape> {
             BindingPattern::AssignmentPattern(it) => default::in_javascript(&it.right),
             _ => None,
         };
-        let Some((value, mut schema)) =
-            value.and_then(|value| Some((default::type_of(&value, false)?, value))).map(|(kind, value)| (value, kind))
-        else {
+        let Some((mut schema, value)) = value.and_then(|value| Some((default::type_of(&value, false)?, value))) else {
             return untyped(at, &format!("`{name}`"));
         };
         schema["default"] = value;

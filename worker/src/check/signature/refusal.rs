@@ -39,9 +39,9 @@ pub(super) fn refused<T>(kind: &TSType<'_>) -> Fit<T> {
 /// The correction of a type that is not one of this file.
 pub(super) fn instead_of(name: &str) -> &'static str {
     match name {
-        "String" => "write `string`",
-        "Number" => "write `number`",
-        "Boolean" => "write `boolean`",
+        "String" | "str" => "write `string`",
+        "Number" | "int" | "float" => "write `number`",
+        "Boolean" | "bool" => "write `boolean`",
         "Date" => "dates cross as text: write `string`, and make a date of it in the script",
         "Map" | "WeakMap" => "write `Record<string, …>`",
         "Set" | "WeakSet" | "Iterable" => "write an array: `string[]`",
@@ -51,10 +51,7 @@ pub(super) fn instead_of(name: &str) -> &'static str {
         "Uint8Array" | "ArrayBuffer" | "Buffer" | "Blob" => {
             "bytes cross as text: write `string`, and encode them as base64"
         }
-        "int" | "float" => "write `number`",
         "BigInt" => "write `bigint`",
-        "str" => "write `string`",
-        "bool" => "write `boolean`",
         _ => "declare the type in this file, or write it out",
     }
 }

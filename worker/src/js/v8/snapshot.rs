@@ -179,16 +179,14 @@ fn send(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_
 
 fn output(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, _: v8::ReturnValue<'_>) {
     let text = args.get(1).to_rust_string_lossy(scope);
-    if let Some(port) = port(scope) {
-        port.output(args.get(0).is_true(), &text);
-    }
+    let Some(port) = port(scope) else { return };
+    port.output(args.get(0).is_true(), &text);
 }
 
 fn progress(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, _: v8::ReturnValue<'_>) {
     let text = args.get(0).to_rust_string_lossy(scope);
-    if let Some(port) = port(scope) {
-        port.progress(&text);
-    }
+    let Some(port) = port(scope) else { return };
+    port.progress(&text);
 }
 
 fn timer(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
@@ -202,22 +200,19 @@ fn timer(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'
 }
 
 fn now(scope: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
-    if let Some(port) = port(scope) {
-        ret.set_double(port.now());
-    }
+    let Some(port) = port(scope) else { return };
+    ret.set_double(port.now());
 }
 
 fn random(scope: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
-    if let Some(port) = port(scope) {
-        ret.set_double(port.random());
-    }
+    let Some(port) = port(scope) else { return };
+    ret.set_double(port.random());
 }
 
 fn settle(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, _: v8::ReturnValue<'_>) {
     let text = args.get(1).to_rust_string_lossy(scope);
-    if let Some(port) = port(scope) {
-        port.settle(args.get(0).is_true(), text);
-    }
+    let Some(port) = port(scope) else { return };
+    port.settle(args.get(0).is_true(), text);
 }
 
 fn native(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {

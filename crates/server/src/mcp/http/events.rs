@@ -44,6 +44,7 @@ struct Streams {
     bytes: usize,
 }
 
+#[derive(Default)]
 struct Stream {
     /// The name that rmcp gives it.
     name: String,
@@ -68,14 +69,7 @@ impl Streams {
         }
         let number = self.next;
         self.next += 1;
-        let stream = Stream {
-            name: name.to_owned(),
-            first: 0,
-            events: VecDeque::new(),
-            done: None,
-            news: watch::Sender::new(()),
-        };
-        self.streams.insert(number, stream);
+        self.streams.insert(number, Stream { name: name.to_owned(), ..Stream::default() });
         number
     }
 

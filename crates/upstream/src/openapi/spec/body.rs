@@ -86,17 +86,9 @@ pub fn is_json(essence: &str) -> bool {
 
 /// True for text that people read.
 pub fn is_text(essence: &str) -> bool {
-    essence.starts_with("text/")
-        || essence.ends_with("+xml")
-        || essence.ends_with("yaml")
-        || [
-            "application/xml",
-            "application/javascript",
-            "application/x-ndjson",
-            "application/jsonl",
-            "application/x-www-form-urlencoded",
-        ]
-        .contains(&essence)
+    const APPLICATIONS: [&str; 5] = ["xml", "javascript", "x-ndjson", "jsonl", "x-www-form-urlencoded"];
+    let is_known = essence.strip_prefix("application/").is_some_and(|kind| APPLICATIONS.contains(&kind));
+    is_known || essence.starts_with("text/") || essence.ends_with("+xml") || essence.ends_with("yaml")
 }
 
 /// True for a schema of bytes as they are.

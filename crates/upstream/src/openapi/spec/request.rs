@@ -62,14 +62,8 @@ impl Plan {
         for parameter in &self.parameters {
             let Some(value) = arguments.get(&parameter.argument) else { continue };
             let is_wrong = |why: &str| invalid(&parameter.argument, why);
-            let json;
-            let value = match parameter.is_json {
-                true => {
-                    json = Value::String(value.to_string());
-                    &json
-                }
-                false => value,
-            };
+            let json = parameter.is_json.then(|| Value::String(value.to_string()));
+            let value = json.as_ref().unwrap_or(value);
             match parameter.part {
                 Part::Path => {
                     let text = segment(parameter, value).map_err(is_wrong)?;
