@@ -225,6 +225,16 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
         ("execute", json!({"code": "const x = ("}), vec!["`language` is missing", "the script is neither"]),
         ("execute", json!({"language": "starlark"}), vec!["`code` is missing"]),
         ("execute", json!({"language": "javascript", "code": "1", "timeout_secs": -1}), vec!["timeout_secs"]),
+        (
+            "execute",
+            json!({"code": "1", "timeout_secs": "soon"}),
+            vec!["`timeout_secs` is \"soon\", and takes a number"],
+        ),
+        ("execute", json!({"code": "1", "background": "maybe"}), vec!["`background` is \"maybe\"", "true or false"]),
+        ("execute", json!({"code": "1", "fresh": 7}), vec!["`fresh` is 7, and takes a list of texts"]),
+        ("execute", json!({"code": "1", "fresh": "tickets.get_ticket"}), vec!["`fresh` without `resume`"]),
+        ("execute", json!({"language": "Python", "code": "1"}), vec!["\"starlark\", for scripts like Python"]),
+        ("search", json!({"query": "ticket", "limit": "few"}), vec!["`limit` is \"few\", and takes a whole number"]),
         ("create_ticket", json!({}), vec!["`execute`"]),
     ];
     for (tool, arguments, says) in cases {
@@ -253,6 +263,11 @@ async fn a_script_without_its_language_runs_in_the_one_that_it_parses_in() {
     for (code, says) in cases {
         let answer = session.call("execute", json!({"code": code})).await;
         assert!(answer.text.contains(says), "{code}: no {says:?} in: {}", answer.text);
+    }
+    for language in ["typescript", "ts", "JS"] {
+        let arguments = json!({"language": language, "code": "const n: any = 41; return n + 1", "timeout_secs": "30"});
+        let answer = session.call("execute", arguments).await;
+        assert!(!answer.is_error && answer.text.contains("42"), "{language}: {}", answer.text);
     }
 }
 

@@ -4,6 +4,7 @@
 mod admission;
 mod caller;
 mod changes;
+mod forms;
 mod http;
 mod input_rounds;
 mod late;

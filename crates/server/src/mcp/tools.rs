@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::Language;
 
+use super::forms::misfit;
 use super::shown::Own;
 use super::{GRACE, SessionHandler};
 use base::error::{Error, ErrorCode, Result, did_you_mean, nearest};
@@ -347,6 +348,13 @@ fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, mut args: JsonObject) -> 
     if let Some(key) = args.keys().find(|key| !known.contains(&key.as_str())) {
         let hint = did_you_mean(&nearest(key, known.iter().copied())).unwrap_or_else(takes);
         return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(key))).hint(hint));
+    }
+    for (key, value) in &mut args {
+        let schema = properties.and_then(|properties| properties.get(key));
+        if let Some(form) = schema.and_then(|schema| misfit(schema, value)) {
+            let message = format!("`{tool}`: `{key}` is {}, and takes {form}", brief(&value.to_string()));
+            return Err(Error::new(ErrorCode::InvalidArgs, message).hint(takes()));
+        }
     }
     serde_json::from_value(Value::Object(args)).map_err(|error| {
         Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string()))).hint(takes())

@@ -1,0 +1,37 @@
+//! Forms of arguments: what models send for a number, a list or a language is taken for it.
+
+use serde_json::{Value, json};
+
+/// Names of JavaScript, and of what it is written in.
+const JAVASCRIPT: [&str; 5] = ["javascript", "js", "typescript", "ts", "node"];
+
+/// Takes a text for the value that it stands for; if it is none that the schema has, the form of one.
+pub(super) fn misfit(schema: &Value, value: &mut Value) -> Option<String> {
+    let text = value.as_str().map(str::trim).unwrap_or_default().to_owned();
+    let read = || serde_json::from_str::<Value>(&text.to_ascii_lowercase()).ok();
+    if schema.get("enum").is_some() {
+        let is_javascript = JAVASCRIPT.contains(&&*text.to_ascii_lowercase());
+        *value = if is_javascript { "javascript".into() } else { value.take() };
+        let is_python = text.to_ascii_lowercase().starts_with("py");
+        let form = "\"javascript\" (also for TypeScript) or \"starlark\", for scripts like Python";
+        return is_python.then(|| form.to_owned());
+    }
+    let kind = schema.get("type")?.as_str()?;
+    let read = match kind {
+        "number" | "integer" | "boolean" => read().filter(|read| !read.is_string()),
+        "array" if !text.is_empty() => {
+            Some(serde_json::from_str(&text).ok().filter(Value::is_array).unwrap_or_else(|| json!([text])))
+        }
+        _ => None,
+    };
+    *value = read.filter(|_| value.is_string()).unwrap_or_else(|| value.take());
+    let (fits, form) = match kind {
+        "number" => (value.is_number(), "a number"),
+        "integer" => (value.is_u64(), "a whole number"),
+        "boolean" => (value.is_boolean(), "true or false"),
+        "array" => (value.is_array(), "a list of texts"),
+        "string" => (value.is_string(), "a text"),
+        _ => (true, ""),
+    };
+    (!fits).then(|| form.to_owned())
+}
