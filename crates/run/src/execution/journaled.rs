@@ -14,6 +14,9 @@ use base::random;
 use redact::Mentions;
 use state::journal::{End, Head, Past, VERSION, Which};
 
+/// Globals that only JavaScript has.
+const OF_JAVASCRIPT: [&str; 7] = ["Array", "Date", "JSON", "Math", "Object", "Promise", "console"];
+
 /// A script as a client asks for it.
 #[derive(Debug, Default)]
 pub struct Wanted {
@@ -93,17 +96,21 @@ impl ExecutionContext {
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 
-    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without. It is
-    /// parsed in a place for scripts, as every script.
+    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without, unless
+    /// it uses what only JavaScript has. It is parsed in a place for scripts, as every script.
     async fn language_of(&self, code: &str) -> Result<Option<Language>> {
         let pool = &self.workers.pool;
         let _place = pool.place(pool.enter(&self.workers.turn)?, self.limits.wall).await?;
-        for language in [Language::Starlark, Language::Javascript] {
-            if pool.prepare(language, code, self.limits.code_bytes).await.is_ok() {
-                return Ok(Some(language));
-            }
+        let parsed = async |language| pool.prepare(language, code, self.limits.code_bytes).await.ok();
+        let starlark = parsed(Language::Starlark).await;
+        let is_foreign = starlark.as_ref().is_none_or(|script| {
+            script.outline.names.iter().any(|name| OF_JAVASCRIPT.contains(&name.name.as_str()))
+                || code.contains("forge.callTool(")
+        });
+        if is_foreign && parsed(Language::Javascript).await.is_some() {
+            return Ok(Some(Language::Javascript));
         }
-        Ok(None)
+        Ok(starlark.map(|_| Language::Starlark))
     }
 
     /// For a script that may go on with another run: it is of that one's file, if it is of none itself.
