@@ -320,6 +320,9 @@ async fn the_wall_clock_stops_a_run_that_waits() {
     let started = Instant::now();
     let code = "await faulty.hang()";
     let answer = session.call("execute", json!({"language": JS, "code": code, "timeout_secs": 0.5})).await;
+    for way in ["raise `timeout_secs`: at most 120", "`background: true` lets it run for"] {
+        assert!(answer.text.contains(way), "no {way} in {}", answer.text);
+    }
     assert!(
         answer.is_error && answer.text.contains("TIMEOUT") && answer.text.contains("faulty.hang"),
         "{}",

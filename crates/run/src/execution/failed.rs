@@ -89,9 +89,16 @@ impl Failed {
                     false => format!("; still waiting for {}", running.join(", ")),
                 };
                 let message = format!("the script was stopped after {limit:?}{waiting}");
-                let fix =
-                    Some("ask for less, or raise the timeout: at most `sandbox.limits.wall` of the configuration");
-                Self { limit: Some("wall"), ..Self::plain(ErrorCode::Timeout, message, fix) }
+                let context = broker.context();
+                let (wall, background) = (context.limits.wall, context.limits.background_wall);
+                let mut fix = match limit < wall {
+                    true => format!("ask for less, or raise `timeout_secs`: at most {}", wall.as_secs_f64()),
+                    false => "ask for less: a longer run needs `sandbox.limits.wall` of the configuration".to_owned(),
+                };
+                if context.live.is_none() && limit < background {
+                    let _ = write!(fix, "; `background: true` lets it run for {background:?}");
+                }
+                Self { limit: Some("wall"), ..Self::plain(ErrorCode::Timeout, message, Some(&fix)) }
             }
             Failure::Cpu(limit) => {
                 let message = format!("the script used more than {limit:?} of CPU time");
