@@ -410,6 +410,14 @@ async fn dead_servers_are_shown_with_their_reason_and_stop_nobody() {
     }
     let error = session.execute_err(JS, "await absent.anything({})").await;
     assert!(error.contains("TRANSPORT_DEAD") && error.contains("no-such-program-anywhere"), "{error}");
+    let error = session.execute_err(JS, "await never.anything({})").await;
+    assert!(error.contains("never: it was not ready within 2s"), "{error}");
+    assert!(error.contains("fix: `ls /` shows its state: try again later"), "{error}");
+    let found = session.call("search", json!({"query": "tickets"})).await.text;
+    let last = found.lines().last().unwrap_or_default();
+    assert!(last.starts_with("not ready, not searched: ") && last.contains("absent (failed)"), "{found}");
+    let found = session.call("search", json!({"query": "tickets", "path": "/tickets"})).await.text;
+    assert!(!found.contains("not searched"), "{found}");
     still_works(&session).await;
 }
 

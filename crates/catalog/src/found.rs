@@ -1,10 +1,11 @@
 //! Searching: hits of one query and of several, with those of servers that answer first.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::Catalog;
 use crate::index::{self, Among, Boost, Explained, Ranked, Signals};
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, ServerState};
 use crate::vfs::Node;
 use base::error::Result;
 use base::meter::{Halt, Meter};
@@ -22,6 +23,8 @@ type Ranks = Vec<(u16, usize)>;
 
 /// Most hits of servers that answer where a query names them and ranks others first.
 const MAX_NAMED_READY: usize = 2;
+/// Most servers named that have no tools yet.
+const MAX_SILENT: usize = 8;
 /// Most hits of a query that nothing matches well.
 const MAX_WEAK: usize = 2;
 
@@ -204,6 +207,20 @@ impl Catalog {
     fn is_named(&self, index: &index::Index, query: &str, id: usize) -> bool {
         self.hit(id, 0.0)
             .is_some_and(|Hit { server, tool, .. }| index.names(query, &server.name) || index.names(query, &tool.name))
+    }
+
+    /// Servers that no search finds, since they have not said what they have: named with their state.
+    #[must_use]
+    pub fn unsearched(&self) -> Option<String> {
+        let is_silent = |entry: &&Arc<ServerEntry>| {
+            let state = matches!(entry.state, ServerState::Failed { .. } | ServerState::Connecting);
+            state && entry.stubs.tools.is_empty()
+        };
+        let silent: Vec<_> = self.servers.iter().filter(is_silent).collect();
+        let named = silent.iter().take(MAX_SILENT).map(|entry| format!("{} ({})", entry.ident, entry.state.word()));
+        let more = if silent.len() > MAX_SILENT { ", …" } else { "" };
+        let named = named.collect::<Vec<_>>().join(", ");
+        (!silent.is_empty()).then(|| format!("not ready, not searched: {named}{more}; `ls /` tells more"))
     }
 
     /// True if a server answers, or may.

@@ -265,6 +265,7 @@ impl Discovery<'_> {
         let path = path.unwrap_or("/").to_owned();
         let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
         let limit = limit.unwrap_or(default).clamp(1, MAX_HITS) as usize;
+        let unsearched = self.catalog.unsearched().filter(|_| path.trim_matches('/').is_empty());
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let signals = self.searching.signals().await;
         let find = move |meter: &Meter| {
@@ -276,7 +277,7 @@ impl Discovery<'_> {
         for group in &mut groups {
             group.lines.retain(|line| self.sees_resource(line.owner.as_deref()));
         }
-        Ok(search::shown(&groups))
+        Ok([search::shown(&groups)].into_iter().chain(unsearched).collect::<Vec<_>>().join("\n"))
     }
 }
 

@@ -261,10 +261,11 @@ impl Broker {
         let answer = self.reported(call, asked, told, (&room, task)).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
-        let answer = match answer.map_err(|error| self.redacted(stale::explained(error, asked.stub))) {
-            Ok(answer) => answer,
-            Err(error) => return self.hooks_about_answer(call, asked, Err(error)).await,
-        };
+        let answer =
+            match answer.map_err(|error| self.redacted(unready(stale::explained(error, asked.stub), asked.entry))) {
+                Ok(answer) => answer,
+                Err(error) => return self.hooks_about_answer(call, asked, Err(error)).await,
+            };
         let bytes = answer.text_bytes();
         // A text that is JSON becomes values too.
         let inside = task::work_on(bytes, || normalise::tree_bytes(&answer));
@@ -380,6 +381,16 @@ impl Broker {
 pub(super) fn no_room(asked: &PendingCall<'_>, full: &memory::Full) -> Error {
     let message = format!("the answer of {} is too large: {full}", asked.label());
     Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint()).with_effect(Effect::Done)
+}
+
+/// The error of a server that did not get ready, with its name and for agents, who configure nothing.
+fn unready(error: Error, entry: &ServerEntry) -> Error {
+    match error.code == ErrorCode::TransportDead && error.message.starts_with("it was not ready within") {
+        true => error
+            .context(&entry.ident)
+            .hint("`ls /` shows its state: try again later, or tell the user to raise its `connect_timeout`"),
+        false => error,
+    }
 }
 
 /// True if a call with this error was not made: refused by the circuit breaker or the server, or because the tool has
