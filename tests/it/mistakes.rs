@@ -1,8 +1,10 @@
-//! `tests/fixtures/mistakes.txt`: mistakes that models make in their first script, each answered with what makes the
-//! second one right.
+//! `tests/fixtures/mistakes.txt` and `mistakes_of_answers.txt`: mistakes that models make in their first script, each
+//! answered with what makes the second one right.
 
-use crate::client::Fence;
-use crate::faulty::samples;
+use serde_json::json;
+
+use crate::client::{Fence, Session};
+use crate::faulty::{python, samples};
 
 /// One mistake of the table.
 struct Mistake<'t> {
@@ -38,16 +40,45 @@ fn table(text: &str) -> Vec<Mistake<'_>> {
 
 #[tokio::test]
 async fn every_usual_mistake_is_answered_with_what_to_do() {
-    let text = std::fs::read_to_string("tests/fixtures/mistakes.txt").expect("the table");
-    let table = table(&text);
-    assert!(table.len() >= 60, "{} mistakes", table.len());
     let fence = Fence::new();
     let session = fence.serve(&samples()).await;
     session.ready(&["calendar", "people", "tickets"]).await;
+    all_are_answered(&session, "tests/fixtures/mistakes.txt", 60).await;
+}
+
+#[tokio::test]
+async fn every_usual_mistake_about_an_answer_is_answered_with_what_to_do() {
+    let fence = Fence::new();
+    let rows = json!({ "result": json!({ "rows": [{ "at": 1 }] }).to_string() });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let link = json!({ "type": "resource_link", "uri": "x://a", "name": "a" });
+    let answers = json!({
+        "now": [{ "content": [text(&rows["result"].to_string())], "structuredContent": rows }],
+        "zone": [{ "content": [text("Europe/Berlin")] }],
+        "links": [{ "content": [text("Two links:"), link, link] }],
+        "chart": [{ "content": [{ "type": "image", "data": "aGVsbG8=", "mimeType": "image/png" }] }],
+        "take": [{ "content": [text("taken")] }],
+    });
+    let takes = json!({ "type": "object", "properties": { "uri": { "type": "string" } }, "required": ["uri"] });
+    let files = [("answers.json", answers), ("more.json", json!({ "take": { "inputSchema": takes } }))]
+        .map(|(name, content)| fence.write(name, &content.to_string()));
+    let files = files.each_ref().map(|file| file.to_string_lossy());
+    let (time, offers) =
+        (python("time", "answers.py", &[&files[0], &files[1]]), python("offers", "offers.py", &["odd"]));
+    let (Some(time), Some(offers)) = (time, offers) else { return };
+    let session = fence.serve(&format!("{time}{offers}")).await;
+    session.ready(&["time", "offers"]).await;
+    all_are_answered(&session, "tests/fixtures/mistakes_of_answers.txt", 7).await;
+}
+
+async fn all_are_answered(session: &Session, path: &str, least: usize) {
+    let text = std::fs::read_to_string(path).expect("the table");
+    let table = table(&text);
+    assert!(table.len() >= least, "{} mistakes", table.len());
     let mut wrong = Vec::new();
     for Mistake { language, runs, name, code, says } in table {
         assert!(!says.is_empty(), "{name} expects nothing");
-        let answer = session.call("execute", serde_json::json!({ "language": language, "code": code })).await;
+        let answer = session.call("execute", json!({ "language": language, "code": code })).await;
         let missing: Vec<&&str> = says.iter().filter(|part| !answer.text.contains(**part)).collect();
         if answer.is_error == runs
             || !missing.is_empty()

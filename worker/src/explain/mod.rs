@@ -49,8 +49,37 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
         message.push_str("; ");
         message.push_str(&about[..about.floor_char_boundary(MAX_ADDED)]);
     }
-    let fix = error.fix.or(about.and_then(|(_, fix)| fix)).or(habit);
+    let hidden = hidden(script, source, &error.message, &line[at..]);
+    let fix = error.fix.or(hidden).or(about.and_then(|(_, fix)| fix)).or(habit);
     ScriptError { message, fix, ..error }
+}
+
+/// The way for a name that the script gives a value of its own, which hides a server or is not there yet.
+fn hidden(script: &FailedScript<'_>, source: Source<'_>, message: &str, rest: &str) -> Option<String> {
+    let (early, local) = (message.strip_prefix("ReferenceError: "), message.strip_prefix("Local variable `"));
+    let name = match (early.filter(|text| text.contains("initializ")), local) {
+        (Some(text), _) => text.split('\'').nth(1).or_else(|| text.split(' ').next())?,
+        (_, Some(text)) => text.split('`').next()?,
+        _ if message.starts_with("Object of type `namespace`") => Source::chains(rest).first()?.root(),
+        _ => return None,
+    };
+    if script.servers.iter().any(|server| server.ident == name) {
+        return Some(match source.giver(name) {
+            Some(line) => {
+                format!("`{line}` hides the server `{name}`: name it otherwise, such as `{name}_`")
+            }
+            None => {
+                format!("`import {name}` hides the server `{name}`: leave it out, or write `import {name} as {name}_`")
+            }
+        });
+    }
+    local.map(|_| match script.code.lines().any(|text| text.starts_with(&format!("{name} ="))) {
+        true => format!(
+            "the function gives `{name}` a value, so it has its own: choose another name there, or keep it in a dict, as \
+             `state[\"{name}\"]`"
+        ),
+        false => format!("give `{name}` a value before this line"),
+    })
 }
 
 /// A syntax error of JavaScript with what to write instead.

@@ -115,12 +115,34 @@ impl<'s> Source<'s> {
         while let Some(at) = before[..end].rfind(name) {
             end = at;
             let after = &self.code[at + name.len()..];
-            let is_word = !before[..at].ends_with(|c: char| is_name(c) || c == '.') && !after.starts_with(is_name);
-            if is_word && let Some(origin) = self.given(at, after) {
+            if self.is_word(at, after)
+                && let Some(origin) = self.given(at, after)
+            {
                 return Some(origin);
             }
         }
         None
+    }
+
+    /// The first line that gives `name` a value, as far as messages show it.
+    pub(super) fn giver(self, name: &str) -> Option<&'s str> {
+        let of_argument = |at: usize| {
+            !self.is_javascript && self.code[..at].rsplit('\n').next().is_some_and(|line| line.contains('('))
+        };
+        let gives = |(at, _): &(usize, &str)| {
+            let after = &self.code[at + name.len()..];
+            let is_assigned = || assigned(after.trim_start()).is_some() && !of_argument(*at);
+            self.is_word(*at, after) && (is_assigned() || self.given(*at, after).is_some())
+        };
+        let (at, _) = self.code.match_indices(name).find(gives)?;
+        let start = self.code[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.code[start..].lines().next().unwrap_or_default().trim();
+        Some(&line[..line.floor_char_boundary(MAX_SHOWN)])
+    }
+
+    /// True if a name that stands at this place before `after` is no part of another.
+    fn is_word(self, at: usize, after: &str) -> bool {
+        !self.code[..at].ends_with(|c: char| is_name(c) || c == '.') && !after.starts_with(is_name)
     }
 
     /// The origin of a name that stands before `after`, if it is given a value here.
