@@ -1,7 +1,7 @@
 //! The expression of a line that an error is about, and where its value comes from.
 
-use super::FailedScript;
 use super::source::{Chain, Origin, Source, closing};
+use super::{FailedScript, answer};
 
 /// Errors of Starlark about a value that is read by `[…]`.
 const INDEXED: &[&str] = &["Key ", "Operation ", "Type of parameters mismatch, expected `int`"];
@@ -19,6 +19,7 @@ pub(super) struct Subject {
 pub(super) struct Look<'s> {
     pub(super) script: &'s FailedScript<'s>,
     pub(super) source: Source<'s>,
+    pub(super) message: &'s str,
     pub(super) line: &'s str,
     /// Offset of the line in the code, and of the error in the line.
     pub(super) start: usize,
@@ -39,6 +40,11 @@ impl<'s> Look<'s> {
     }
 
     pub(super) fn javascript(&self, message: &str) -> Option<Subject> {
+        if message.starts_with("SyntaxError: ") && !self.script.answers.is_empty() {
+            let argument = &self.line[self.line.find("JSON.parse(")? + "JSON.parse".len()..];
+            let expression = argument[..closing(argument)?].trim_matches(['(', ')']).to_owned();
+            return Some(Subject { expression, message: None });
+        }
         let error = message.strip_prefix("TypeError: ")?;
         // QuickJS names no expression, V8 does.
         if error.ends_with("not a function") {
@@ -153,6 +159,7 @@ impl<'s> Look<'s> {
             Some(attribute) => chain.text.find(&format!(".{attribute}")).map_or(chain.text, |dot| &chain.text[..dot]),
             None if message.starts_with("Operation `len()`") && chain.text == "len" => chain.rest.strip_prefix('(')?,
             None if message.starts_with("Operation `(iter)`") && chain.text == "for" => rest.split_once(" in ")?.1,
+            None if message.contains("`text` doesn't match") => chain.rest.strip_prefix('(')?,
             None if INDEXED.iter().any(|start| message.starts_with(start)) => match chain.text.rfind('[') {
                 Some(bracket) => &chain.text[..bracket],
                 None => chain.text,
@@ -184,7 +191,7 @@ impl<'s> Look<'s> {
                         "`{name}.results` is the values of parallel: a list with None where a call failed"
                     ));
                     let fix = format!("leave out what is None; `{name}.errors` says why each call failed");
-                    return Some((told.join("; "), Some(fix)));
+                    return Some((told.join("; "), Some(fix).filter(|_| self.message.contains("NoneType"))));
                 }
                 Origin::Call { form, call, is_awaited } => {
                     let (about, fix) = self.of_call(Some(name), form, &call, is_awaited)?;
@@ -261,7 +268,10 @@ impl<'s> Look<'s> {
                 let what = format!("an outcome {{ok, value, error}}: its value is `{}.value`", name.unwrap_or("r"));
                 Some((subject(what), None))
             }
-            _ => Some((subject(format!("the answer of {form}: {}", shape?)), None)),
+            _ => {
+                let fix = answer::way(self, name.unwrap_or("answer"), shape?);
+                Some((subject(format!("the answer of {form}: {}", shape?)), fix))
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Explains the error that ended a script: the value that it came from, and what to write instead.
 
+mod answer;
 mod look;
 mod node;
 mod python;
@@ -13,6 +14,9 @@ use self::source::Source;
 
 /// Longest explanation added to a message, in bytes.
 const MAX_ADDED: usize = 600;
+
+/// A handle in a call.
+const SENT: &str = "it is sent as base64; scripts cannot read the bytes";
 
 /// A failed script and what is known of its values.
 pub(crate) struct FailedScript<'s> {
@@ -34,7 +38,7 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     let source = Source { code: script.code, is_javascript: script.is_javascript };
     let Some((line, start)) = source.line(error.line) else { return error };
     let at = source.at(line, error.column);
-    let look = Look { script, source, line, start, at };
+    let look = Look { script, source, message: &error.message, line, start, at };
     let subject = if script.is_javascript { look.javascript(&error.message) } else { look.starlark(&error.message) };
     let mut message = match &subject {
         Some(Subject { message: Some(message), .. }) => message.clone(),
@@ -44,13 +48,16 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
         true => node::habit(&message, line),
         false => python::habit(&message, line, &line[at..], &script.code[start..]),
     };
-    let about = subject.and_then(|subject| look.about(&subject.expression));
+    let expression = subject.as_ref().map(|subject| subject.expression.as_str());
+    let about = expression.and_then(|expression| look.about(expression));
+    let is_answer = script.is_javascript || about.is_some();
+    let json = expression.filter(|_| is_answer).and_then(|expression| answer::of_any(&look, expression));
     if let Some((about, _)) = &about {
         message.push_str("; ");
         message.push_str(&about[..about.floor_char_boundary(MAX_ADDED)]);
     }
     let hidden = hidden(script, source, &error.message, &line[at..]);
-    let fix = error.fix.or(hidden).or(about.and_then(|(_, fix)| fix)).or(habit);
+    let fix = error.fix.or(hidden).or(about.and_then(|(_, fix)| fix)).or(json).or(habit);
     ScriptError { message, fix, ..error }
 }
 

@@ -101,6 +101,9 @@ pub(super) fn habit(message: &str, line: &str) -> Option<String> {
         return Some(NO_PART_OF_FORGE.to_owned());
     }
     if let Some((_, way)) = WAYS.iter().find(|(part, _)| text.contains(part)) {
+    if text.contains("atob: ") && [".data", ".blob", "handle"].iter().any(|read| line.contains(read)) {
+        return Some(format!("pass `x.handle` as a whole argument: {}", super::SENT));
+    }
         return Some((*way).to_owned());
     }
     let called = text.strip_prefix('`')?.split_once("` is not a function")?.0;

@@ -54,7 +54,7 @@ const NAMES: &[(&str, &str)] = &[
     ("timedelta", DAYS),
     ("time", "write `import time` for `time.time()`, the seconds since 1970, and `time.sleep(seconds)`"),
     ("re", REGEX),
-    ("os", "there is no environment here; credentials stay with the gateway"),
+    ("os", "there is no environment here; credentials stay with the gateway; a tool of a server reads files"),
     ("sys", EXIT),
     ("exit", EXIT),
     ("quit", EXIT),
@@ -155,6 +155,10 @@ pub(super) fn habit(message: &str, line: &str, rest: &str, code: &str) -> Option
                     .to_owned(),
             ),
             "NoneType" => Some(OF_NONE.to_owned()),
+            "string" if matches!(attribute, "content" | "structuredContent") => {
+                let owner = rest.split_once(&format!(".{attribute}")).map_or("x", |(owner, _)| owner);
+                Some(format!("the answer is the text itself: `{owner}`"))
+            }
             "list" if matches!(attribute, "items" | "keys" | "values" | "get") => {
                 Some("this is a list: `for x in items:`, with numbers `for i, x in enumerate(items):`".to_owned())
             }
@@ -258,6 +262,7 @@ const WAYS: &[(&str, &str)] = &[
     ("Operation `[]` not supported for types `struct`", "read a field by `.name`, the value of an outcome by `.value`"),
     ("not supported for types `list` and `string`", "this is a list: take an item by its number, or loop over it"),
     ("expected `int`, actual `string", OF_TEXT),
+    ("Expected `int`, but got `string", "this is a list: take an item by its number, or loop over it"),
     ("`text` doesn't match, expected `str`", "write `x` for `json.loads(x)`: the answer of a call is a value already"),
     ("`to_join` doesn't match", "turn the items into text: `\", \".join([str(x) for x in items])`"),
     ("as an integer in base 10", "read a number with a fraction by `float(text)`, then `int(…)`"),

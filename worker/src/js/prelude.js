@@ -299,7 +299,12 @@ export default (host) => {
   const answers = new Map();
 
   const brief = (value) => {
-    if (typeof value === "string") return '"…"';
+    if (typeof value === "string") {
+      // JSON, by its ends.
+      if (/^\s*\{\s*["}]/.test(value) && /\}\s*$/.test(slice(value, -20))) return '"{…}"';
+      if (/^\s*\[\s*["[{\]\d-]/.test(value) && /\]\s*$/.test(slice(value, -20))) return '"[…]"';
+      return '"…"';
+    }
     if (isArray(value)) return `[…${value.length}]`;
     if (typeof value === "object" && value !== null && !(value instanceof ExactNumber)) return "{…}";
     return slice(String(value), 0, 40);

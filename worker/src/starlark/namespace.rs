@@ -20,7 +20,7 @@ const MAX_NAME: usize = 1024;
 pub(super) struct Namespace {
     server: String,
     /// Text of the script, for messages.
-    shown: String,
+    pub(super) shown: String,
     /// The tool, with its category if given; empty for the server itself.
     tool: String,
 }

@@ -212,6 +212,9 @@ pub(super) fn parallel<'v>(
             let (_, index) = in_flight.swap_remove(position);
             let answer = session.wait(call).map_err(starlark::Error::new_native);
             let value = answer.and_then(|json| Ok(session.read_json(json.get(), eval.heap())?));
+            if let (Ok(value), Some(tool)) = (&value, Namespace::from_value(function_of(tasks[index]))) {
+                session.answered(&tool.shown, *value);
+            }
             results[index] = Some(outcome(value, session, eval.heap())?);
         }
     }
@@ -226,6 +229,10 @@ pub(super) fn parallel<'v>(
     Outcomes::new(&results, session, eval.heap())
 }
 
+fn function_of(task: Value<'_>) -> Value<'_> {
+    Deferred::from_value(task).map_or(task, |deferred| deferred.function)
+}
+
 enum Started<'v> {
     /// A call was sent.
     Call(u64),
@@ -234,7 +241,7 @@ enum Started<'v> {
 }
 
 fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Started<'v>> {
-    let function = Deferred::from_value(task).map_or(task, |deferred| deferred.function);
+    let function = function_of(task);
     if function.get_type() != FUNCTION_TYPE && Namespace::from_value(function).is_none() {
         let message = "parallel takes calls, as in parallel([defer(server.tool, name = value)])";
         return Err(starlark::Error::new_native(anyhow::anyhow!("{message}; got {}", function.get_type())));

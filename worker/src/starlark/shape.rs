@@ -21,7 +21,12 @@ pub(super) fn shape_of(value: Value<'_>) -> String {
     match ListRef::from_value(value).map(|list| list.content()) {
         None => fields(value),
         Some([]) => "[]".to_owned(),
-        Some(items @ [first, ..]) => format!("[…{}], the first {}", items.len(), fields(*first)),
+        Some(items @ [first, ..]) => {
+            let is_mixed = items.iter().any(|item| item.unpack_str().is_some())
+                && items.iter().any(|item| DictRef::from_value(*item).is_some());
+            let kinds = if is_mixed { ", texts and dicts" } else { "" };
+            format!("[…{}]{kinds}, the first {}", items.len(), fields(*first))
+        }
     }
 }
 
@@ -39,8 +44,8 @@ fn fields(value: Value<'_>) -> String {
 }
 
 fn brief(value: Value<'_>) -> String {
-    if value.unpack_str().is_some() {
-        return "\"…\"".to_owned();
+    if let Some(text) = value.unpack_str() {
+        return of_text(text.trim()).to_owned();
     }
     if let Some(list) = ListRef::from_value(value) {
         return format!("[…{}]", list.len());
@@ -52,5 +57,16 @@ fn brief(value: Value<'_>) -> String {
         "dict" => "{…}".to_owned(),
         "int" if value.unpack_i32().is_none() => "int".to_owned(),
         _ => value.to_string(),
+    }
+}
+
+/// A text, and whether it is of JSON by its ends.
+fn of_text(text: &str) -> &'static str {
+    let inner = text.get(1..).unwrap_or_default().trim_start();
+    match (text.as_bytes().first(), text.as_bytes().last()) {
+        (Some(b'{'), Some(b'}')) if inner.starts_with(['"', '}']) => "\"{…}\"",
+        (Some(b'['), Some(b']')) if inner.starts_with(['"', '[', '{', ']', '-']) => "\"[…]\"",
+        (Some(b'['), Some(b']')) if inner.starts_with(|c: char| c.is_ascii_digit()) => "\"[…]\"",
+        _ => "\"…\"",
     }
 }

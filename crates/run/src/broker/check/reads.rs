@@ -57,7 +57,15 @@ pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language)
     }
     let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
     let message = format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", "));
-    Some(Error::new(ErrorCode::ScriptError, message).hint("`cat` the tool's stub"))
+    let is_json = |schema: &Value| schema.get("contentMediaType") == Some(&Value::from("application/json"));
+    let hint = match (keys.as_slice(), language) {
+        ([key], _) if !properties.get(*key).is_some_and(is_json) => None,
+        ([key], Language::Javascript) => Some(format!("JSON is in `.{key}`: `JSON.parse(r.{key})`")),
+        ([key], Language::Starlark) => Some(format!("JSON is in `[\"{key}\"]`: `json.decode(r[\"{key}\"])`")),
+        _ => None,
+    };
+    let hint = hint.unwrap_or_else(|| "`cat` the tool's stub".to_owned());
+    Some(Error::new(ErrorCode::ScriptError, message).hint(hint))
 }
 
 /// The doubt about a key that an answer lacks and the JSON in one of its texts has, as in `{result: "{…}"}`: what decides by
