@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::apps;
 use base::error::{Error, ErrorCode, Result};
 use base::limits;
+use base::text::brief;
 
 /// Prefix of a handle; the number of its attachment follows.
 const HANDLE: &str = "blob:";
@@ -37,6 +38,8 @@ struct Kept {
     bytes: usize,
     /// Tools that answered with blocks of an unknown kind, and the kind.
     unknown: BTreeSet<String>,
+    /// Parameters that were given a handle within other text, with the handle.
+    within: BTreeSet<(String, String)>,
 }
 
 struct Attachment {
@@ -121,12 +124,16 @@ impl Attachments {
         block
     }
 
-    /// Says which content was of an unknown kind.
+    /// Says which content was of an unknown kind, and which handles were sent as text.
     pub fn notes(&self) -> Vec<String> {
         let note = |tool: &String| {
             format!("{tool} answered with content of a kind that MCP does not have: it is given as it came")
         };
-        self.kept.lock().unknown.iter().map(note).collect()
+        let within = |(name, handle): &(String, String)| {
+            format!("`{name}` has `{handle}` inside other text: it was sent as it is")
+        };
+        let kept = self.kept.lock();
+        kept.unknown.iter().map(note).chain(kept.within.iter().map(within)).collect()
     }
 
     /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each
@@ -140,9 +147,13 @@ impl Attachments {
         }
         // Validation refuses anything else.
         let Ok(Value::Object(mut parameters)) = serde_json::from_str(args) else { return Ok(None) };
-        let kept = self.kept.lock();
-        let mut filling = Filling { all: &kept.all, most, left: most.saturating_sub(args.len()), is_filled: false };
+        let Kept { all, within, .. } = &mut *self.kept.lock();
+        let mut filling = Filling { all, most, left: most.saturating_sub(args.len()), is_filled: false };
         for (name, value) in &mut parameters {
+            let handle = value.as_str().and_then(|text| handle_within(text, all.len()));
+            if let Some(handle) = handle.filter(|_| within.len() < MAX_UNKNOWN) {
+                within.insert((brief(name).into_owned(), handle.to_owned()));
+            }
             match value.get("handle").and_then(|handle| filling.content(handle)).filter(|_| takes_text(name)) {
                 Some(content) => filling.put(value, content)?,
                 None => filling.fill(value)?,
@@ -178,6 +189,17 @@ impl Attachments {
 /// The position that a handle stands for.
 fn position(handle: &str) -> Option<usize> {
     handle.strip_prefix(HANDLE)?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// The first handle in a text that is more than that.
+fn handle_within(text: &str, kept: usize) -> Option<&str> {
+    let handle = |(at, _)| {
+        let rest: &str = &text[at..];
+        let behind = &rest[HANDLE.len()..];
+        let handle = &rest[..rest.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len()];
+        position(handle).filter(|position| *position < kept && handle.len() < text.len()).map(|_| handle)
+    };
+    text.match_indices(HANDLE).find_map(handle)
 }
 
 /// The binary data of a content block.
@@ -251,7 +273,7 @@ fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool
     if value != held {
         return false;
     }
-    let brief = brief(held);
+    let brief = short(held);
     let is_longer = *held != brief;
     if is_longer {
         *value = brief;
@@ -277,7 +299,7 @@ pub(super) fn bytes_of(base64: &str) -> usize {
 }
 
 /// Short form of a handle in a value beside the block, so that nothing is sent twice.
-fn brief(held: &Value) -> Value {
+fn short(held: &Value) -> Value {
     let field = |key: &str, value: Option<&Value>| Some((key.to_owned(), value?.clone()));
     let own = ["type", "uri", "mimeType", "bytes", "handle"].into_iter().filter_map(|key| field(key, held.get(key)));
     own.chain(field("uri", held.pointer("/resource/uri"))).collect()
@@ -350,6 +372,7 @@ mod tests {
             let text = fill(&args).expect("it fits");
             assert_eq!(text.map(|text| text.matches(&"A".repeat(1000)).count()), filled, "{args}");
         }
+        assert_eq!(attachments.notes(), ["`a` has `blob:1` inside other text: it was sent as it is"]);
         for args in [json!({ "a": vec!["blob:1"; 10] }), json!({ "a": vec!["blob:1"; 1000], "text": block })] {
             let error = fill(&args).expect_err("too much");
             assert!(error.message.contains("over the limit of 10000 bytes"), "{error}");
