@@ -176,6 +176,10 @@ impl Failed {
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
         (failed.line, failed.column) = place(error.line, error.column);
         failed.source_line = source_line(source, failed.line, failed.column);
+        let given = failed.source_line.as_deref().filter(|_| code == ErrorCode::InvalidArgs);
+        if let Some(none) = given.and_then(|line| of_no_value(&failed.message, line)) {
+            failed.message.push_str(&none);
+        }
         if error.trace.len() > 1 {
             let frames = error.trace.iter().take(MAX_TRACE);
             failed.trace = frames.map(|frame| relocate(head(frame, MAX_LINE), &place)).collect();
@@ -282,6 +286,18 @@ fn mistake(mistake: &Value) -> Option<String> {
         text("message")?,
         text("suggested_fix")?
     ))
+}
+
+/// A missing argument that the line gives: its value is none.
+fn of_no_value(message: &str, line: &str) -> Option<String> {
+    let (name, behind) = message.split_once("argument `")?.1.split_once("` is missing")?;
+    let forms = [(":", "undefined"), ("=", "None"), (" =", "None")];
+    let is_given = |form: &str| {
+        let starts = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.'));
+        line.match_indices(&format!("{name}{form}")).any(|(at, _)| starts(at))
+    };
+    let (_, value) = forms.into_iter().find(|(form, _)| !behind.starts_with(" in ") && is_given(form))?;
+    Some(format!("; `{name}` is {value} there"))
 }
 
 /// Cuts a long text and says how much is missing.
