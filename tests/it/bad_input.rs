@@ -235,6 +235,8 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
         ("execute", json!({"code": "1", "fresh": "tickets.get_ticket"}), vec!["`fresh` without `resume`"]),
         ("execute", json!({"language": "Python", "code": "1"}), vec!["\"starlark\", for scripts like Python"]),
         ("search", json!({"query": "ticket", "limit": "few"}), vec!["`limit` is \"few\", and takes a whole number"]),
+        ("cat", json!({"path": "demo://a/b"}), vec!["there is no demo://a/b", "`/SERVER/resources/demo://a/b`"]),
+        ("cat", json!({"path": "tickets.get_ticket"}), vec!["did you mean `/tickets/get_ticket.pyi`"]),
         ("create_ticket", json!({}), vec!["`execute`"]),
     ];
     for (tool, arguments, says) in cases {

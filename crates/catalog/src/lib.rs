@@ -192,7 +192,11 @@ impl Catalog {
         limits::NAME.check(name.len())?;
         self.server_position(name).map(|position| &*self.servers[position]).ok_or_else(|| {
             let known = self.servers.iter().map(|server| server.ident.as_str());
-            let hint = did_you_mean(&nearest(name, known)).unwrap_or_else(|| match self.servers.is_empty() {
+            let of_uri = self
+                .server_of_scheme(name)
+                .map(|server| format!("the server comes first: `\"{server}\", {:?}`", brief(name)));
+            let hint = of_uri.or_else(|| did_you_mean(&nearest(name, known)));
+            let hint = hint.unwrap_or_else(|| match self.servers.is_empty() {
                 true => "no server is configured".to_owned(),
                 false => "`ls /` lists the servers".to_owned(),
             });
@@ -251,6 +255,19 @@ impl Catalog {
             _ => {}
         }
         let error = Error::new(ErrorCode::ToolNotFound, format!("server `{server}` has no tool `{}`", brief(name)));
+        let offered = match name.split_once('.') {
+            Some(("resources", _)) => {
+                Some(format!("`forge.readResource(\"{server}\", uri)`, in Starlark `read_resource`"))
+            }
+            Some(("prompts", prompt)) => {
+                let prompt = brief(prompt);
+                Some(format!("`forge.prompt(\"{server}\", {prompt:?}, {{…}})`, in Starlark `prompt(…, name = value)`"))
+            }
+            _ => None,
+        };
+        if let Some(hint) = offered {
+            return error.hint(hint);
+        }
         let here = nearest(name, entry.stubs.tools.iter().map(|tool| tool.ident.as_str()));
         if let Some(hint) = did_you_mean(&here) {
             return error.hint(hint);

@@ -129,6 +129,16 @@ impl Catalog {
         Ok(fitting)
     }
 
+    /// The server that alone has templates of the scheme of a URI, else the word for one. Lists of resources may have labels,
+    /// and do not tell.
+    pub(super) fn server_of_scheme(&self, uri: &str) -> Option<&str> {
+        let (scheme, _) = uri.split_once("://").filter(|_| has_scheme(uri))?;
+        let is_of = |id: &str| id.split_once("://").is_some_and(|(own, _)| own == scheme);
+        let mut all = self.servers.iter().filter(|entry| entry.offers.templates.iter().any(|it| is_of(&it.id)));
+        let first = all.next();
+        Some(first.filter(|_| all.next().is_none()).map_or("SERVER", |entry| &entry.ident))
+    }
+
     /// Servers that list a prompt of this name.
     pub fn servers_with_prompt(&self, name: &str) -> Vec<&ServerEntry> {
         self.servers.iter().map(|entry| &**entry).filter(|entry| entry.offers.prompt(name).is_some()).collect()

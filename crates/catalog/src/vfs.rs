@@ -315,6 +315,11 @@ impl Catalog {
 
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
         let wanted = rest.first().copied().unwrap_or_default();
+        if let (true, Some(server)) = (wanted.ends_with(':'), self.server_of_scheme(path)) {
+            let path = brief(path);
+            let hint = format!("a resource is below its server: `/{server}/resources/{path}`");
+            return Error::new(ErrorCode::InvalidArgs, format!("there is no {path}")).hint(hint);
+        }
         let bare = View::ALL.iter().find_map(|(suffix, _)| wanted.strip_suffix(suffix)).unwrap_or(wanted);
         let near = match parent {
             Node::Root => nearest(bare, self.servers.iter().map(|server| server.ident.as_str())),
@@ -336,10 +341,16 @@ impl Catalog {
             }
             _ => Vec::new(),
         };
-        let near: Vec<String> = near
-            .iter()
-            .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
-            .collect();
+        // As scripts write a tool.
+        let dotted = (parent == Node::Root && bare.contains('.')).then(|| bare.replace('.', "/"));
+        let dotted = dotted.and_then(|path| self.resolve(&path).ok());
+        let near: Vec<String> = match dotted {
+            Some(node) => vec![self.path(node)],
+            None => near
+                .iter()
+                .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
+                .collect(),
+        };
         let mut listing = Lines::new(MAX_NEAREST);
         let _ = self.list(parent, 1, &|_| false, &mut listing, &Meter::new(NO_SUCH_PATH));
         let (path, listing) = (brief(path), listing.text());

@@ -75,6 +75,7 @@ const WAYS: &[(&str, &str)] = &[
     ("igInt", OF_BIG),
     ("bigint", OF_BIG),
     ("Date value is NaN", "`new Date(text)` takes ISO 8601: 2026-11-25T09:00:00Z"),
+    ("uri must be a string", "it takes the server first: `forge.readResource(server, uri)`"),
     ("Invalid time value", "`new Date(text)` takes ISO 8601: 2026-11-25T09:00:00Z"),
 ];
 
@@ -100,10 +101,10 @@ pub(super) fn habit(message: &str, line: &str) -> Option<String> {
     if text.starts_with("`forge.") && text.contains("` is undefined, it has no") {
         return Some(NO_PART_OF_FORGE.to_owned());
     }
-    if let Some((_, way)) = WAYS.iter().find(|(part, _)| text.contains(part)) {
     if text.contains("atob: ") && [".data", ".blob", "handle"].iter().any(|read| line.contains(read)) {
         return Some(format!("pass `x.handle` as a whole argument: {}", super::SENT));
     }
+    if let Some((_, way)) = WAYS.iter().find(|(part, _)| text.contains(part)) {
         return Some((*way).to_owned());
     }
     let called = text.strip_prefix('`')?.split_once("` is not a function")?.0;
