@@ -24,7 +24,10 @@ pub(super) fn reload(global: &Global, format: Format, ui: Ui) -> Result<u8, Fail
     let path = global.file()?;
     // A gateway has an environment of its own and decides for itself.
     match Config::load(&path, &process_env) {
-        Err(error) => ui.note(&format!("with the environment of this shell it is not valid: {error}")),
+        Err(error) if error.is_unset => {
+            ui.note(&format!("with the environment of this shell it is not valid: {error}"))
+        }
+        Err(error) => return Err(error.into()),
         // By the lists that are kept: a gateway tells of newer ones in its log.
         Ok(config) => {
             for rule in config.unmatched(&Cache::names(&config)) {

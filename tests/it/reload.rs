@@ -482,6 +482,25 @@ async fn a_reload_that_fails_changes_nothing() {
     }
 }
 
+/// Of a file that is not valid no gateway is signalled; one whose variables are not set here may be valid there.
+#[tokio::test]
+async fn the_operator_is_told_that_a_file_is_not_valid() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["people"]).await;
+    for (edit, code, said) in [
+        ("[approvals", 2, "not valid TOML"),
+        ("[approvals]\nwait = \"banana\"\n", 2, "approvals.wait"),
+        ("[servers.more]\ncommand = \"${NOT_SET_HERE}\"\n", 0, "with the environment of this shell it is not valid"),
+    ] {
+        fence.write("forge.toml", &format!("{}{edit}", samples()));
+        let told = fence.run(["reload", "--json"]);
+        assert_eq!((told.code, &told.object()["ok"]), (Some(code), &json!(code == 0)), "{edit}: {told:?}");
+        assert!(format!("{}{}", told.stdout, told.stderr).contains(said), "{edit}: {told:?}");
+    }
+    session.close().await;
+}
+
 #[tokio::test]
 async fn reviewed_stubs_change_when_the_operator_says_so() {
     let Some(fence) = has_python("tests/servers/living.py") else { return };

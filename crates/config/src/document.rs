@@ -32,6 +32,7 @@ impl<'t> Document<'t> {
                 hint: text.trim_start().starts_with('{').then(|| {
                     "this looks like JSON; here a server is `[servers.<name>]` and `command = \"…\"`".to_owned()
                 }),
+                is_unset: false,
             }),
         }
     }
@@ -58,6 +59,7 @@ impl<'t> Document<'t> {
             key: key.to_string(),
             message,
             hint: None,
+            is_unset: false,
         }
     }
 

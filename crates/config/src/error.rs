@@ -21,12 +21,21 @@ pub struct ConfigError {
     pub message: String,
     /// The fix.
     pub hint: Option<String>,
+    /// True if the file may be valid in another environment: a variable is not set.
+    pub is_unset: bool,
 }
 
 impl ConfigError {
     /// An error without a position in its file.
     pub(super) fn of_file(file: &Path, key: &str, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), position: None, key: key.to_owned(), message: message.into(), hint: None }
+        Self {
+            file: file.to_owned(),
+            position: None,
+            key: key.to_owned(),
+            message: message.into(),
+            hint: None,
+            is_unset: false,
+        }
     }
 
     /// Adds a fix.

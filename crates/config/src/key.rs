@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Env;
 use super::document::{Document, KeyPath};
 use super::error::ConfigError;
-use super::expand::{Expanded, expand, has_reference};
+use super::expand::{Expanded, Fault, expand, has_reference};
 use super::raw::{DurationText, SizeText};
 use super::spending::Amount;
 use super::words::{Word, Words};
@@ -102,7 +102,10 @@ impl<'a> Key<'a> {
     /// Expands references in a text.
     pub(super) fn text(&self, text: String) -> Result<Expanded, ConfigError> {
         let Some(env) = self.env else { return Ok(Expanded::verbatim(text)) };
-        let expanded = expand(&text, env).map_err(|fault| self.at_value(fault.message()).with_hint(fault.hint()))?;
+        let expanded = expand(&text, env).map_err(|fault| ConfigError {
+            is_unset: matches!(fault, Fault::Unset(_)),
+            ..self.at_value(fault.message()).with_hint(fault.hint())
+        })?;
         match expanded.text.contains('\0') {
             true => Err(self.at_value("holds a NUL character")),
             false => Ok(expanded),
