@@ -397,8 +397,14 @@ async fn what_was_seen_first_is_pinned_until_the_operator_accepts_other() {
     // A record that cannot be read is none that allows anything.
     let state = server.fence.audit().with_file_name("");
     let folder = entry(&state, |name| name.starts_with("first-use-"));
-    fs::write(entry(&folder, |name| name.ends_with(".json")), "{}").expect("written");
-    assert!(server.script(TRY_ALL).starts_with("TOOL_DENIED TOOL_DENIED"), "it is not known");
+    let record = entry(&folder, |name| name.ends_with(".json"));
+    for damage in ["", "{}"] {
+        fs::write(&record, damage).expect("written");
+        assert!(server.script(TRY_ALL).starts_with("TOOL_DENIED TOOL_DENIED"), "it is not known");
+        let doctor = server.run(&["doctor"]);
+        assert!(doctor.stdout.contains("; `forgefs stubs accept s` makes a new one"), "{doctor:?}");
+        assert!(doctor.stderr.contains(&record.display().to_string()), "{doctor:?}");
+    }
     let refused = server.run(&["stubs", "accept", "t"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("there is no server `t`"), "{refused:?}");
     server.configure("");

@@ -92,8 +92,11 @@ impl FirstUse {
                 })
             }
             Err(error) => {
-                tracing::error!(server = entry.name, %error, "what it listed first is not known");
-                let reason = format!("what it listed first is not known: {}", error.message);
+                let file = self.folder.join(id_of(&entry.name)).with_extension("json");
+                let file = (!self.state.is_shared()).then(|| file.display().to_string());
+                let then = error.suggested_fix();
+                tracing::error!(server = entry.name, %error, file, "what it listed first is not known: {then}");
+                let reason = format!("what it listed first is not known: {}; {then}", error.message);
                 entry.with_all_held(&reason)
             }
         }
@@ -102,7 +105,8 @@ impl FirstUse {
     /// The record of a server, made of its list if there is none.
     async fn known(&self, entry: &ServerEntry) -> Result<Record> {
         if let Some(text) = self.text(&entry.name).await? {
-            return Record::parse(&text);
+            let again = || format!("`forgefs stubs accept {}` makes a new one", entry.name);
+            return Record::parse(&text).map_err(|error| error.hint(again()));
         }
         let record = Record::of(entry).await?;
         // Without all of its lists it would hold back what comes with the others.
@@ -174,11 +178,7 @@ impl Record {
     }
 
     fn parse(text: &[u8]) -> Result<Self> {
-        let unknown = |what: Cause| {
-            Error::new(ErrorCode::Internal, "the record cannot be read")
-                .caused_by(what)
-                .hint("`forgefs stubs accept` makes a new one")
-        };
+        let unknown = |what: Cause| Error::new(ErrorCode::Internal, "the record cannot be read").caused_by(what);
         let kept: Kept = json::parse(text, MAX_TREE).map_err(|error| unknown(error.into()))?;
         if kept.format != FORMAT {
             return Err(unknown(format!("format {}", kept.format).into()));
