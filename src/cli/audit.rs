@@ -10,7 +10,6 @@ use super::records::{self, Newest};
 use super::style::{self, Cell, Role, Table};
 use super::times::{Times, parsed};
 use super::{Failure, Format, Global, Ui, shapes};
-use base::principal::LOCAL;
 use base::text::head;
 use config::{AuditTo, Config, process_env};
 use state::audit::{self, CallRecord, Record};
@@ -56,18 +55,20 @@ pub(super) enum Command {
 pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
-    let records = records(&config)?;
+    let (records, broken) = records(&config)?;
     match command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {
-                let by = record.run.principal.as_deref().unwrap_or(LOCAL);
-                client.as_deref().is_none_or(|client| client == by)
+                client.as_deref().is_none_or(|client| client == record.by())
                     && (profile.as_deref()).is_none_or(|profile| record.run.profile.as_deref() == Some(profile))
             };
             let wanted: Vec<&Record> = records.iter().filter(is_wanted).collect();
             if wanted.is_empty() {
                 let of_whom = if records.is_empty() { "" } else { " of this client or profile" };
                 ui.note(&format!("nothing{of_whom} is on record in {}", path.display()));
+            }
+            if broken > 0 {
+                ui.note(&format!("warning: {broken} lines of the log are no records"));
             }
             let newest = newest.of(&wanted);
             match json {
@@ -102,12 +103,12 @@ pub(super) fn path(config: &Config) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The records of the audit log, oldest first.
-pub(super) fn records(config: &Config) -> Result<Vec<Record>, Failure> {
+/// The records of the audit log, oldest first, and the number of lines that are none.
+pub(super) fn records(config: &Config) -> Result<(Vec<Record>, u64), Failure> {
     let path = path(config)?;
     match audit::records(&path) {
         Ok(records) => Ok(records),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((Vec::new(), 0)),
         Err(error) => Err(Failure::internal(format!("{}: {error}", path.display()))),
     }
 }
@@ -116,13 +117,15 @@ fn find<'a>(records: &'a [Record], id: &str) -> Result<&'a Record, Failure> {
     records::one(records, |record| &record.id, id, ["record", "audit"])
 }
 
-/// Records in a table: id, time, script or request, outcome, duration, calls. Where the log has those of several
+/// Records in a table: id, time, script or request, outcome, duration, calls. Where they are of several clients or
 /// configurations, also theirs.
 fn list(records: &[&Record], times: Times, ui: Ui) {
     let home = home(&process_env);
+    let clients: BTreeSet<&str> = records.iter().map(|record| record.by()).collect();
     let configs: BTreeSet<&str> = records.iter().filter_map(|record| record.run.config.as_deref()).collect();
-    let mut table = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CALLS"], &[4], &[3, 5]);
-    let mut mixed = Table::new(["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CONFIG", "CALLS"], &[4], &[3, 5, 6]);
+    let head = ["ID", "TIME", "REQUEST", "OUTCOME", "    TOOK", "CLIENT", "CONFIG", "CALLS"];
+    let mut table = Table::new(head, &[4], &[3, 6, 7]);
+    table.left_out.extend([(5, clients.len()), (6, configs.len())].iter().filter(|of| of.1 < 2).map(|of| of.0));
     for record in records {
         let Record { id, run, outcome, .. } = record;
         let calls = record.calls.iter();
@@ -131,20 +134,12 @@ fn list(records: &[&Record], times: Times, ui: Ui) {
         let request = Cell::plain(run.language.as_deref().or(run.request.as_deref()).unwrap_or_default());
         let outcome = Cell::new(Role::of(*outcome), &outcome.name());
         let took = Cell::plain(&record.ms.map(|ms| format!("{ms:.0} ms")).unwrap_or_default());
+        let config = run.config.as_deref().map(|path| shortened(Path::new(path), home.as_deref()));
+        let [client, config] = [record.by(), &config.unwrap_or_default()].map(Cell::plain);
         let called = Cell::plain(&called.join(", "));
-        match &run.config {
-            _ if configs.len() < 2 => table.push([id, time, request, outcome, took, called]),
-            config => {
-                let config = config.as_deref().map(|path| shortened(Path::new(path), home.as_deref()));
-                let config = Cell::plain(&config.unwrap_or_default());
-                mixed.push([id, time, request, outcome, took, config, called]);
-            }
-        }
+        table.push([id, time, request, outcome, took, client, config, called]);
     }
-    match configs.len() {
-        0 | 1 => ui.table(&table),
-        _ => ui.table(&mixed),
-    }
+    ui.table(&table);
 }
 
 /// The folder of a `forge.toml`, or another file, with `~` for the home folder.

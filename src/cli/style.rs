@@ -103,12 +103,14 @@ pub(super) struct Table<const N: usize> {
     wide: &'static [usize],
     /// True if the last column has only what the others leave.
     is_last_spare: bool,
+    /// Columns that are not shown.
+    pub(super) left_out: Vec<usize>,
     rows: Vec<[Cell; N]>,
 }
 
 impl<const N: usize> Table<N> {
     pub(super) fn new(head: [&'static str; N], right: &'static [usize], wide: &'static [usize]) -> Self {
-        Self { head, right, wide, is_last_spare: false, rows: Vec::new() }
+        Self { head, right, wide, is_last_spare: false, left_out: Vec::new(), rows: Vec::new() }
     }
 
     /// With a last column that has the room which the others leave, or is left out.
@@ -131,12 +133,15 @@ impl<const N: usize> Table<N> {
     /// Width of each column: of its widest cell, less where the widest ones must give way.
     fn widths(&self, most: Option<usize>) -> [usize; N] {
         let of = |column: usize| {
+            if self.left_out.contains(&column) {
+                return 0;
+            }
             let cells = self.rows.iter().map(|row| row[column].text.width());
             cells.chain([self.head[column].width()]).max().unwrap_or_default()
         };
         let mut widths = std::array::from_fn(of);
         let Some(most) = most else { return widths };
-        let mut most = most.saturating_sub(GAP * N.saturating_sub(1));
+        let mut most = most.saturating_sub(GAP * (N - self.left_out.len()).saturating_sub(1));
         if let Some((last, others)) = widths.split_last_mut().filter(|_| self.is_last_spare) {
             let room = most.saturating_sub(others.iter().sum());
             (*last, most) = if room < SPARE.min(*last) { (0, most + GAP) } else { (room.min(*last), most) };
@@ -157,7 +162,8 @@ impl<const N: usize> Table<N> {
 
     fn line(&self, row: &[Cell; N], widths: &[usize; N], paint: Paint<'_>) -> String {
         let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let shown = |(column, _): &(usize, _)| !self.left_out.contains(column);
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate().filter(shown) {
             let is_last = column + 1 == N;
             let text = if is_last && cell.text == "-" { "".into() } else { cut(&cell.text, *width) };
             let pad = " ".repeat(width.saturating_sub(text.width()));

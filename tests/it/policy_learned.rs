@@ -331,6 +331,11 @@ async fn rotated_files_count_and_broken_lines_are_told() {
     );
     assert_eq!(told["broken_lines"], 4, "{output:?}");
     assert!(output.stderr.contains("warning: 4 lines of the log are no records"), "{output:?}");
+    for json in [&["audit", "list"][..], &["audit", "list", "--json"]] {
+        let listed = fence.run(json).success();
+        assert_eq!(listed.stdout.lines().count(), 4, "{listed:?}");
+        assert!(listed.stderr.contains("warning: 4 lines of the log are no records\n"), "{listed:?}");
+    }
     let all = fence.run(["policy", "suggest", "--json", "--days", "36500"]).success().object();
     assert_eq!(
         all["suggestions"][0]["toml"].as_str().map(|toml| toml.matches("3 calls").count()),

@@ -39,7 +39,7 @@ async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Fai
             && !journaled.contains(&*record.id)
     };
     // A log that cannot be read hides no journal.
-    let records = audit::records(&global.load(false)?).unwrap_or_default();
+    let (records, _) = audit::records(&global.load(false)?).unwrap_or_default();
     let early = records.into_iter().filter(is_early).filter_map(|record| {
         let client = record.run.principal.clone().unwrap_or_else(|| LOCAL.to_owned());
         Some(Entry { at_ms: parsed(&record.time)?, id: record.id.clone(), client, early: Some(record) })

@@ -8,13 +8,15 @@ use super::follow::Follower;
 use super::record::{self, Read, Record};
 use base::outcome::Outcome;
 
-/// Readable records of a log file and its rotated files, oldest first. Runs that sent a call and never ended get a
-/// record made of their calls.
+/// Readable records of a log file and its rotated files, oldest first, and the number of lines that are none. Runs that
+/// sent a call and never ended get a record made of their calls.
 ///
 /// # Errors
 /// When there is no file, or it cannot be read.
-pub fn records(path: &Path) -> io::Result<Vec<Record>> {
-    Ok(records_of(lines(path, |_| true)?))
+pub fn records(path: &Path) -> io::Result<(Vec<Record>, u64)> {
+    let mut broken = 0;
+    let read = lines(path, |_| true, &mut broken)?;
+    Ok((records_of(read), broken))
 }
 
 /// The record of one run; `None` if the log has none. Only lines that mention it are parsed.
@@ -24,7 +26,7 @@ pub fn records(path: &Path) -> io::Result<Vec<Record>> {
 pub fn record(path: &Path, id: &str) -> io::Result<Option<Record>> {
     // As the recorder writes it: quotes in other texts are escaped.
     let (own, sent) = (format!("\"id\":\"{id}\""), format!("\"run\":\"{id}\""));
-    let mentioned = lines(path, |line| line.contains(&own) || line.contains(&sent))?;
+    let mentioned = lines(path, |line| line.contains(&own) || line.contains(&sent), &mut 0)?;
     Ok(records_of(mentioned).into_iter().rev().find(|record| record.id == id))
 }
 
@@ -38,7 +40,7 @@ fn records_of(lines: Vec<record::Line>) -> Vec<Record> {
                 records.push(*record);
                 continue;
             }
-            record::Line::Sent(run, ..) if ended.contains(&run) || run.is_empty() => continue,
+            record::Line::Sent(run, ..) if ended.contains(&run) => continue,
             record::Line::Sent(run, begun, call) => (run, *begun, *call),
         };
         let place = *unfinished.entry(run.clone()).or_insert_with(|| {
@@ -71,7 +73,7 @@ pub fn had_read(path: &Path, record: &Record) -> (BTreeMap<String, Read>, u64) {
     let session = &record.run.session;
     let mark = format!("\"session\":\"{session}\"");
     let reads = |line: &str| line.contains(&mark) && line.contains("\"read_part\"");
-    let lines = if own > 0 { lines(path, reads).unwrap_or_default() } else { Vec::new() };
+    let lines = if own > 0 { lines(path, reads, &mut 0).unwrap_or_default() } else { Vec::new() };
     let of_session = lines.iter().map(record::Line::record).filter(|line| line.run.session == *session);
     for line in of_session.chain([record]) {
         let part = line.read_part.unwrap_or_default();
@@ -89,13 +91,19 @@ pub fn had_read(path: &Path, record: &Record) -> (BTreeMap<String, Read>, u64) {
 }
 
 /// Lines that may matter, as a look at their text says. One file, and one line, at a time: of the others nothing is kept.
-fn lines(path: &Path, may_matter: impl Fn(&str) -> bool) -> io::Result<Vec<record::Line>> {
+/// Counts those that are `broken`.
+fn lines(path: &Path, may_matter: impl Fn(&str) -> bool, broken: &mut u64) -> io::Result<Vec<record::Line>> {
     let mut found = Vec::new();
     std::fs::metadata(path)?;
     Follower::new(path.to_owned()).look(|line| {
         // A full disk leaves half a record, which may end inside a character.
         let text = String::from_utf8_lossy(line);
-        found.extend(may_matter(&text).then(|| record::Line::read(&text)).flatten());
+        if may_matter(&text) {
+            match record::Line::read(&text) {
+                Some(line) => found.push(line),
+                None => *broken += 1,
+            }
+        }
     })?;
     Ok(found)
 }

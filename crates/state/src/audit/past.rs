@@ -109,12 +109,12 @@ impl PastCalls {
 
     fn take(&mut self, line: &str) {
         match Line::read(line) {
-            Some(Line::Ended(record)) if !record.id.is_empty() => {
+            Some(Line::Ended(record)) => {
                 // It has all calls of its run.
                 self.opened -= self.open.remove(&record.id).map_or(0, |(_, calls)| calls.len());
                 record.calls.iter().for_each(|call| self.count(&record.run, call, Some(call.labels.clone())));
             }
-            Some(Line::Sent(run, begun, call)) if !run.is_empty() => {
+            Some(Line::Sent(run, begun, call)) => {
                 let (description, calls) = self.open.entry(run).or_default();
                 // The first line of the run, which may stand behind one of a call that was made at the same time.
                 if !begun.run.session.is_empty() {
@@ -126,7 +126,7 @@ impl PastCalls {
                     self.close();
                 }
             }
-            _ => self.broken += 1,
+            None => self.broken += 1,
         }
     }
 

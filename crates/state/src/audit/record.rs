@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use base::labels::Labels;
 use base::outcome::Outcome;
+use base::principal::LOCAL;
 use base::time::{rfc3339_millis, unix_ms};
 use config::Amount;
 
@@ -110,6 +111,13 @@ pub struct Description {
     /// Method or tool of a request, such as `cat` or `prompts/get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
+}
+
+impl Record {
+    /// Client that it is of.
+    pub fn by(&self) -> &str {
+        self.run.principal.as_deref().unwrap_or(LOCAL)
+    }
 }
 
 /// One call of a script.
@@ -326,9 +334,12 @@ impl Line {
             run: String,
         }
         if !text.starts_with("{\"event\":") {
-            return serde_json::from_str(text).ok().map(Self::Ended);
+            return serde_json::from_str(text)
+                .ok()
+                .filter(|record: &Box<Record>| !record.id.is_empty())
+                .map(Self::Ended);
         }
-        let Event { run } = serde_json::from_str(text).ok()?;
+        let Event { run } = serde_json::from_str(text).ok().filter(|event: &Event| !event.run.is_empty())?;
         Some(Self::Sent(run, serde_json::from_str(text).ok()?, serde_json::from_str(text).ok()?))
     }
 }
@@ -409,7 +420,7 @@ mod tests {
         let Some(Line::Sent(run, record, read)) = Line::read(&written) else { panic!("{written}") };
         assert_eq!((run.as_str(), record.run.session.as_str(), record.read_count), ("ab", "s1", Some(2)));
         assert_eq!((read.call, read.tool.as_str(), &read.verdict, read.ms), (7, "send", &Verdict::Allowed, None));
-        for broken in ["", "{", r#"{"event":"sent"}"#, "\"id\""] {
+        for broken in ["", "{", "{}", r#"{"event":"sent"}"#, r#"{"event":"sent","run":""}"#, "\"id\""] {
             assert!(Line::read(broken).is_none(), "{broken}");
         }
     }
