@@ -270,6 +270,10 @@ impl Broker {
         let settled = self.settle(asked, reasons, &wanted, shown, parked.is_some()).await?;
         match (parked, settled) {
             (Some(parked), Settled::Unable(error)) => Err(self.park(parked, asked, fields, error).await),
+            (None, Settled::Unable(error)) if self.has_lost_its_wait() => {
+                let what = format!("{}; it cannot wait, since its run has no journal", error.message);
+                Err(denied(what).hint("the operator has to look at the log"))
+            }
             (parked, settled) => {
                 if let Some(parked) = parked {
                     parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;

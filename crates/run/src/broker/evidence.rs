@@ -95,7 +95,7 @@ impl Evidence {
     }
 
     /// True if there should be a journal and none can be written.
-    fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.writer.is_none() && self.past.is_none()
     }
 

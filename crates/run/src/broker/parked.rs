@@ -47,6 +47,12 @@ impl Broker {
         Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
     }
 
+    /// True if calls wait for approval, but not those of this run: it has no journal, since none can be written.
+    pub(super) fn has_lost_its_wait(&self) -> bool {
+        let waiting = self.context.policy.waiting.as_deref();
+        waiting.is_some_and(|approvals| approvals.wait().is_some()) && self.evidence().is_some_and(Evidence::is_lost)
+    }
+
     /// The calls of this operation by this client, in any chain and with any arguments.
     pub(super) fn any_like(&self, asked: &PendingCall<'_>) -> approvals::Call {
         approvals::Call {
