@@ -66,8 +66,16 @@ impl Which {
                     .hint("name one: `forgefs approvals list` shows them"));
             }
         }
+        let is_meant = |id: &str| id.starts_with(&self.id);
+        if !all.iter().any(|approval| is_meant(&approval.id))
+            && let Some((id, file)) = approvals.damaged().await?.into_iter().find(|(id, _)| is_meant(id))
+        {
+            return Err(Failure::internal(format!("approval {id} is damaged, or of another version: {file}"))
+                .hint("remove it: the run asks anew"));
+        }
         // One that no id begins with is told of by the list itself.
-        if self.id != LAST && all.iter().all(|approval| !approval.id.starts_with(&self.id) || approval.id == self.id) {
+        let is_other = |approval: &Approval| !is_meant(&approval.id) || approval.id == self.id;
+        if self.id != LAST && all.iter().all(is_other) {
             return Ok(self.id.clone());
         }
         Ok(records::one(all, |approval| &approval.id, &self.id, ["approval", "approvals"])?.id)
@@ -85,7 +93,8 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
         Command::List { all, format, times } => {
             let mut listed = approvals.list().await?;
             listed.retain(|approval| all || approval.standing(now) == Standing::Waits);
-            list(&listed, &approvals, (format, times), ui);
+            let damaged = approvals.damaged().await?;
+            list(&listed, &damaged, approvals.wait().is_some(), (format, times), ui);
             return Ok(0);
         }
         Command::Show(which) => {
@@ -112,19 +121,25 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
     Ok(0)
 }
 
-fn list(listed: &[Approval], approvals: &Approvals, (format, times): (Format, Times), ui: Ui) {
+fn list(listed: &[Approval], damaged: &[(String, String)], do_wait: bool, (format, times): (Format, Times), ui: Ui) {
     let now = now_ms();
     if format.json {
         let listed: Vec<Value> = listed.iter().map(|approval| approval.shape(now)).collect();
-        return shapes::print(json!({ "approvals": listed }), ui);
+        let damaged: Vec<Value> = damaged.iter().map(|(id, file)| json!({ "id": id, "file": file })).collect();
+        return shapes::print(json!({ "approvals": listed, "damaged": damaged }), ui);
     }
     let mut table = Table::new(["ID", "STATE", "CALL", "CLIENT", "TIME", "NOTE"], &[], &[2, 5]);
     listed.iter().for_each(|approval| table.push(row(approval, now, times)));
+    for (id, file) in damaged {
+        let [state, note] = ["damaged", file].map(|text| Cell::new(Role::Failed, text));
+        let unknown = || Cell::plain("");
+        table.push([Cell::plain(id), state, unknown(), unknown(), unknown(), note]);
+    }
     ui.table(&table);
-    if listed.is_empty() {
-        ui.note(match approvals.wait() {
-            Some(_) => "no call waits for approval",
-            None => "no call waits for approval: `wait = \"24h\"` in [approvals] of forge.toml turns waiting on",
+    if listed.is_empty() && damaged.is_empty() {
+        ui.note(match do_wait {
+            true => "no call waits for approval",
+            false => "no call waits for approval: `wait = \"24h\"` in [approvals] of forge.toml turns waiting on",
         });
     }
 }

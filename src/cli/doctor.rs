@@ -1,5 +1,7 @@
 //! `forgefs doctor`: checks configuration, servers and sandbox.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +70,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         );
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
+    kept::tell(&config, &mut report).await;
     let is_pinned = config.manifest.pin_first_use || config.manifest.pin.is_some();
     if !is_pinned && config.servers.values().any(|server| server.enabled) {
         let text = "off: a changed or new tool is offered unseen; `pin_first_use = true` in [manifest] holds it";
@@ -318,7 +321,7 @@ impl Report {
         let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let role = match word {
             "tool" | "rule" => Role::Failed,
-            "warning" | "audit" | "pins" | "finding" | "note" => Role::Waiting,
+            "warning" | "audit" | "state" | "pins" | "finding" | "note" => Role::Waiting,
             "server" | "hook" | "sandbox" | "confined" if BAD.iter().any(|bad| rest.contains(bad)) => Role::Failed,
             "server" | "hook" | "sandbox" | "confined" => Role::Good,
             _ => Role::Head,

@@ -1,5 +1,6 @@
 //! Approvals that wait: calls that are parked, decided by a person, and made once by the run that is resumed.
 
+mod damaged;
 mod hook;
 mod people;
 

@@ -10,6 +10,8 @@ use config::Config;
 
 /// Digits of an id.
 pub(super) const ID: usize = 12;
+/// Name of the file with the key of journals.
+pub(super) const JOURNAL_KEY: &str = "key";
 
 /// Folder of what one configuration file keeps of a kind, below the state folder. Replicas, which may have their file
 /// anywhere, keep it in their store.

@@ -215,7 +215,7 @@ impl Approvals {
         given.await.map(drop).unwrap_or_else(|error| tracing::warn!(%error, "an approval stays used up"));
     }
 
-    /// All approvals, oldest first. One that cannot be read is left out, and logged.
+    /// All approvals, oldest first, without those that cannot be read, which are logged: see [`Self::damaged`].
     ///
     /// # Errors
     /// `INTERNAL` when their folder cannot be read.
@@ -230,12 +230,32 @@ impl Approvals {
     async fn each<T>(&self, keep: impl Fn(Approval) -> T) -> Result<Vec<T>> {
         let mut all = Vec::new();
         for id in self.state.approvals(&self.folder).await? {
-            match self.find(&id).await {
-                Ok(found) => all.extend(found.map(&keep)),
-                Err(error) => tracing::warn!(%error, "an approval is left out"),
-            }
+            all.extend(self.find(&id).await.ok().flatten().map(&keep));
         }
         Ok(all)
+    }
+
+    /// Approvals that cannot be read: the id of each, and its place.
+    ///
+    /// # Errors
+    /// `INTERNAL` when their folder cannot be read.
+    pub async fn damaged(&self) -> Result<Vec<(String, String)>> {
+        let mut damaged = Vec::new();
+        for id in self.state.approvals(&self.folder).await? {
+            if self.find(&id).await.is_err() {
+                let place = self.place(&id);
+                damaged.push((id, place));
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// File of an approval.
+    fn place(&self, id: &str) -> String {
+        match self.state.is_shared() {
+            true => format!("approval {id} of the store"),
+            false => self.folder.join(id).with_extension("json").display().to_string(),
+        }
     }
 
     /// One approval.
@@ -244,7 +264,11 @@ impl Approvals {
     /// `INTERNAL` when it cannot be read, or is damaged.
     pub async fn find(&self, id: &str) -> Result<Option<Approval>> {
         let Some(bytes) = self.state.record(RecordKind::Approval, &self.folder, id).await? else { return Ok(None) };
-        parse(id, &bytes).map(Some)
+        let read = parse(id, &bytes).inspect_err(|error| {
+            let file = self.place(id);
+            tracing::warn!(%error, file, "an approval is not used: remove it, and the run asks anew");
+        });
+        read.map(Some)
     }
 
     /// One approval, for people.
@@ -342,7 +366,7 @@ fn parse(id: &str, bytes: &[u8]) -> Result<Approval> {
         Ok(approval) if approval.version == VERSION && approval.id == id => Ok(approval),
         _ => {
             Err(Error::new(ErrorCode::Internal, format!("the file of approval {id} is damaged, or of another version"))
-                .hint("remove the file: the run asks anew"))
+                .hint("the operator has to look at the log, and at `forgefs approvals list`"))
         }
     }
 }

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::folders::JOURNAL_KEY;
 use crate::{BeginJournal, JournalFile, State, kept_folder};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Labels;
@@ -145,6 +146,14 @@ impl Journals {
     async fn key(&self) -> Result<Arc<str>> {
         let key = self.key.get_or_try_init(|| async { self.state.journal_key(&self.folder).await.map(Into::into) });
         key.await.cloned()
+    }
+
+    /// Checks that a journal can be begun.
+    ///
+    /// # Errors
+    /// The file of the key, and `INTERNAL` when it cannot be used.
+    pub async fn probe(&self) -> Result<(), (PathBuf, Error)> {
+        self.key().await.map(drop).map_err(|error| (self.folder.join(JOURNAL_KEY), error))
     }
 
     /// Runs with a journal, oldest first; of one client, or of all. Of each client the newest.

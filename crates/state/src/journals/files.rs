@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 use super::{BeginJournal, Journal, JournalFile, running, taken, too_long};
-use crate::folders::{self, ID, is_id};
+use crate::folders::{self, ID, JOURNAL_KEY, is_id};
 use base::error::{Error, ErrorCode, Result};
 use base::files::{self, Keep};
 use base::{random, task};
@@ -164,7 +164,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<(String, u64, Duration)>> {
 
 /// Key of the journals below a folder, see [`super::JournalStore::journal_key`].
 pub(crate) fn key(folder: &Path) -> Result<String> {
-    let path = folder.join("key");
+    let path = folder.join(JOURNAL_KEY);
     let make = || {
         files::make_own_folder(folder)?;
         // Without it no journal can be written: half of one must not stay behind a power failure.
@@ -177,7 +177,11 @@ pub(crate) fn key(folder: &Path) -> Result<String> {
     };
     match key {
         Ok(key) if key.len() as u64 == KEY => Ok(key),
-        Ok(_) => Err(internal(&path, "is no key", ErrorKind::InvalidData.into())),
+        Ok(_) => {
+            let then = "remove the file: a new one is made, and what earlier runs called counts as changed";
+            tracing::error!(path = %path.display(), "no run has a journal, since their key is damaged: {then}");
+            Err(Error::new(ErrorCode::Internal, "the key of the journals is damaged").hint(then))
+        }
         Err(error) => Err(internal(&path, "cannot be used", error)),
     }
 }

@@ -169,6 +169,14 @@ impl Spending {
         })
     }
 
+    /// Files with sums of the day that cannot be read: calls are refused.
+    pub fn unreadable(&self) -> impl Iterator<Item = &Path> {
+        let is_unknown = |file: &&Arc<Path>| self.state.known(&Counter::Day(Arc::clone(file))).is_none();
+        // A store says what it holds when it is asked.
+        let files = self.budgets.values().filter(|_| !self.state.is_shared()).filter_map(|of| of.day.as_ref());
+        files.filter(is_unknown).map(AsRef::as_ref)
+    }
+
     fn owned<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a Owner, &'a Budgets)> {
         account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
     }
